@@ -33,13 +33,13 @@ _IMPORTS = (
 
 _FURTHER_IMPORTS: Mapping[str, Sequence[str]] = {
     "serve": (
-        "gateway.mcp.operator_server",
-        "gateway.operator_servers.opening",
+        "gateway.tools.mcp.operator_server",
+        "gateway.tools.operator_servers.opening",
         "gateway.tools.loop_exchange",
         "uvicorn.lifespan.on",
         "uvicorn.loops.uvloop",
     ),
-    "doctor": ("gateway.doctor.command", "gateway.mcp.operator_server", "mcp.server.lowlevel"),
+    "doctor": ("gateway.doctor.command", "gateway.tools.mcp.operator_server", "mcp.server.lowlevel"),
 }
 """Modules that the processes of a subcommand may need in addition. The MCP library alone takes half a second of CPU."""
 

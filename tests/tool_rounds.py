@@ -9,11 +9,11 @@ import orjson
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.elicitation.answers import UserInput
-from translation.hosted.history import resolve_history
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
 from translation.hosted.loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome
+from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
 from translation.representation import items
 from translation.representation.collector import TurnCollector

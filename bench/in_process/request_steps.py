@@ -26,8 +26,8 @@ from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
 from providers.new_id import new_id
-from translation.chat.decode import ChatDecoder
-from translation.chat.lowering.lower import lower
+from translation.chat.upstream.decode import ChatDecoder
+from translation.chat.upstream.lower import lower
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -20,7 +20,7 @@ from gateway.state.sql.store import SqlStore
 from gateway.state.values import NewResponse
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
-from translation.responses.initial_response import new_response
+from translation.responses.client.initial_response import new_response
 
 CHAIN = "state: chain of 1,000 turns"
 _MEASURED_TURNS = (100, 500, 1000)

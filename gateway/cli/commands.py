@@ -275,8 +275,8 @@ def _load_quiet_settings(config: Path | None) -> Settings:
 @contextmanager
 def _exiting_on_fault(server: str = "") -> Iterator[None]:
     """Exits with 1 and the reason if a request to a server fails in the block, with 2 if there is no such server."""
-    from gateway.mcp.errors import McpFault
-    from gateway.operator_servers.servers import UnknownServer
+    from gateway.tools.mcp.errors import McpFault
+    from gateway.tools.operator_servers.servers import UnknownServer
 
     try:
         yield

@@ -7,11 +7,11 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from gateway.config.settings import Settings
-from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth.grants import LoginRequest
-from gateway.operator_servers.building import build_authorization_server
-from gateway.operator_servers.grant_vault import SealedGrant
-from gateway.operator_servers.opening import open_store
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.oauth.grants import LoginRequest
+from gateway.tools.operator_servers.building import build_authorization_server
+from gateway.tools.operator_servers.grant_vault import SealedGrant
+from gateway.tools.operator_servers.opening import open_store
 
 _PATH: Final = "/callback"
 _HEAD_BYTES: Final = 16 * 1024

@@ -10,13 +10,13 @@ from mcp_types import Tool
 
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import Settings
-from gateway.mcp.errors import McpFault
-from gateway.mcp.results import build_outcome, is_read_only
-from gateway.mcp.tool_lists import digest_definition
-from gateway.operator_servers.opening import open_servers
-from gateway.operator_servers.servers import OperatorServers
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.results import build_outcome, is_read_only
+from gateway.tools.mcp.tool_lists import digest_definition
+from gateway.tools.operator_servers.opening import open_servers
+from gateway.tools.operator_servers.servers import OperatorServers
 from translation.hosted.calls import is_json_object
-from translation.hosted.history import output_text_of
+from translation.hosted.past_hosted_calls import output_text_of
 from translation.hosted.policy import needs_approval
 from translation.tools.call_validator import CallValidator
 

@@ -12,11 +12,11 @@ from gateway.doctor.checks.verdicts import Finding
 from gateway.doctor.text_report import format_duration
 from gateway.errors import StoreUnavailable
 from gateway.state.values import SchemaMismatch
-from translation.hosted.history import output_text_of
+from translation.hosted.past_hosted_calls import output_text_of
 from translation.representation.json_types import Json
 
 if TYPE_CHECKING:
-    from gateway.mcp.operator_server import OperatorServer, ToolListing
+    from gateway.tools.mcp.operator_server import OperatorServer, ToolListing
 
 _MAX_DETAIL_CHARS: Final = 300
 
@@ -58,7 +58,9 @@ def render_servers(diagnoses: Sequence[ServerDiagnosis]) -> str:
 
 
 async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
-    from gateway.operator_servers.opening import open_servers  # the library is large, and few configurations need it
+    from gateway.tools.operator_servers.opening import (
+        open_servers,  # the library is large, and few configurations need it
+    )
 
     configured = settings.tools.mcp.servers.items()
     try:
@@ -69,7 +71,7 @@ async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
 
 
 async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> ServerDiagnosis:
-    from gateway.mcp.errors import McpFault
+    from gateway.tools.mcp.errors import McpFault
 
     began = time.monotonic()
     try:
@@ -97,8 +99,8 @@ def _describe_unlisted(label: str, reason: str, advice: str = "") -> ServerDiagn
 
 async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSettings | None) -> Finding:
     """Makes the call that the configuration marks as safe. No other call is made, because a tool may do anything."""
-    from gateway.mcp.errors import McpFault
-    from gateway.mcp.results import build_outcome
+    from gateway.tools.mcp.errors import McpFault
+    from gateway.tools.mcp.results import build_outcome
 
     if probe is None:
         return Finding(check="call", verdict="skipped", detail="the server has no `probe`, a call that has no effects")

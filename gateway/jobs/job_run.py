@@ -20,7 +20,7 @@ from providers.errors import ProviderError
 from translation.errors import TranslationError
 from translation.framing import sse
 from translation.representation.json_types import Item, Json
-from translation.responses.snapshot import Snapshot
+from translation.responses.client.snapshot import Snapshot
 
 _log = structlog.get_logger(__name__)
 

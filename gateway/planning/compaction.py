@@ -21,7 +21,7 @@ from providers.base import Batch
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hosted.compaction import HostedContextParts, split_hosted_context
-from translation.hosted.history import resolve_history
+from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
 from translation.hygiene.item_groups import CompactionInput, split_for_compaction
 from translation.representation.collector import TurnCollector

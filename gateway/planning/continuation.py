@@ -9,8 +9,8 @@ from gateway.state.values import ACTIVE_STATUSES, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
+from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
-from translation.responses.storable_items import to_storable_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

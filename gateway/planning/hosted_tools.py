@@ -24,7 +24,7 @@ from gateway.tools.host import ToolHost
 from gateway.tools.tool_run import ToolRun
 from providers.base import Dialect, Exchange
 from translation.errors import Unrepresentable
-from translation.hosted.history import resolve_history
+from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

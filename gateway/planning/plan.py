@@ -31,14 +31,14 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
 from translation.lowering.reasoning import find_thinking_losses
-from translation.messages.mcp_servers import lift_mcp_servers, list_server_names
+from translation.messages.client.mcp_servers import lift_mcp_servers, list_server_names
 from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.responses.compaction import apply_compaction_to_body
-from translation.responses.lower import lower_items
+from translation.responses.upstream.lower import lower_items
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from providers.base import Dialect
-from translation.gemini_endpoint.defaults import merge_defaults
-from translation.messages.defaults import fill_defaults
-from translation.ollama_endpoint.defaults import add_defaults
+from translation.gemini.client.defaults import merge_defaults
+from translation.messages.client.defaults import fill_defaults
+from translation.ollama.client.defaults import add_defaults
 from translation.representation.json_types import Json
 
 _TOKEN_LIMIT_PARAMS = ("max_completion_tokens", "max_tokens", "max_output_tokens")

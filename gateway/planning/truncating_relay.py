@@ -18,9 +18,9 @@ from translation.framing.sse import DONE_PAYLOAD, FrameDecoder
 from translation.hygiene.item_groups import trim_items
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.responses.decode import ResponsesDecoder
 from translation.responses.input_items import expand_item
 from translation.responses.relaying.whole_response import failure_of_response
+from translation.responses.upstream.decode import ResponsesDecoder
 
 _log = structlog.get_logger(__name__)
 

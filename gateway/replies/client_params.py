@@ -8,8 +8,8 @@ from providers.base import Dialect
 from providers.errors import ContextLengthExceeded
 from translation.decoding.context_overflow import CONTEXT_OVERFLOW
 from translation.errors import InvalidRequest
-from translation.gemini_endpoint.param_names import name_param as name_gemini_param
-from translation.ollama_endpoint.param_names import name_ollama_param
+from translation.gemini.client.param_names import name_param as name_gemini_param
+from translation.ollama.client.param_names import name_ollama_param
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn

@@ -8,14 +8,14 @@ from gateway.errors import TurnFailed
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
 from gateway.replies.stored_chat import StoredChatEncoder, StoredChatRelay
 from providers.base import Batch, Dialect
-from translation.chat.completion import CompletionCollector
-from translation.chat.encode import ChatEncoder
-from translation.chat.lift import lift as lift_chat
+from translation.chat.client.completion import CompletionCollector
+from translation.chat.client.encode import ChatEncoder
+from translation.chat.client.lift import lift as lift_chat
+from translation.chat.client.schema import validate as validate_chat
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
 from translation.chat.reply_forms import build_completion
-from translation.chat.schema import validate as validate_chat
 from translation.chat.usage import read_usage as read_chat_usage
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
@@ -24,14 +24,14 @@ from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
-from translation.responses.lift import lift as lift_responses
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
+from translation.responses.client.lift import lift as lift_responses
+from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import relay_body as responses_relay_body
 from translation.responses.relaying.whole_response import failure_of_response, relay_response
 from translation.responses.schema.request import validate as validate_responses
-from translation.responses.snapshot import Snapshot
 from translation.responses.usage import read_usage as read_responses_usage
 
 

@@ -2,7 +2,7 @@
 
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from translation.chat import reply_objects
-from translation.chat.encode import ChatEncoder
+from translation.chat.client.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.reply_forms import build_completion
 from translation.representation.json_types import Json

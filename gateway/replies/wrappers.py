@@ -9,7 +9,7 @@ from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
-from translation.responses.snapshot import Snapshot
+from translation.responses.client.snapshot import Snapshot
 
 _Encoder = TypeVar("_Encoder", bound=FrameEncoder)
 _Relay = TypeVar("_Relay", bound=Relay)

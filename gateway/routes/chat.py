@@ -7,7 +7,7 @@ from starlette.responses import Response
 from gateway.replies.endpoints import CHAT
 from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
-from translation.chat.schema import REQUEST_SCHEMA
+from translation.chat.client.schema import REQUEST_SCHEMA
 
 
 def build_chat_routes(service: Service) -> APIRouter:

@@ -15,7 +15,7 @@ from gateway.routes.stored_objects import build_list_reply, build_not_found_erro
 from gateway.service import conversations
 from gateway.service.service import Service
 from gateway.state.paging import Page
-from translation.responses.item_lists import to_listed_item
+from translation.responses.client.item_lists import to_listed_item
 from translation.responses.schema.conversations import (
     ADD_ITEMS_SCHEMA,
     CREATE_SCHEMA,

@@ -17,7 +17,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.responses.lower import lower_items
+from translation.responses.upstream.lower import lower_items
 
 ENCRYPTED_CONTENT: Final = "encrypted_content"
 _DETAILS_KEY: Final = "details"

@@ -17,8 +17,8 @@ from gateway.state.values import NewResponse
 from gateway.tools.approvals import ResponseApprovals
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
-from translation.responses.initial_response import new_response
-from translation.responses.storable_items import with_distinct_ids
+from translation.responses.client.initial_response import new_response
+from translation.responses.client.storable_items import with_distinct_ids
 from translation.tools.credentials import remove_body_credentials, remove_item_credentials
 
 

@@ -41,9 +41,9 @@ from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.events import Finished, Started
 from translation.representation.json_types import Item, Json
-from translation.responses.initial_response import new_response
+from translation.responses.client.initial_response import new_response
+from translation.responses.client.snapshot import Snapshot
 from translation.responses.schema.request import validate as validate_responses
-from translation.responses.snapshot import Snapshot
 
 
 class _InterruptsOpen(Exception):

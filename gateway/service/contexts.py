@@ -28,7 +28,7 @@ from gateway.tools.host import ToolHost
 from providers.base import RelayCounter
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini_endpoint.schema.counted import find_counted_request
+from translation.gemini.schema.counted import find_counted_request
 from translation.hygiene.item_groups import is_user_message
 from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.events import Usage
@@ -36,8 +36,8 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.responses import usage as usage_object
+from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import CompactionContent, build_compaction_item
-from translation.responses.storable_items import to_storable_items
 
 _STATE_PARAMS = ("previous_response_id", "conversation")
 

@@ -8,8 +8,8 @@ from gateway.state.store import Store
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
+from translation.responses.client.storable_items import to_storable_items
 from translation.responses.schema.conversations import validate_add_items, validate_create
-from translation.responses.storable_items import to_storable_items
 from translation.tools.credentials import remove_item_credentials
 
 _ITEM_REFERENCE: Final = "item_reference"

@@ -14,7 +14,7 @@ from gateway.replies.endpoints import CHAT
 from gateway.service.admission import AdmittedRequest
 from providers.config import TOKEN_PROMPT_TYPES
 from providers.engine_checks import accepts_tool_parser
-from translation.chat.schema import validate as validate_chat
+from translation.chat.client.schema import validate as validate_chat
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.generate.chat_body import build_chat_body, set_thinking_budget
 from translation.generate.encode import GenerateCollector, GenerateEncoder

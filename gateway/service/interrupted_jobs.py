@@ -13,8 +13,8 @@ from translation.framing import sse
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
 from translation.representation.json_types import Item, Json
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.storable_items import to_storable_items
+from translation.responses.client.storable_items import to_storable_items
+from translation.responses.upstream.decode import ResponsesDecoder
 
 
 class InterruptedJob(NamedTuple):

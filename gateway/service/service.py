@@ -28,8 +28,6 @@ from gateway.http.owner_counts import OwnerCounts
 from gateway.http.query_params import read_single_value
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
-from gateway.operator_servers.added_servers import AddedServers
-from gateway.operator_servers.servers import OperatorServers
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
@@ -53,6 +51,8 @@ from gateway.state.values import NewResponse
 from gateway.tools.approvals import ApprovalFactory
 from gateway.tools.host import ToolHost, build_egress
 from gateway.tools.input_seal import InputSeal
+from gateway.tools.operator_servers.added_servers import AddedServers
+from gateway.tools.operator_servers.servers import OperatorServers
 from providers.base import Provider
 from providers.new_id import new_id
 from translation.errors import InvalidRequest

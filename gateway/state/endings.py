@@ -9,8 +9,8 @@ from providers.new_id import new_id
 from translation.framing import sse
 from translation.representation.events import Failed
 from translation.representation.json_types import Item, Json
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.snapshot import Snapshot
+from translation.responses.client.snapshot import Snapshot
+from translation.responses.upstream.decode import ResponsesDecoder
 
 INTERRUPTED_ERROR = {
     "code": "interrupted",

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import structlog
 
-from gateway.mcp.errors import McpFault
 from gateway.tools.executors import ReadResultExecutor, ToolExecutor
+from gateway.tools.mcp.errors import McpFault
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch

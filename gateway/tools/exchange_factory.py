@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.tools.loop_exchange import ToolLoopExchange
     from gateway.tools.tool_run import ToolRun
 
-_MODULES: Final = ("gateway.tools.loop_exchange", "gateway.mcp.operator_server")
+_MODULES: Final = ("gateway.tools.loop_exchange", "gateway.tools.mcp.operator_server")
 """The modules that import the library."""
 
 _loaded: Final = asyncio.Event()

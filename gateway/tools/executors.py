@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import orjson
 from mcp_types import CallToolResult
 
-from gateway.mcp.connection import McpConnection
-from gateway.mcp.elicitation.requests import InputRequired, InputRules
-from gateway.mcp.errors import McpFault
-from gateway.mcp.operator_server import OperatorServer
-from gateway.mcp.request_record import OnProgress
-from gateway.mcp.results import build_outcome
+from gateway.tools.mcp.connection import McpConnection
+from gateway.tools.mcp.elicitation.requests import InputRequired, InputRules
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.operator_server import OperatorServer
+from gateway.tools.mcp.request_record import OnProgress
+from gateway.tools.mcp.results import build_outcome
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.result_reader import ResultReader

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
-from gateway.mcp.server import McpServer
-from gateway.operator_servers.server_bodies import check_headers
-from gateway.operator_servers.servers import OperatorServers, matches_any
 from gateway.tools.catalogue_cache import CatalogueCache
+from gateway.tools.mcp.server import McpServer
+from gateway.tools.operator_servers.server_bodies import check_headers
+from gateway.tools.operator_servers.servers import OperatorServers, matches_any
 from gateway.tools.requested_servers import RequestedServer
 from providers.egress import EgressClient
 from translation.errors import InvalidRequest

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gateway.errors import ToolListFailed
-from gateway.mcp.errors import McpFault
 from gateway.tools.host import ToolHost
+from gateway.tools.mcp.errors import McpFault
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.requested_servers import RequestedServer, forces_server
 from gateway.tools.response_servers import ListedTools, ResponseServers
@@ -16,8 +16,8 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalAnswers
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.history import ResolvedHistory, resolve_history
 from translation.hosted.loop import ToolLoop
+from translation.hosted.past_hosted_calls import ResolvedHistory, resolve_history
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.events import Event

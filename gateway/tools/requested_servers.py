@@ -9,8 +9,8 @@ from translation.hosted.tools import HostedTool, ToolKey
 from translation.representation.json_types import Json
 
 if TYPE_CHECKING:
-    from gateway.mcp.operator_server import OperatorServer
-    from gateway.mcp.server import McpServer
+    from gateway.tools.mcp.operator_server import OperatorServer
+    from gateway.tools.mcp.server import McpServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from gateway.mcp.connection import McpConnection
-from gateway.mcp.elicitation.requests import InputRules
-from gateway.mcp.operator_server import ToolListing
-from gateway.mcp.results import build_tool_item, is_read_only
-from gateway.mcp.tool_lists import describe_left_out
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.executors import McpExecutor, OperatorExecutor, ToolExecutor
 from gateway.tools.host import ToolHost
+from gateway.tools.mcp.connection import McpConnection
+from gateway.tools.mcp.elicitation.requests import InputRules
+from gateway.tools.mcp.operator_server import ToolListing
+from gateway.tools.mcp.results import build_tool_item, is_read_only
+from gateway.tools.mcp.tool_lists import describe_left_out
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.requested_servers import RequestedServer
 from gateway.tools.tool_run import ToolRun

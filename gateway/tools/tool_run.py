@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.errors import StoreUnavailable
-from gateway.mcp.errors import McpFault
 from gateway.state.call_records import CallRecord
 from gateway.state.values import LeaseLost
+from gateway.tools.mcp.errors import McpFault
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome

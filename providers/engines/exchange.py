@@ -14,7 +14,7 @@ from providers.engines.thinking_budget import fit_budget
 from providers.engines.two_pass import ThinkingPass
 from providers.errors import ContextLengthExceeded, UpstreamBroken
 from providers.new_id import new_id
-from translation.chat.lowering.text_tools import lower_tools_to_text
+from translation.chat.upstream.text_tools import lower_tools_to_text
 from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.thought_reader import CLOSING_TAGS, unclosed_tag_name
 from translation.parsers.tools import PARSER_FACTORIES

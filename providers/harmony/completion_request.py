@@ -16,7 +16,7 @@ from providers.harmony.prompt import (
     render_conversation,
     text_of_message,
 )
-from translation.chat.lowering.lower import lower
+from translation.chat.upstream.lower import lower
 from translation.errors import Unrepresentable
 from translation.lowering.reasoning import find_reasoning_losses, render_past_reasoning
 from translation.representation.json_types import Item, Json

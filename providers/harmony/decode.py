@@ -7,7 +7,7 @@ from typing import Any
 
 from providers.harmony.encoding import Encoding
 from providers.harmony.token_decoder import HarmonyTokenDecoder
-from translation.chat.failures import failure_in
+from translation.chat.upstream.chat_failures import failure_in
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.usage import read_count
 from translation.errors import ProtocolViolation

@@ -6,29 +6,29 @@ from typing import Final, NamedTuple, Protocol
 
 from providers.base import Dialect, WireDialect
 from providers.new_id import new_id
-from translation.anthropic.decode import AnthropicDecoder
-from translation.anthropic.lower import lower as lower_to_anthropic
-from translation.chat.decode import ChatDecoder
-from translation.chat.lowering.lower import lower as lower_to_chat
 from translation.chat.reply_forms import build_completion_stream
+from translation.chat.upstream.decode import ChatDecoder
+from translation.chat.upstream.lower import lower as lower_to_chat
 from translation.framing.ndjson import LineDecoder
 from translation.framing.sse import Frame, FrameDecoder
-from translation.gemini.decode import GeminiDecoder
-from translation.gemini.lower import build_count_request
-from translation.gemini.lower import lower as lower_to_contents
-from translation.gemini.lower import parse_model_names as parse_gemini_model_names
-from translation.gemini.lower import path_of as path_of_contents
+from translation.gemini.upstream.decode import GeminiDecoder
+from translation.gemini.upstream.lower import build_count_request
+from translation.gemini.upstream.lower import lower as lower_to_contents
+from translation.gemini.upstream.lower import parse_model_names as parse_gemini_model_names
+from translation.gemini.upstream.lower import path_of as path_of_contents
 from translation.messages.relaying.reply_forms import build_message_stream
-from translation.ollama.decode import OllamaDecoder
-from translation.ollama.lower import lower as lower_to_ollama
+from translation.messages.upstream.decode import AnthropicDecoder
+from translation.messages.upstream.lower import lower as lower_to_anthropic
+from translation.ollama.upstream.decode import OllamaDecoder
+from translation.ollama.upstream.lower import lower as lower_to_ollama
 from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, Usage
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.lower import lower as lower_to_responses
 from translation.responses.relaying.reply_forms import build_response_stream
+from translation.responses.upstream.decode import ResponsesDecoder
+from translation.responses.upstream.lower import lower as lower_to_responses
 
 
 class DecodedDeltaRun(DeltaRun, Protocol):

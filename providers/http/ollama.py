@@ -12,7 +12,7 @@ from providers.errors import ContextLengthExceeded, ProviderError
 from providers.http.exchange import BodyCheck, HttpProvider
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable
-from translation.ollama.model_details import ModelFacts, parse_model_facts
+from translation.ollama.upstream.model_details import ModelFacts, parse_model_facts
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 

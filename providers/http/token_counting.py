@@ -20,13 +20,13 @@ from providers.base import CountMethod, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound
 from providers.http.dialects import CountRequest
 from providers.http.upstream import Upstream
-from translation.chat.lowering.lower import lower as lower_to_chat
+from translation.chat.upstream.lower import lower as lower_to_chat
 from translation.errors import Unrepresentable
 from translation.representation.collector import TurnCollector
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.responses.lower import lower as lower_to_responses
+from translation.responses.upstream.lower import lower as lower_to_responses
 
 _INPUT_PARAMETERS = frozenset(
     {

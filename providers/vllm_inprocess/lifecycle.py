@@ -30,7 +30,7 @@ from providers.vllm_inprocess.check import NOT_INSTALLED
 from providers.vllm_inprocess.engine import VllmEngine
 from providers.vllm_inprocess.reaper import start_reaper
 from providers.vllm_inprocess.tool_parsers import VLLM_PARSER_PREFIX, VllmToolParser
-from translation.chat.lowering.tools import lower_tools
+from translation.chat.upstream.lower_tools import lower_tools
 from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn

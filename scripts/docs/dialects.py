@@ -13,10 +13,10 @@ from scripts.docs.parameters import (
     render_ollama_parameters,
     render_responses_parameters,
 )
-from translation.anthropic.decode import STOP_REASONS
 from translation.chat.reply_objects import FINISH_REASONS, REPLY_FIELDS
-from translation.gemini.decode import FINISH_REASONS as GEMINI_REASONS
-from translation.ollama.decode import FINISH_REASONS as OLLAMA_REASONS
+from translation.gemini.upstream.decode import FINISH_REASONS as GEMINI_REASONS
+from translation.messages.upstream.decode import STOP_REASONS
+from translation.ollama.upstream.decode import FINISH_REASONS as OLLAMA_REASONS
 from translation.representation.events import FinishReason
 from translation.representation.profile import Profile
 from translation.representation.text_fields import TEXT_FIELDS

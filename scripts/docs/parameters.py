@@ -6,26 +6,26 @@ from typing import Any, NamedTuple
 from providers.capabilities import CAPABILITIES
 from providers.profiles import PROFILES
 from scripts.docs.markdown import render_code, render_table
-from translation.anthropic import lower as anthropic_lower
-from translation.chat import lift as chat_lift
-from translation.chat import schema as chat_schema
-from translation.chat.lowering import lower as chat_lower
+from translation.chat.client import lift as chat_lift
+from translation.chat.client import schema as chat_schema
+from translation.chat.upstream import lower as chat_lower
 from translation.errors import InvalidRequest
-from translation.gemini import lower as gemini_lower
-from translation.gemini_endpoint import lift as gemini_lift
-from translation.gemini_endpoint.schema import request as gemini_schema
-from translation.messages import lift as messages_lift
+from translation.gemini.client import lift as gemini_lift
+from translation.gemini.schema import request as gemini_schema
+from translation.gemini.upstream import lower as gemini_lower
+from translation.messages.client import lift as messages_lift
 from translation.messages.schema import request as messages_schema
-from translation.ollama import lower as ollama_lower
-from translation.ollama_endpoint import schema as ollama_schema
-from translation.ollama_endpoint.lift import lift_chat as lift_ollama_chat
+from translation.messages.upstream import lower as anthropic_lower
+from translation.ollama.client import schema as ollama_schema
+from translation.ollama.client.lift import lift_chat as lift_ollama_chat
+from translation.ollama.upstream import lower as ollama_lower
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses import lift as responses_lift
-from translation.responses import lower as responses_lower
+from translation.responses.client import lift as responses_lift
 from translation.responses.schema import request as responses_schema
+from translation.responses.upstream import lower as responses_lower
 from translation.tools.tool_rewriting import rewrite_tools
 
 _FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}

@@ -18,9 +18,9 @@ from tests.upstream import ScriptedUpstream
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
 from tests.upstream.faults import sound
-from translation.chat.lift import lift as lift_chat
-from translation.chat.schema import validate as validate_chat
-from translation.responses.lift import lift as lift_responses
+from translation.chat.client.lift import lift as lift_chat
+from translation.chat.client.schema import validate as validate_chat
+from translation.responses.client.lift import lift as lift_responses
 from translation.responses.schema.request import validate as validate_responses
 
 BODIES_PER_ROUTE = 250

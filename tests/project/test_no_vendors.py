@@ -10,7 +10,7 @@ from providers.config import PROVIDER_DEFAULTS
 
 ROOT = Path(__file__).parents[2]
 NATIVE = {
-    "anthropic": "translation/anthropic",
+    "anthropic": "translation/messages",
     "gemini": "translation/gemini",
     "ollama": "translation/ollama",
 }

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from translation.agui.history import JoinedHistory, open_requests
+from translation.agui.agui_history import JoinedHistory, open_requests
 from translation.agui.run import is_versioned
 from translation.agui.tool_items import render_result
 from translation.errors import InvalidRequest

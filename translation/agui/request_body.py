@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.agui.history import join_history
+from translation.agui.agui_history import join_history
 from translation.agui.interrupts import NO_REQUEST_STATES, RequestStates, read_resume
 from translation.agui.messages import read_messages
 from translation.agui.run import is_empty_state

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions dialect, as an endpoint (schema, lift, encode) and as an upstream (lower, decode, relay).
+"""OpenAI's Chat Completions API: what both directions know of its deltas, calls and replies.
 
 May import the packages below the dialects; no other dialect.
 """

@@ -7,8 +7,8 @@ import orjson
 
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
-from translation.hosted.history import ApprovedCall, output_text_of
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
+from translation.hosted.past_hosted_calls import ApprovedCall, output_text_of
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed

@@ -14,7 +14,6 @@ from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import HostedCall, build_approved_call, build_model_items
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
-from translation.hosted.history import ApprovedCall
 from translation.hosted.interruptions.interruption import (
     Interruption,
     list_unsent_entries,
@@ -26,6 +25,7 @@ from translation.hosted.interruptions.interruption import (
 from translation.hosted.interruptions.saved_queue import restore_queue, save_queue
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.output_queue import OutputQueue
+from translation.hosted.past_hosted_calls import ApprovedCall
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tool_choice import RoundChoices
 from translation.hosted.tool_round import ToolRound

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API as an endpoint: its requests become turns, and events become its messages and streams.
+"""Anthropic's Messages API, for clients and as an upstream dialect.
 
-May import the packages below the dialects; no other dialect. The same API as an upstream is `translation/anthropic/`.
+May import the packages below the dialects; no other dialect.
 """

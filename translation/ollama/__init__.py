@@ -1,4 +1,4 @@
-"""Ollama's own API as an upstream dialect: lowers turns to its requests and decodes its replies to events.
+"""Ollama's own API, for clients and as an upstream dialect.
 
 May import the packages below the dialects; no other dialect.
 """

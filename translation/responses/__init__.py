@@ -1,4 +1,4 @@
-"""OpenAI's Responses dialect, as an endpoint (schema, lift, encode) and as an upstream (lower, decode, relay).
+"""OpenAI's Responses API: what both directions know of its items, summaries and token counts.
 
 May import the packages below the dialects; no other dialect.
 """

@@ -12,9 +12,9 @@ from translation.representation.turn import Turn
 from translation.tools.call_mapper import ToolCallMapper
 from translation.tools.choice import rewrite_tool_choice
 from translation.tools.function_schemas import FREEFORM_PARAMETERS
-from translation.tools.history import TOOL_FREE_TYPES, rewrite_items
 from translation.tools.kinds import CLIENT_TOOL_KINDS, is_client_run
 from translation.tools.names import ClientToolName, ToolNames
+from translation.tools.past_tool_items import TOOL_FREE_TYPES, rewrite_items
 
 
 class RewrittenTurn(NamedTuple):

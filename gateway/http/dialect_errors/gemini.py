@@ -7,7 +7,7 @@ from starlette.types import Scope
 from gateway.error_replies import choose_client_message, read_error_headers, resolve_code_reply, resolve_error_reply
 from gateway.http.auth import GOOGLE_KEY_HEADER
 from gateway.http.headers import headers_of
-from translation.gemini_endpoint.failures import build_status_body
+from translation.gemini.client.gemini_errors import build_status_body
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 

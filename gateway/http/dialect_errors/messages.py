@@ -9,9 +9,9 @@ from gateway.http.dialect_errors.error_places import build_message_with_place
 from gateway.http.headers import headers_of
 from gateway.logs import read_bound_request_id
 from providers.errors import UpstreamRejected
-from translation.messages.failures import build_error_body
-from translation.messages.lift import THREAD_UNSUPPORTED
-from translation.messages.threads import (
+from translation.messages.client.lift import THREAD_UNSUPPORTED
+from translation.messages.client.messages_errors import build_error_body
+from translation.messages.client.threads import (
     THREAD_ALREADY_CONTINUED,
     THREAD_IN_FLIGHT,
     THREAD_MISMATCH,

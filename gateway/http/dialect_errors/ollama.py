@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 from gateway.error_replies import read_error_headers, resolve_error_reply
 from gateway.http.dialect_errors.error_places import build_message_with_place
-from translation.ollama_endpoint.reply_lines import build_failure
+from translation.ollama.client.reply_lines import build_failure
 from translation.representation.json_types import Json
 
 _PREFIX: Final = "/api/"

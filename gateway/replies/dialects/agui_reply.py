@@ -12,8 +12,8 @@ from translation.agui.run_end import CANCELLED
 from translation.agui.schema import validate
 from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Usage
 from translation.representation.json_types import Json
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.snapshot import Snapshot
+from translation.responses.client.snapshot import Snapshot
+from translation.responses.upstream.decode import ResponsesDecoder
 
 AGUI = replace(RESPONSES, validate=validate, allows_relay=False, allows_jobs=False, input_key="messages")
 """The Responses endpoint with the body of a run. Its encoder is set for each run, because it has the run's ids."""

@@ -7,14 +7,14 @@ from typing import Final
 
 from gateway.http.dialect_errors.gemini import build_stream_error
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
-from translation.gemini_endpoint.collect import ContentCollector
-from translation.gemini_endpoint.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
-from translation.gemini_endpoint.lift import lift
-from translation.gemini_endpoint.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
-from translation.gemini_endpoint.schema.counted import validate_counted
-from translation.gemini_endpoint.schema.request import normalize, validate
-from translation.gemini_endpoint.tools import count_tools
-from translation.gemini_endpoint.value_replies import find_value_form
+from translation.gemini.client.collect import ContentCollector
+from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
+from translation.gemini.client.lift import lift
+from translation.gemini.client.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
+from translation.gemini.client.tools import count_tools
+from translation.gemini.client.value_replies import find_value_form
+from translation.gemini.schema.counted import validate_counted
+from translation.gemini.schema.request import normalize, validate
 from translation.representation.json_types import Json
 
 

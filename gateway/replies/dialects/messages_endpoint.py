@@ -8,13 +8,13 @@ from gateway.http.dialect_errors.messages import build_request_id_headers
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
 from translation.decoding.usage import read_message_usage
-from translation.messages.collect import MessageCollector
-from translation.messages.encode import PING_FRAME, MessagesEncoder
-from translation.messages.lift import lift, lift_count
+from translation.messages.client.collect import MessageCollector
+from translation.messages.client.encode import PING_FRAME, MessagesEncoder
+from translation.messages.client.lift import lift, lift_count
+from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body
-from translation.messages.reply_objects import ThinkingView, choose_thinking_view
 from translation.messages.schema.request import validate, validate_count, validate_merged, validate_merged_count
 from translation.representation.json_types import Json
 

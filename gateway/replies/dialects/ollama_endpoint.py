@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
-from translation.ollama_endpoint.collect import OllamaCollector
-from translation.ollama_endpoint.encode import OllamaEncoder
-from translation.ollama_endpoint.lift import lift_chat, lift_generate
-from translation.ollama_endpoint.reply_lines import LineHead
-from translation.ollama_endpoint.schema import validate_chat, validate_generate
+from translation.ollama.client.collect import OllamaCollector
+from translation.ollama.client.encode import OllamaEncoder
+from translation.ollama.client.lift import lift_chat, lift_generate
+from translation.ollama.client.reply_lines import LineHead
+from translation.ollama.client.schema import validate_chat, validate_generate
 from translation.representation.json_types import Json
 
 _SECOND_NS: Final = 1_000_000_000

@@ -15,7 +15,7 @@ from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
-from translation.responses.snapshot import Snapshot
+from translation.responses.client.snapshot import Snapshot
 
 
 class ThreadReply:

@@ -20,15 +20,15 @@ from gateway.routes.dialects.embeddings import Embeddings, fetch_embeddings
 from gateway.routes.request_docs import GEMINI_FAILURES, STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
-from translation.gemini_endpoint.embeddings import (
+from translation.gemini.client.embeddings import (
     build_embedded_batch,
     build_embedded_content,
     lift_batch_embed_contents,
     lift_embed_content,
 )
-from translation.gemini_endpoint.schema.counted import COUNTED_SCHEMA
-from translation.gemini_endpoint.schema.embedded import BATCH_EMBED_SCHEMA, EMBED_CONTENT_SCHEMA
-from translation.gemini_endpoint.schema.request import REQUEST_SCHEMA
+from translation.gemini.schema.counted import COUNTED_SCHEMA
+from translation.gemini.schema.embedded import BATCH_EMBED_SCHEMA, EMBED_CONTENT_SCHEMA
+from translation.gemini.schema.request import REQUEST_SCHEMA
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 

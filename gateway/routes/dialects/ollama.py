@@ -14,7 +14,7 @@ from gateway.routes.dialects.ollama_requests import OllamaRequest
 from gateway.routes.request_docs import OLLAMA_FAILURES, document_json_body, document_reply
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
-from translation.ollama_endpoint.schema import CHAT_SCHEMA, GENERATE_SCHEMA
+from translation.ollama.client.schema import CHAT_SCHEMA, GENERATE_SCHEMA
 
 _MODEL_CHANGES: Final = {
     "/api/pull": "POST",

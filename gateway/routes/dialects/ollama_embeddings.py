@@ -11,7 +11,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.routes.dialects.embeddings import Embeddings, fetch_embeddings
 from gateway.routes.request_docs import OLLAMA_FAILURES, document_json_body
 from gateway.service.service import Service
-from translation.ollama_endpoint.embeddings import (
+from translation.ollama.client.embeddings import (
     EMBED_SCHEMA,
     PLAIN_EMBED_SCHEMA,
     lift_embed,

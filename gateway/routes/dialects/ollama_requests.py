@@ -14,7 +14,7 @@ from gateway.replies.dialects.ollama_endpoint import begin_reply, format_time
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply
 from gateway.service.service import Service
-from translation.ollama_endpoint.reply_lines import encode_line
+from translation.ollama.client.reply_lines import encode_line
 from translation.representation.json_types import Json
 
 _LINES_TYPE: Final = "application/x-ndjson"

@@ -13,7 +13,7 @@ from gateway.state.store import Store
 from gateway.state.threads import LAST_RUN_KEY, STATE_KEY
 from gateway.state.values import ACTIVE_STATUSES
 from gateway.tools.approvals import ApprovalFactory
-from translation.agui.history import open_requests
+from translation.agui.agui_history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStates
 from translation.agui.run import RunHead, choose_state
 from translation.errors import InvalidRequest

@@ -16,12 +16,17 @@ from gateway.state.threads import MESSAGE_THREAD_KEY
 from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, NewResponse
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.messages.lift import lift
-from translation.messages.threads import THREAD_IN_FLIGHT, build_thread_state, lift_thread_turn, restore_thread_params
+from translation.messages.client.lift import lift
+from translation.messages.client.threads import (
+    THREAD_IN_FLIGHT,
+    build_thread_state,
+    lift_thread_turn,
+    restore_thread_params,
+)
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
-from translation.responses.initial_response import new_response
-from translation.responses.storable_items import to_storable_items, with_distinct_ids
+from translation.responses.client.initial_response import new_response
+from translation.responses.client.storable_items import to_storable_items, with_distinct_ids
 
 
 class ThreadHistory(NamedTuple):

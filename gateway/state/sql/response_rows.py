@@ -17,7 +17,7 @@ from gateway.state.threads import MESSAGE_THREAD_KEY
 from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LogEntry
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.messages.threads import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
+from translation.messages.client.threads import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
 from translation.representation.json_types import Item, Json
 
 

@@ -4,10 +4,10 @@ import asyncio
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
-from gateway.operator_servers.added_servers import AddedServers
-from gateway.operator_servers.servers import OperatorServers
 from gateway.state.added_servers import StoredServer
 from gateway.state.sql.store import SqlStore
+from gateway.tools.operator_servers.added_servers import AddedServers
+from gateway.tools.operator_servers.servers import OperatorServers
 
 
 def server(label: str, prefix: str | None = None, url: str = "https://mcp.example.com/mcp") -> StoredServer:

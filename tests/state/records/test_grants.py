@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from gateway.mcp.errors import McpFault
-from gateway.mcp.oauth.grants import GrantedTokens, TokenGrant
-from gateway.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
-from gateway.operator_servers.grant_vault import SealedGrant
 from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import mcp_grants
 from gateway.state.sql.store import SqlStore
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.oauth.grants import GrantedTokens, TokenGrant
+from gateway.tools.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
+from gateway.tools.operator_servers.grant_vault import SealedGrant
 from providers.egress import EgressClient
 
 SEALER = Sealer([b"k" * 32])

@@ -17,10 +17,10 @@ from translation.chat.relaying.relay import ChatRelay
 from translation.encoding.delta_template import DeltaTemplate
 from translation.encoding.relay_template import RelayTemplate
 from translation.framing import sse
-from translation.messages.encode import MessagesEncoder
+from translation.messages.client.encode import MessagesEncoder
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
 
 pytestmark = pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
 

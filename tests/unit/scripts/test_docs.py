@@ -6,7 +6,7 @@ import pytest
 
 from scripts.docs import PAGES, ROOT
 from scripts.docs.parameters import CHAT, RESPONSES
-from translation.chat.schema import REQUEST_FIELDS
+from translation.chat.client.schema import REQUEST_FIELDS
 from translation.representation.profile import Profile
 from translation.responses.schema.request import Request
 

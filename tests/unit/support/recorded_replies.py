@@ -8,16 +8,16 @@ import orjson
 
 from tests.unit.support.golden import GOLDEN, chunks_of, recordings
 from tests.unit.support.translator_drivers import counting_ids
-from translation.anthropic.decode import AnthropicDecoder
-from translation.chat.decode import ChatDecoder
-from translation.gemini.decode import GeminiDecoder
-from translation.ollama.decode import OllamaDecoder
+from translation.chat.upstream.decode import ChatDecoder
+from translation.gemini.upstream.decode import GeminiDecoder
+from translation.messages.upstream.decode import AnthropicDecoder
+from translation.ollama.upstream.decode import OllamaDecoder
 from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import Event, Started, Usage
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.responses.decode import ResponsesDecoder
+from translation.responses.upstream.decode import ResponsesDecoder
 
 _DECODERS: dict[str, Any] = {
     "anthropic": AnthropicDecoder,

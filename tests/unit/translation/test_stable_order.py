@@ -9,15 +9,15 @@ import sys
 
 import orjson
 
-from translation.anthropic import lower as anthropic
-from translation.chat.lowering import lower as chat
-from translation.gemini import lower as gemini
-from translation.ollama import lower as ollama
+from translation.chat.upstream import lower as chat
+from translation.gemini.upstream import lower as gemini
+from translation.messages.upstream import lower as anthropic
+from translation.ollama.upstream import lower as ollama
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.responses import lower as responses
-from translation.responses.lift import lift
+from translation.responses.client.lift import lift
+from translation.responses.upstream import lower as responses
 from translation.tools.tool_rewriting import rewrite_tools
 
 SCHEMA: Json = {

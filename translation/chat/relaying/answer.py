@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from translation.chat import reply_objects
-from translation.chat.failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.calls import CallNormalizer
+from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS

@@ -8,7 +8,6 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.chat.delta_run import ChatDeltaRun
-from translation.chat.failures import failure_in
 from translation.chat.reasoning import REASONING_FIELDS
 from translation.chat.relaying.answer import (
     CUT_REASONS,
@@ -18,6 +17,7 @@ from translation.chat.relaying.answer import (
     set_reasoning_fields,
 )
 from translation.chat.relaying.calls import CallNormalizer
+from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.encoding.relay_template import RelayTemplate

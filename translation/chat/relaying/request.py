@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from translation.chat.lowering.items import add_required_fields
-from translation.chat.lowering.tools import restrict_to_chosen_tools
 from translation.chat.reasoning import is_chat_detail
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
+from translation.chat.upstream.lower_items import add_required_fields
+from translation.chat.upstream.lower_tools import restrict_to_chosen_tools
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
 from translation.hygiene.schema_shims import apply_schema_shims

@@ -9,7 +9,7 @@ import orjson
 from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
 from translation.framing import sse
-from translation.messages.failures import build_error_body, parse_failure
+from translation.messages.client.messages_errors import build_error_body, parse_failure
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 

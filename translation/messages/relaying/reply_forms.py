@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import orjson
 
 from translation.framing import sse
-from translation.messages.reply_objects import split_block
+from translation.messages.client.reply_objects import split_block
 from translation.representation.json_types import Json
 from translation.tools.arguments import parse_past_arguments
 

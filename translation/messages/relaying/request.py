@@ -5,7 +5,7 @@ from itertools import compress
 from typing import Any, Final
 
 from translation.hygiene.volatile_lines import move_volatile_lines_of_system
-from translation.messages.history import CALL_CARRIER_PREFIX
+from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -13,7 +13,7 @@ from translation.representation.events import Failed, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.responses import usage
-from translation.responses.failures import failure_in
+from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
@@ -23,8 +23,8 @@ from translation.responses.relaying.whole_response import (
     scrub_failure,
     seal_output,
 )
-from translation.responses.snapshot import Snapshot
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
+from translation.responses.upstream.response_failures import failure_in
 from translation.tools.credentials import remove_credentials
 
 _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})

@@ -3,8 +3,8 @@
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE
-from translation.responses.decode import ResponsesDecoder
-from translation.responses.encode import ResponsesEncoder
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.upstream.decode import ResponsesDecoder
 
 _UNFINISHED_FIELDS: Json = {
     "status": "in_progress",

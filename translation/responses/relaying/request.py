@@ -9,7 +9,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest
-from translation.responses.lower import OPTIONAL_ID_TYPES, to_replayed_reasoning
+from translation.responses.upstream.lower import OPTIONAL_ID_TYPES, to_replayed_reasoning
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
 """The gateway's own parameters. They are not forwarded."""

@@ -10,9 +10,9 @@ from translation.representation.events import Failed
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.responses import usage
-from translation.responses.failures import failure_in
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
+from translation.responses.upstream.response_failures import failure_in
 from translation.tools.credentials import remove_credentials
 
 TERMINAL_STATUSES: Final = ("completed", "incomplete", "failed", "cancelled")

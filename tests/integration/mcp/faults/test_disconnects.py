@@ -9,10 +9,10 @@ import httpx
 import pytest
 from openai import APIStatusError
 
-from gateway.mcp import guarded_http
-from gateway.mcp.connection import McpConnection
-from gateway.mcp.errors import McpFault
-from gateway.mcp.server import McpServer
+from gateway.tools.mcp import guarded_http
+from gateway.tools.mcp.connection import McpConnection
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.databases import ready_sqlite
 from tests.integration.mcp.tool_gateway import LOOK_UP, Hosting, hosting, items_of, mcp_tool

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai import APIStatusError, BadRequestError
 
-from gateway.mcp import guarded_http
+from gateway.tools.mcp import guarded_http
 from tests.databases import ready_sqlite
 from tests.integration.mcp.tool_gateway import LOOK_UP as CALL
 from tests.integration.mcp.tool_gateway import hosting, items_of, mcp_tool

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from openai import APIStatusError, BadRequestError
 
-from gateway.mcp.connection import McpConnection
-from gateway.mcp.errors import McpFault
-from gateway.mcp.server import McpServer
+from gateway.tools.mcp.connection import McpConnection
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.agui_client import run_input, user
 from tests.databases import ready_sqlite

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gateway.mcp.operator_server import OperatorServer, OperatorServerSettings
-from gateway.mcp.server import McpServer
+from gateway.tools.mcp.operator_server import OperatorServer, OperatorServerSettings
+from gateway.tools.mcp.server import McpServer
 from providers.egress import EgressClient
 from tests.integration.mcp.tool_gateway import Hosting
 from tests.upstream import chat_calls, chat_text

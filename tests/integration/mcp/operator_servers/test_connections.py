@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openai import APIStatusError
 
-from gateway.mcp.errors import McpFault
-from gateway.mcp.server import McpServer, StdioCommand
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.server import McpServer, StdioCommand
 from tests.integration.mcp.operator_servers.operator_gateway import (
     ADD,
     CHILD,

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.cli.mcp_login import log_in
 from gateway.config.settings import Settings, parse_settings
-from gateway.mcp.errors import McpFault
+from gateway.tools.mcp.errors import McpFault
 from tests.databases import ready_sqlite
 from tests.integration.mcp.operator_servers.operator_gateway import configured, model_with
 from tests.integration.mcp.tool_gateway import call_of, hosting

@@ -10,9 +10,9 @@ from mcp_types import Tool
 from openai import APIStatusError, BadRequestError
 
 from gateway.logs import read_bound_fields
-from gateway.mcp.errors import McpFault
-from gateway.mcp.server import McpServer
-from gateway.mcp.tool_lists import digest_definition
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.server import McpServer
+from gateway.tools.mcp.tool_lists import digest_definition
 from tests.integration.mcp.operator_servers.operator_gateway import (
     ADD,
     DONE,

@@ -9,7 +9,7 @@ import pytest
 
 from bench.load.replies import parse_response_id
 from bench.load.requests import HistoryShape, LoadSpec, build_replay_request, build_request
-from translation.responses.lift import lift
+from translation.responses.client.lift import lift
 
 HISTORY = HistoryShape(items=200, images=10, image_bytes=480_000)
 

@@ -11,14 +11,14 @@ from providers.base import Batch
 from providers.errors import UpstreamBroken
 from tests.unit.support.chat_replies import text
 from tests.unit.support.translator_drivers import conclude, fail_to_end
-from translation.chat.encode import ChatEncoder
+from translation.chat.client.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Event, Failed, Finished, Noted, Opaque, Started
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.responses.initial_response import new_response
+from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
 
 BOTH = frozenset({"reasoning", "reasoning_content"})

@@ -18,19 +18,19 @@ from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.translator_drivers import conclude, counting_ids
-from translation.chat.decode import ChatDecoder
-from translation.chat.encode import ChatEncoder
+from translation.chat.client.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
+from translation.chat.upstream.decode import ChatDecoder
 from translation.framing import sse
 from translation.hygiene.reply import ReplyNormalizer
-from translation.messages.encode import MessagesEncoder
+from translation.messages.client.encode import MessagesEncoder
 from translation.representation.delta_runs import TextKey
 from translation.representation.event_stage import EventStage
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
 from translation.tools.tool_rewriting import rewrite_tools
 
 TOOL = {"type": "custom", "name": "f", "description": "Runs a script."}

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.mcp.server import McpServer
 from gateway.tools import catalogue_cache
 from gateway.tools.catalogue_cache import CatalogueCache
+from gateway.tools.mcp.server import McpServer
 from gateway.tools.requested_servers import RequestedServer
 from translation.hosted.tools import ToolCatalogue
 

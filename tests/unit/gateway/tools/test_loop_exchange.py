@@ -18,12 +18,12 @@ from providers.http.upstream import Upstream
 from tests.tool_rounds import hosted_tool
 from tests.unit.gateway.replies.test_reply_streams_ways import AGENT_STREAMS, HEAD, STREAMS, Server, normalizer
 from tests.unit.support.translator_drivers import conclude, counting_ids
-from translation.chat.decode import ChatDecoder
+from translation.chat.upstream.decode import ChatDecoder
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.loop import ToolLoop
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.turn import Turn
-from translation.responses.encode import ResponsesEncoder
+from translation.responses.client.encode import ResponsesEncoder
 
 ANSWER, ANSWER_SHORT = STREAMS["one by one"]
 LISTED = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "calc", "tools": []}

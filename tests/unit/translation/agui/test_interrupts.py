@@ -18,7 +18,7 @@ from tests.unit.translation.agui.run_requests import (
     result,
     types,
 )
-from translation.agui.history import join_history, open_requests
+from translation.agui.agui_history import join_history, open_requests
 from translation.agui.interrupts import DENIED, EXPIRED, RequestStates
 from translation.agui.messages import build_message_fact, read_messages
 from translation.agui.request_body import RunRequest

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
-from translation.chat.decode import ChatDecoder
 from translation.chat.relaying.calls import CallNormalizer
+from translation.chat.upstream.decode import ChatDecoder
 from translation.errors import ProtocolViolation
 from translation.representation.events import Event, ItemEnded, ItemStarted, Noted
 from translation.representation.json_types import Json

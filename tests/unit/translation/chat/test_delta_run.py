@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.translator_drivers import counting_ids
-from translation.chat.decode import ChatDecoder
 from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.upstream.decode import ChatDecoder
 from translation.framing.sse import FrameDecoder, encode_data
 from translation.representation.events import Delta, Event
 from translation.representation.json_types import Json

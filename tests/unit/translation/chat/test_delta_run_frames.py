@@ -7,8 +7,8 @@ from tests.unit.support.chat_chunks import text_chunk
 from translation.chat.delta_run import ChatDeltaRun
 from translation.framing import sse
 from translation.representation.events import Delta, Event, ItemStarted, PartStarted, Started
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
 BEGIN: list[Event] = [

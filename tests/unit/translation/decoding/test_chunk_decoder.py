@@ -7,10 +7,10 @@ import pytest
 
 from providers.new_id import new_id
 from tests.upstream import anthropic, gemini, ollama
-from translation.anthropic.decode import AnthropicDecoder
 from translation.decoding.chunk_decoder import ChunkDecoder
-from translation.gemini.decode import GeminiDecoder
-from translation.ollama.decode import OllamaDecoder
+from translation.gemini.upstream.decode import GeminiDecoder
+from translation.messages.upstream.decode import AnthropicDecoder
+from translation.ollama.upstream.decode import OllamaDecoder
 from translation.representation.events import Failed, Finished
 
 ENDED = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.chat.schema import validate as validate_chat
+from translation.chat.client.schema import validate as validate_chat
 from translation.errors import InvalidRequest
 from translation.generate.chat_body import build_chat_body, set_thinking_budget
 from translation.generate.schema import REQUEST_SCHEMA, validate

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.tool_rounds import LoopDriver, call, hosted_tool, round_of, text, whole
-from tests.unit.translation.hosted.test_history import QUESTION, answer, mcp_call, request
+from tests.unit.translation.hosted.test_past_hosted_calls import QUESTION, answer, mcp_call, request
 from translation.hosted.compaction import HostedContextParts, split_hosted_context
-from translation.hosted.history import resolve_history
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
+from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
 from translation.representation.events import Finished, ItemEnded, Usage
 from translation.representation.json_types import Item

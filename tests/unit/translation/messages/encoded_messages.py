@@ -1,9 +1,9 @@
 """The events of items, and the message that a stream and a collector make of them."""
 
 from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream
-from translation.messages.collect import MessageCollector
-from translation.messages.encode import MessagesEncoder
-from translation.messages.reply_objects import ThinkingView
+from translation.messages.client.collect import MessageCollector
+from translation.messages.client.encode import MessagesEncoder
+from translation.messages.client.reply_objects import ThinkingView
 from translation.representation.events import (
     Delta,
     Event,

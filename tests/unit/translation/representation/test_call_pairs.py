@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from translation.chat.lowering import items as chat
-from translation.ollama import lower_items as ollama
+from translation.chat.upstream import lower_items as chat
+from translation.ollama.upstream import lower_items as ollama
 from translation.representation.call_pairs import CallOutputPairs
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

@@ -11,11 +11,11 @@ from translation.framing import sse
 from translation.representation import items
 from translation.representation.events import Event, Failed, Finished, ItemEnded, ItemStarted, Started
 from translation.representation.json_types import Item, Json
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
+from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.whole_response import relay_response
-from translation.responses.snapshot import Snapshot
 
 HEAD = new_response({"input": "Hi"}, response_id="resp_1", created_at=100, model="m")
 THOUGHT: Item = items.new_reasoning("rs_1")

@@ -13,7 +13,7 @@ from translation.representation.events import (
     Started,
 )
 from translation.representation.json_types import Item, Json
-from translation.responses.decode import ResponsesDecoder
+from translation.responses.upstream.decode import ResponsesDecoder
 
 
 def decoded(*chunks: Json) -> list[Event]:

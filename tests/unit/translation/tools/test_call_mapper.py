@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from providers.scripted.schema_instances import build_minimal_instance
 from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids, decode, feed_to_end
-from translation.chat.decode import ChatDecoder
+from translation.chat.upstream.decode import ChatDecoder
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (
     Delta,
@@ -30,8 +30,8 @@ from translation.representation.grammar import EventGrammar
 from translation.representation.items import new_function_call
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
 from translation.tools.call_mapper import ToolCallMapper
 from translation.tools.kinds import CLIENT_TOOL_KINDS
 from translation.tools.tool_rewriting import rewrite_tools

@@ -19,8 +19,8 @@ from tests.unit.support.responses_streams import STREAMS, Stream
 from tests.unit.support.stream_checks.responses_order import read_stream
 from tests.unit.support.translator_drivers import feed_to_end
 from tests.upstream.builders import message_item, response_snapshot, text_events
-from translation.responses.encode import ResponsesEncoder
-from translation.responses.initial_response import new_response
+from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.initial_response import new_response
 
 Json = dict[str, Any]
 

@@ -20,11 +20,11 @@ from tests.unit.gateway.planning.every_field import (
 )
 from tests.unit.gateway.planning.every_field.field_cases import Case
 from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS, UpstreamRequest, lower_for_upstream
-from translation.chat import schema as chat_schema
+from translation.chat.client import schema as chat_schema
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini_endpoint.schema import request as gemini_schema
+from translation.gemini.schema import request as gemini_schema
 from translation.messages.schema import request as messages_schema
-from translation.ollama_endpoint import schema as ollama_schema
+from translation.ollama.client import schema as ollama_schema
 from translation.representation.loss import Loss
 from translation.responses.schema import request as responses_schema
 

@@ -12,8 +12,8 @@ from tests.unit.support.translator_drivers import feed_to_end
 from translation.agui.encode import AguiEncoder
 from translation.agui.run import RunHead
 from translation.representation.json_types import Json
-from translation.responses.initial_response import new_response
-from translation.responses.snapshot import Snapshot
+from translation.responses.client.initial_response import new_response
+from translation.responses.client.snapshot import Snapshot
 
 HEAD = new_response({"model": "m", "input": "a"}, response_id="resp_1", created_at=100, model="m")
 

@@ -6,7 +6,7 @@ import pytest
 from anthropic.types import beta
 
 from translation.errors import InvalidRequest
-from translation.messages.lift import lift
+from translation.messages.client.lift import lift
 from translation.messages.schema.request import validate
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss

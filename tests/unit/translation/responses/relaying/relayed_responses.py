@@ -8,7 +8,7 @@ from tests.unit.support.stream_checks.responses_order import read_stream
 from tests.unit.support.translator_drivers import relay_to_end
 from translation.framing import sse
 from translation.representation.json_types import Json
-from translation.responses.initial_response import new_response
+from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")

@@ -12,7 +12,7 @@ from translation.framing import sse
 from translation.hygiene.call_rules import CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Item, Json
-from translation.responses.initial_response import new_response
+from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.whole_response import relay_response
 

@@ -26,7 +26,7 @@ from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
-from translation.responses.initial_response import new_response
+from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.whole_response import failure_of_response, relay_response
 

@@ -1,4 +1,0 @@
-"""Access tokens for MCP servers of the configuration, by client credentials or by the login of a person.
-
-May import `gateway.mcp.errors`, `gateway.mcp.guarded_send` and `providers.egress`.
-"""

@@ -1,0 +1,168 @@
+"""Bodies of replies of MCP servers: limited in size, and without notifications."""
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import httpx2
+import orjson
+import structlog
+
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
+from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord
+from gateway.tools.mcp.server import MAX_OWN_REQUESTS, MINUTE_S
+
+_log = structlog.get_logger(__name__)
+
+CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
+
+_FLOOD: Final = 100
+"""The number of dropped messages of one reply from which they are logged."""
+
+_FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_FRAME_END_CHARS: Final = 4
+_ID_LINE: Final = re.compile(rb"^id:[^\r\n]*", re.MULTILINE)
+_DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
+
+
+class BoundedBody(httpx2.AsyncByteStream):
+    """The body of a reply. Reading it raises ReplyAborted if the reply is too large or breaks off.
+
+    Notifications are removed from a stream of events, because a server may send any number of them. A change of the
+    list of tools is reported to `report_change`, and progress to `report_progress`. A stream that `is_lasting` ends
+    with its connection, so only the size of single events and the rate of requests are limited. `on_end` is called when
+    the body ends.
+    """
+
+    def __init__(
+        self,
+        stream: httpx2.AsyncByteStream,
+        record: RequestRecord,
+        *,
+        is_event_stream: bool,
+        is_lasting: bool = False,
+        report_change: Callable[[], None] = lambda: None,
+        report_progress: Callable[[Any], None] = lambda _: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._stream = stream
+        self._record = record
+        awaits = None if is_lasting else lambda: record.request_id
+        self._filter = NotificationFilter(report_change, report_progress, awaits) if is_event_stream else None
+        self._is_lasting = is_lasting
+        self._minute_began = time.monotonic()
+        self._on_end = on_end
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._stream:
+                passed = piece if self._filter is None else self._filter.feed(piece)
+                if self._is_lasting:
+                    self._begin_minute()
+                else:
+                    self._record.count_bytes(passed)
+                if self._filter is not None:
+                    self._record.check_bytes(self._filter.held_bytes)
+                    self._check_requests(self._filter.requests)
+                if passed:
+                    yield passed
+        except (httpx2.TransportError, httpx2.StreamError) as error:
+            if not self._record.has_failed:
+                self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
+            raise ReplyAborted("the reply broke off") from error
+        finally:
+            if self._filter is not None and self._filter.dropped >= _FLOOD:
+                _log.info("mcp_messages_dropped", count=self._filter.dropped)
+            self._on_end()
+
+    def _begin_minute(self) -> None:
+        now = time.monotonic()
+        if self._filter is not None and now - self._minute_began > MINUTE_S:
+            self._minute_began, self._filter.requests = now, 0
+
+    def _check_requests(self, count: int) -> None:
+        """Raises ReplyAborted if the server sent too many requests: the library answers each by a request of its
+        own."""
+        if count > MAX_OWN_REQUESTS:
+            self._record.fail(McpFault("invalid_result", f"the server sent more than {MAX_OWN_REQUESTS} requests"))
+            raise ReplyAborted("the server sent too many requests")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class NotificationFilter:
+    """Removes notifications from an event stream that arrives in pieces, and reports some of them.
+
+    It also removes answers to other requests than the one whose id `awaits` returns. `dropped` counts the removed
+    messages, and `requests` the requests of the server, which remain.
+
+    The id of a removed event remains, without data, so that the stream can be resumed after it.
+    """
+
+    def __init__(
+        self,
+        report_change: Callable[[], None] = lambda: None,
+        report_progress: Callable[[Any], None] = lambda _: None,
+        awaits: Callable[[], Any] | None = None,
+    ) -> None:
+        self._report_change = report_change
+        self._report_progress = report_progress
+        self._awaits = awaits
+        self.dropped = 0
+        self.requests = 0
+        self._held = bytearray()
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the frame that has not ended."""
+        return len(self._held)
+
+    def feed(self, piece: bytes) -> bytes:
+        """Returns the frames that end in this piece, without removed ones."""
+        searched = max(0, len(self._held) - _FRAME_END_CHARS)
+        self._held += piece
+        passed: list[bytes] = []
+        last_id: bytes | None = None
+        start = 0
+        while end := _FRAME_END.search(self._held, searched):
+            frame = bytes(self._held[start : end.end()])
+            start = searched = end.end()
+            message = _read_message(frame)
+            if message is not None and not self._passes(message):
+                self.dropped += 1
+                last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
+            else:
+                self.requests += message is not None and "method" in message and "id" in message
+                passed.append(frame)
+                last_id = None
+        del self._held[:start]
+        if last_id is not None:
+            passed.append(last_id + b"\ndata:\n\n")
+        return b"".join(passed)
+
+    def _passes(self, message: dict[str, Any]) -> bool:
+        """Returns whether the library gets a message. Reports changes of the list of tools, and progress."""
+        if "method" not in message:
+            # The library takes any answer on the stream of a request as the answer to that request.
+            awaited = None if self._awaits is None else self._awaits()
+            return awaited is None or str(message.get("id")) == str(awaited)
+        if "id" in message:
+            return True
+        method = message["method"]
+        if method == TOOLS_CHANGED:
+            self._report_change()
+        elif method == PROGRESS:
+            self._report_progress(message.get("params"))
+        return bool(method == SUBSCRIBED)
+
+
+def _read_message(frame: bytes) -> dict[str, Any] | None:
+    """Returns the message in a frame of an event stream; None if it has none that can be read."""
+    try:
+        message = orjson.loads(b"\n".join(_DATA_LINE.findall(frame)))
+    except orjson.JSONDecodeError:
+        return None
+    return message if isinstance(message, dict) and ("method" in message or "id" in message) else None

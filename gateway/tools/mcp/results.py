@@ -1,0 +1,104 @@
+"""Results of MCP calls as outcomes of the loop."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+from mcp_types import CallToolResult, ImageContent, TextContent, Tool
+
+from gateway.tools.mcp.errors import INPUT_DECLINED
+from translation.hosted.outcomes import ToolOutcome
+from translation.representation.json_types import Json
+from translation.tools.call_validator import CallValidator
+
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The types of images that every model which sees images can read."""
+
+_RESULT: Final = "result"
+_DECLINED: Final = "responses-gateway/declined_input"
+_NO_MESSAGE: Final = "The tool failed without a message."
+_MAX_UTF8_BYTES: Final = 4
+
+
+def build_outcome(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
+    """Returns the outcome of a call that the server answered.
+
+    Its text is the text of the result, or its structured content as JSON. Images are media for models that see them.
+    Content other than text is also a note in the text, never base64.
+    """
+    texts: list[str] = []
+    media: list[Json] = []
+    for content in result.content:
+        texts.append(content.text if isinstance(content, TextContent) else _note_of(content))
+        if isinstance(content, ImageContent) and sees_images and _is_image(content):
+            media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
+    if not texts and result.structured_content is not None:
+        texts.append(orjson.dumps(result.structured_content).decode())
+    is_declined = _DECLINED in (result.meta or {})
+    if not result.is_error:
+        return ToolOutcome(output="\n".join(texts), media=media, has_declined_input=is_declined)
+    reasons = [*(texts or (_NO_MESSAGE,)), *((INPUT_DECLINED,) if is_declined else ())]
+    error: Json = {"type": "mcp_tool_execution_error", "content": _texts_as_content(reasons)}
+    return ToolOutcome(error=error, media=media, has_declined_input=is_declined)
+
+
+def mark_declined_input(result: CallToolResult) -> CallToolResult:
+    """Returns the result of a call with a mark that its server asked for input, which was declined."""
+    return result.model_copy(update={"meta": {**(result.meta or {}), _DECLINED: True}})
+
+
+def build_tool_item(tool: Tool) -> Json:
+    """Returns a tool in the form of an `mcp_list_tools` item."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "annotations": {"read_only": is_read_only(tool)},
+    }
+
+
+def is_read_only(tool: Tool) -> bool:
+    """Whether a server declares a tool as read-only."""
+    return bool(tool.annotations and tool.annotations.read_only_hint)
+
+
+def find_structure_fault(result: CallToolResult, schema: Json) -> TextContent | None:
+    """Returns an error text if the structured content of a result does not follow the output schema of its tool.
+
+    Only objects are checked. Invalid and too expensive schemas are ignored.
+    """
+    if not isinstance(result.structured_content, dict):
+        return None
+    text = orjson.dumps(result.structured_content).decode()
+    function = {"type": "function", "name": _RESULT, "parameters": schema}
+    fault = CallValidator([function], len(text) * _MAX_UTF8_BYTES).fault_of(_RESULT, text)
+    if fault is None:
+        return None
+    message = fault.replace("arguments", "structuredContent", 1)
+    return TextContent(
+        type="text", text=f"invalid_result: the result does not follow the tool's output schema: {message}"
+    )
+
+
+def _is_image(content: ImageContent) -> bool:
+    """Whether this is an image that upstreams accept. An invalid image would make them refuse the whole request."""
+    try:
+        return content.mime_type in _IMAGE_TYPES and bool(base64.b64decode(content.data, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _texts_as_content(texts: Sequence[str]) -> list[Json]:
+    return [{"type": "text", "text": text} for text in texts]
+
+
+def _note_of(content: Any) -> str:
+    """Returns a line in place of content that the model cannot read."""
+    uri = getattr(content, "uri", None) or getattr(getattr(content, "resource", None), "uri", None)
+    text = getattr(getattr(content, "resource", None), "text", None)
+    if isinstance(text, str):
+        return text
+    kind = getattr(content, "type", "content")
+    return f"[{kind}: {uri}]" if uri else f"[{kind}: {getattr(content, 'mime_type', None) or 'unknown type'}]"

@@ -1,0 +1,229 @@
+"""An MCP server in a child process, over its standard input and output. It is limited, and ended with its children.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import mcp_types
+import orjson
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from gateway.tools.mcp.child_processes import end_orphans, end_process, release_process
+from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
+from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
+from gateway.tools.mcp.server import MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
+
+_READ_BYTES: Final = 64 * 1024
+_STDERR_BYTES: Final = 8 * 1024
+"""The size of the end of the standard error that is kept."""
+
+_DRAIN_S: Final = 1.0
+"""The longest wait for the rest of the output after the server has ended."""
+
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
+_ID_BYTES: Final = 200
+"""The first bytes of a message that is too large, in which its id is searched."""
+
+_DISCOVER: Final = "server/discover"
+
+_Message = SessionMessage | Exception
+
+
+class StdioTransport:
+    """A server that is started when the library enters the transport, and ended when it leaves."""
+
+    def __init__(
+        self,
+        command: StdioCommand,
+        max_message_bytes: int,
+        scrub: Callable[[str], str],
+        report_change: Callable[[], None],
+        report_progress: Callable[[Any], None],
+    ) -> None:
+        self.is_lost = False
+        self._command = command
+        self._max_bytes = max_message_bytes
+        self._scrub = scrub
+        self._report_change = report_change
+        self._report_progress = report_progress
+        self._stderr = b""
+        self._minute_began = 0.0
+        self._requests = 0
+        self._probe_ids: set[Any] = set()
+        self._readers_ended = anyio.Event()
+
+    @property
+    def last_output(self) -> str:
+        """The end of the server's standard error, without credentials."""
+        return self._scrub(self._stderr.decode(errors="replace"))
+
+    async def enter(self, _: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
+        """Returns the transport for the library."""
+        return self._connect()
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncGenerator[tuple[Any, Any], None]:
+        """Raises McpFault if the command cannot be started."""
+        command = self._command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command.arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**get_default_environment(), **command.env},
+                cwd=command.cwd,
+                start_new_session=True,  # a process group of its own, so that its children can be ended too
+            )
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise McpFault("connection_closed", f"the command cannot be started: {reason}") from None
+        messages, received = anyio.create_memory_object_stream[_Message](0)
+        sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read, process, messages)
+                tasks.start_soon(self._write_stdin, process, outgoing, messages, tasks)
+                tasks.start_soon(end_orphans, process)
+                try:
+                    yield received, sent
+                finally:
+                    self.is_lost = True
+                    received.close()
+                    with anyio.CancelScope(shield=True):
+                        await end_process(process)
+                        with anyio.move_on_after(_DRAIN_S):
+                            await self._readers_ended.wait()
+                    tasks.cancel_scope.cancel()
+        finally:
+            release_process(process)
+            for stream in (messages, received, sent, outgoing):
+                stream.close()
+
+    async def _read(self, process: asyncio.subprocess.Process, messages: MemoryObjectSendStream[_Message]) -> None:
+        """Reads both outputs to their ends, which come when all processes that hold them have ended."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read_stdout, process, messages)
+            tasks.start_soon(self._read_stderr, process)
+        self._readers_ended.set()
+
+    async def _read_stdout(
+        self, process: asyncio.subprocess.Process, messages: MemoryObjectSendStream[_Message]
+    ) -> None:
+        assert process.stdout is not None
+        line = bytearray()
+        is_skipping = False
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
+            async with messages:
+                while piece := await process.stdout.read(_READ_BYTES):
+                    *ended, rest = piece.split(b"\n")
+                    for part in ended:
+                        line += part
+                        if not is_skipping:
+                            await self._forward_line(bytes(line), messages)
+                        line.clear()
+                        is_skipping = False
+                    if not is_skipping:
+                        line += rest
+                    if len(line) > self._max_bytes:
+                        await self._refuse_line(bytes(line[:_ID_BYTES]), messages)
+                        line.clear()
+                        is_skipping = True
+        self.is_lost = True
+        while await process.stdout.read(_READ_BYTES):
+            pass  # a server that cannot write its output does not end
+
+    async def _forward_line(self, line: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
+        """Forwards a message to the library. Other lines are ignored, because many servers print to their output."""
+        if not line.strip():
+            return
+        if len(line) > self._max_bytes:
+            await self._refuse_line(line[:_ID_BYTES], messages)
+            return
+        try:
+            message = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return
+        if not isinstance(message, dict):
+            return
+        if "method" in message and not self._passes(message):
+            return
+        if "method" not in message:
+            self._probe_ids.discard(message.get("id"))
+        try:
+            parsed = mcp_types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+        except ValueError as error:
+            await messages.send(error)
+            return
+        await messages.send(SessionMessage(parsed))
+
+    def _passes(self, message: dict[str, Any]) -> bool:
+        """Whether the library gets this notification or request of the server. Requests over the limit are dropped."""
+        if "id" not in message:
+            if message["method"] == TOOLS_CHANGED:
+                self._report_change()
+            elif message["method"] == PROGRESS:
+                self._report_progress(message.get("params"))
+            return bool(message["method"] == SUBSCRIBED)
+        now = time.monotonic()
+        if now - self._minute_began > MINUTE_S:
+            self._minute_began, self._requests = now, 0
+        self._requests += 1
+        return self._requests <= MAX_OWN_REQUESTS
+
+    async def _refuse_line(self, head: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
+        """Ends the request whose answer is too large. If the request is unknown, the connection ends."""
+        match = _ID.search(head)
+        if match is None:
+            self.is_lost = True
+            await messages.aclose()
+            return
+        message = f"{TOO_LARGE}: {describe_too_large(self._max_bytes)}"
+        await messages.send(_error_reply(orjson.loads(match[1]), mcp_types.INTERNAL_ERROR, message))
+
+    async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        while piece := await process.stderr.read(_READ_BYTES):
+            self._stderr = (self._stderr + piece)[-_STDERR_BYTES:]
+
+    async def _write_stdin(
+        self,
+        process: asyncio.subprocess.Process,
+        outgoing: MemoryObjectReceiveStream[SessionMessage],
+        messages: MemoryObjectSendStream[_Message],
+        tasks: Any,
+    ) -> None:
+        assert process.stdin is not None
+        async with outgoing:
+            try:
+                async for sent in outgoing:
+                    message = sent.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                    process.stdin.write(orjson.dumps(message) + b"\n")
+                    await process.stdin.drain()
+                    if message.get("method") == _DISCOVER:
+                        tasks.start_soon(self._end_probe, message["id"], messages)
+            except (ConnectionError, RuntimeError):  # the pipe is closed
+                self.is_lost = True
+                messages.close()
+
+    async def _end_probe(self, request_id: Any, messages: MemoryObjectSendStream[_Message]) -> None:
+        """Answers the probe of the protocol's version for a server that does not answer it."""
+        self._probe_ids.add(request_id)
+        await anyio.sleep(PROBE_S)
+        if request_id in self._probe_ids:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await messages.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))
+
+
+def _error_reply(request_id: Any, code: int, message: str) -> SessionMessage:
+    error = mcp_types.ErrorData(code=code, message=message)
+    return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

@@ -1,0 +1,172 @@
+"""Lists of tools of servers. Tools that cannot be used are left out and named.
+
+The library refuses a whole page if one tool on it is malformed, so pages are filtered before it reads them. The
+operator may pin the definitions of tools: a definition is an instruction to the model, and a server that changes it
+after it was examined (a "rug pull") could make the model do something else. Tools with another definition are held
+back.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+from mcp.client.client import Client
+from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp.shared.message import SessionMessage
+from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, Tool
+from pydantic import ValidationError
+
+from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.messages import ServerMessages
+from translation.hosted.bounds import SchemaLimits
+from translation.hosted.schema_checks import find_schema_fault
+
+_LEFT_OUT: Final = "responses-gateway/left_out"
+"""The key in the metadata of a page that carries the tools left out of it through the library."""
+
+_REFUSED_METHODS: Final = frozenset({"sampling/createMessage", "roots/list"})
+"""Requests that a server may only send to a client which has declared that it serves them."""
+
+_CHECKS_AT_ONCE: Final = 32
+_MAX_NAMED: Final = 20
+_NAME_CHARS: Final = 100
+_DIGEST_CHARS: Final = 32
+_CHANGED: Final = "its definition is not the one that was accepted (`pins` of the server)"
+_NEW: Final = "its definition has not been accepted (`pins` of the server)"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """The tools of a server, in its order. `left_out` has the names of unusable tools, each with the reason."""
+
+    tools: list[Tool]
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    async def check(self, allows: Callable[[Tool], bool], limits: SchemaLimits, max_checked: int) -> "ToolList":
+        """Returns the list with the tools that `allows` accepts and that can be used: each once, with a schema within
+        the limits. Only the first `max_checked` schemas are checked. Other requests run meanwhile."""
+        tools: dict[str, Tool] = {}
+        left_out = {**self.left_out}
+        for number, tool in enumerate(filter(allows, self.tools)):
+            if number % _CHECKS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if tool.name in tools:
+                left_out[tool.name] = "it is listed twice, and only the first of them is used"
+            elif number < max_checked and (fault := find_schema_fault(tool.input_schema, limits)) is not None:
+                left_out[tool.name] = fault
+            else:
+                tools[tool.name] = tool
+        return ToolList([*tools.values()], left_out)
+
+
+def digest_definition(tool: Tool) -> str:
+    """Returns a digest of the definition of a tool: name, description, schema, and hints."""
+    hints = None if tool.annotations is None else tool.annotations.model_dump(mode="json", exclude_none=True)
+    parts = [tool.name, tool.title, tool.description, tool.input_schema, hints]
+    return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_DIGEST_CHARS]
+
+
+def find_unaccepted(tools: Iterable[Tool], pins: Mapping[str, str]) -> dict[str, str]:
+    """Returns the names of the tools whose definitions are not the pinned ones, and why they are held back."""
+    return {
+        tool.name: _CHANGED if tool.name in pins else _NEW
+        for tool in tools
+        if pins.get(tool.name) != digest_definition(tool)
+    }
+
+
+def describe_left_out(left_out: Mapping[str, str]) -> str | None:
+    """Returns a text for the client about tools that were left out; None if there are none."""
+    if not left_out:
+        return None
+    named = [f"{name[:_NAME_CHARS]}: {reason}" for name, reason in [*left_out.items()][:_MAX_NAMED]]
+    more = [f"and {len(left_out) - _MAX_NAMED} more"] if len(left_out) > _MAX_NAMED else []
+    return "tools left out: " + "; ".join(named + more)
+
+
+async def list_pages(client: Client, max_pages: int) -> ToolList:
+    """Returns all tools of a server. Raises McpFault for a list that does not end, and what the library raises."""
+    tools: list[Tool] = []
+    left_out: dict[str, str] = {}
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(max_pages):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        left_out |= dict((page.meta or {}).get(_LEFT_OUT, {}))
+        cursor = page.next_cursor
+        if not cursor:
+            return ToolList(tools, left_out)
+        if cursor in seen:
+            raise McpFault("list_too_long", "list_too_long: its list of tools repeats itself")
+        seen.add(cursor)
+    raise McpFault("list_too_long", f"list_too_long: its list of tools has more than {max_pages} pages")
+
+
+@asynccontextmanager
+async def with_readable_messages(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Yields a transport for the library, whose pages of tools have only tools that it can read.
+
+    Requests of the server for unsupported methods are refused, so that the library does not get them.
+    """
+    async with transport as (read_stream, write_stream):
+        yield _ReadableMessages(read_stream, write_stream), write_stream
+
+
+class _ReadableMessages(ServerMessages):
+    """The messages of a server that the library can read. `replies` is the stream to the server."""
+
+    def __init__(self, stream: Any, replies: Any) -> None:
+        super().__init__(stream)
+        self._replies = replies
+
+    async def filter_message(self, received: SessionMessage | Exception) -> SessionMessage | Exception | None:
+        return None if await self._refuse(received) else _make_readable(received)
+
+    async def _refuse(self, received: SessionMessage | Exception) -> bool:
+        """Answers a request that no client may get. The library would say that it is invalid, and not unknown."""
+        message = received.message if isinstance(received, SessionMessage) else None
+        if not isinstance(message, JSONRPCRequest) or message.method not in _REFUSED_METHODS:
+            return False
+        error = ErrorData(code=METHOD_NOT_FOUND, message=f"Method not found: {message.method}")
+        await self._replies.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error)))
+        return True
+
+
+def _make_readable(received: SessionMessage | Exception) -> SessionMessage | Exception:
+    """Returns a message. From a page of a list, unreadable tools are removed."""
+    if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
+        return received
+    result = received.message.result
+    if not isinstance(result.get("tools"), list) or "content" in result:
+        return received
+    readable_tools, left_out = _split_tools(result["tools"])
+    meta = result.get("_meta")
+    others = {name: value for name, value in meta.items() if name != _LEFT_OUT} if isinstance(meta, dict) else {}
+    readable = {**result, "tools": readable_tools, "_meta": {**others, **({_LEFT_OUT: left_out} if left_out else {})}}
+    return SessionMessage(received.message.model_copy(update={"result": readable}), received.metadata)
+
+
+def _split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, str]]:
+    readable_tools: list[Any] = []
+    left_out: dict[str, str] = {}
+    for number, tool in enumerate(tools, 1):
+        try:
+            parsed = Tool.model_validate(tool, by_name=False)
+        except ValidationError as error:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            place = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
+            label = name if isinstance(name, str) and name else f"number {number}"
+            left_out[label] = f"it is malformed in {place}" if place else "it is not an object"
+            continue
+        if not parsed.name:
+            left_out[f"number {number}"] = "it has no name"
+        elif (reason := find_invalid_x_mcp_header(parsed.input_schema)) is not None:
+            left_out[parsed.name] = f"its x-mcp-header is invalid: {reason}"
+        else:
+            readable_tools.append(tool)
+    return readable_tools, left_out

@@ -1,0 +1,68 @@
+"""Event streams of MCP servers lose their notifications, and nothing else, however they are cut into pieces."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.tools.mcp.bounded_body import NotificationFilter
+
+PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}
+QUESTION = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"}
+ANSWER = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": 'the word "method"'}]}}
+
+
+def frame(message: Any, head: str = "", end: str = "\n") -> bytes:
+    return f"{head}data: {json.dumps(message)}{end}{end}".encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_notifications_are_left_out_and_requests_are_counted(end: str) -> None:
+    notifications = NotificationFilter()
+    passed = notifications.feed(frame(PROGRESS, end=end) + frame(QUESTION, end=end) + frame(PROGRESS, end=end))
+    assert passed == frame(QUESTION, end=end)
+    assert notifications.requests == 1
+
+
+def test_progress_is_reported_and_dropped_all_the_same() -> None:
+    reported: list[Any] = []
+    notifications = NotificationFilter(report_progress=reported.append)
+    assert notifications.feed(frame(PROGRESS) + frame({**PROGRESS, "params": None}) + frame(ANSWER)) == frame(ANSWER)
+    assert reported == [{"progress": 1}, None]
+
+
+@given(st.lists(st.sampled_from([PROGRESS, QUESTION, ANSWER, "text", [1]])), st.data())
+def test_pieces_make_no_difference(messages: list[Any], data: st.DataObject) -> None:
+    stream = b"".join(frame(message) for message in messages)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
+    notifications = NotificationFilter()
+    pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    passed = b"".join(map(notifications.feed, pieces))
+    assert passed == b"".join(frame(message) for message in messages if message is not PROGRESS)
+    assert notifications.held_bytes == 0
+
+
+def test_the_last_id_of_dropped_events_stays_so_that_the_stream_can_be_resumed() -> None:
+    notifications = NotificationFilter()
+    passed = notifications.feed(frame(PROGRESS, "id: 1\n") + frame(PROGRESS, "id: 2\n"))
+    assert passed == b"id: 2\ndata:\n\n"
+    assert notifications.feed(frame(PROGRESS, "id: 3\n") + frame(ANSWER, "id: 4\n")) == frame(ANSWER, "id: 4\n")
+
+
+def test_other_events_are_forwarded() -> None:
+    notifications = NotificationFilter()
+    for other in (b": a comment\n\n", b'data: {"method"\n\n', b"\n\n"):
+        assert notifications.feed(other) == other
+
+
+def test_a_message_over_several_lines_is_one() -> None:
+    notifications = NotificationFilter()
+    assert notifications.feed(b'data: {"method":\ndata: "notifications/progress"}\n\n') == b""
+
+
+def test_an_incomplete_event_is_buffered() -> None:
+    notifications = NotificationFilter()
+    assert notifications.feed(b"data: 12345") == b""
+    assert notifications.held_bytes == 11

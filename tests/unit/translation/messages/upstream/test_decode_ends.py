@@ -1,0 +1,260 @@
+"""Decodes ends, failures and counts of the Messages API."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.unit.support.translator_drivers import counting_ids
+from tests.unit.translation.messages.upstream.decoded_items import RUN, events_of, items_of, message_item
+from tests.upstream.anthropic import (
+    block,
+    call_block,
+    closing,
+    message,
+    opening,
+    text_block,
+    text_deltas,
+    text_events,
+    thinking_block,
+    thought,
+)
+from translation.decoding.usage import read_message_usage
+from translation.errors import ProtocolViolation
+from translation.messages.upstream.anthropic_failures import failure_in
+from translation.messages.upstream.decode import AnthropicDecoder
+from translation.representation.events import Delta, Failed, Finished, Opaque, Usage
+from translation.representation.json_types import Json
+
+REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    "pause_turn": "length",
+}
+
+
+@pytest.mark.parametrize(("word", "reason"), REASONS.items())
+def test_stop_reasons_become_finish_reasons(word: str, reason: str) -> None:
+    for chunks in ([opening(), *closing(word)], [message(stop_reason=word)]):
+        *_, finished = events_of(*chunks)
+        assert isinstance(finished, Finished)
+        assert (finished.reason, finished.raw_reason) == (reason, word)
+
+
+def test_a_turn_that_was_paused_is_not_complete() -> None:
+    items = items_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("pause_turn"))
+    assert items == [message_item("a", "incomplete")]
+
+
+def test_an_unknown_stop_reason_is_reported_after_the_answer() -> None:
+    *_, finished = events_of(opening(), *block(0, text_block(), *text_deltas("a")), *closing("something_new"))
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.raw_reason) == ("other", "something_new")
+
+
+@pytest.mark.parametrize("chunks", [[opening(), *closing("something_new")], [message(stop_reason="something_new")]])
+def test_an_unknown_stop_reason_without_an_answer_is_a_failure(chunks: list[Json]) -> None:
+    *_, failed = events_of(*chunks)
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.message) == (
+        "upstream_error",
+        "the upstream sent no output and ended with an unknown finish reason: something_new",
+    )
+    assert failed.usage is not None
+
+
+def test_a_turn_with_calls_finishes_with_tool_calls() -> None:
+    *_, finished = events_of(opening(), *block(0, call_block("f")), *closing("end_turn"))
+    assert isinstance(finished, Finished)
+    assert finished.reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    "chunks", [[opening(), {"type": "message_stop"}], [message(stop_reason=None)]], ids=["stream", "whole"]
+)
+def test_an_end_without_a_reason_is_an_end(chunks: list[Json]) -> None:
+    *_, finished = events_of(*chunks)
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.raw_reason) == ("stop", None)
+
+
+def test_a_stream_that_broke_off_after_its_reason_is_whole() -> None:
+    *_, finished = events_of(*text_events("a")[:-1])
+    assert isinstance(finished, Finished)
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_a_stream_without_a_reason_has_failed(kept: int) -> None:
+    *_, failed = events_of(*text_events("a", "b")[:kept])
+    assert isinstance(failed, Failed)
+    assert failed.code == "upstream_truncated"
+
+
+def test_the_first_reason_counts() -> None:
+    later = {"type": "message_delta", "delta": {"stop_reason": None}}
+    *_, finished = events_of(opening(), *closing("refusal")[:-1], later, *closing("end_turn"))
+    assert isinstance(finished, Finished)
+    assert finished.raw_reason == "refusal"
+
+
+def test_events_after_the_end_are_ignored() -> None:
+    assert isinstance(events_of(*text_events("a"), {"type": "error"})[-1], Finished)
+
+
+def test_pings_are_ignored_and_other_events_are_forwarded() -> None:
+    events = events_of({"type": "ping"}, opening(), {"type": "new"}, *closing())
+    assert [event for event in events if isinstance(event, Opaque)] == [Opaque("anthropic", {"type": "new"})]
+
+
+def cited(start: int, end: int) -> Json:
+    return {"type": "url_citation", "url": "https://a", "title": "A", "start_index": start, "end_index": end}
+
+
+WEB = {
+    "type": "web_search_result_location",
+    "url": "https://a",
+    "title": "A",
+    "cited_text": "b",
+    "encrypted_index": "c",
+}
+CITATIONS: dict[str, tuple[Any, list[Json]]] = {
+    "a page": (WEB, [cited(2, 5)]),
+    "a page without a title": ({**WEB, "title": None}, [{**cited(2, 5), "title": ""}]),
+    "a search result": ({"type": "search_result_location", "source": "https://a", "title": "A"}, [cited(2, 5)]),
+    "a document": (
+        {"type": "char_location", "document_title": "D", "file_id": None, "start_char_index": 1},
+        [{"type": "file_citation", "file_id": "", "filename": "D", "index": 5}],
+    ),
+    "a stored document": (
+        {"type": "page_location", "document_title": None, "file_id": "file_1"},
+        [{"type": "file_citation", "file_id": "file_1", "filename": "", "index": 5}],
+    ),
+    "a block of a document": (
+        {"type": "content_block_location", "document_title": "D", "start_block_index": 0, "end_block_index": 1},
+        [{"type": "file_citation", "file_id": "", "filename": "D", "index": 5}],
+    ),
+    "another kind": ({"type": "new"}, []),
+    "what is none": ("a", []),
+}
+
+
+@pytest.mark.parametrize(("citation", "annotations"), CITATIONS.values(), ids=CITATIONS)
+def test_citations_are_annotations_on_the_text_of_their_block(citation: Any, annotations: list[Json]) -> None:
+    delta = {"type": "citations_delta", "citation": citation}
+    stream = [
+        *block(0, text_block(), *text_deltas("ab")),
+        *block(1, text_block(), *text_deltas("c"), delta, *text_deltas("de")),
+    ]
+    assert items_of(opening(), *stream, *closing()) == [message_item("abcde", annotations=annotations)]
+    whole = message(text_block("ab"), {**text_block("cde"), "citations": [citation]})
+    assert items_of(whole) == [message_item("abcde", annotations=annotations)]
+
+
+def test_citations_count_from_the_beginning_of_their_message() -> None:
+    first, last = (
+        block(0, text_block(), *text_deltas("ab")),
+        block(2, {**text_block(), "citations": [WEB]}, *text_deltas("cde")),
+    )
+    items = items_of(opening(), *first, *block(1, thinking_block(), *thought("x")), *last[:-1], *closing())
+    assert items[-1] == message_item("cde", number=2, annotations=[cited(0, 3)])
+    items = items_of(opening(), *first, *block(1, RUN), *last, *closing())
+    assert items == [message_item("abcde", annotations=[cited(2, 5)])]
+
+
+GARBLED: dict[str, tuple[list[Any], type[Exception]]] = {
+    "no object": ([[]], ProtocolViolation),
+    "another API's": ([{"object": "chat.completion.chunk"}], ProtocolViolation),
+    "a block before the message": (block(0, text_block()), ProtocolViolation),
+    "two messages": ([opening(), opening()], ProtocolViolation),
+    "no message": ([{"type": "message_start"}], KeyError),
+    "a delta of no block": ([opening(), block(0, text_block(), *text_deltas("a"))[1]], ProtocolViolation),
+    "a delta of another block": (
+        [opening(), block(0, text_block())[0], block(1, text_block(), *text_deltas("a"))[1]],
+        ProtocolViolation,
+    ),
+    "a text in a call": ([opening(), *block(0, call_block("f"), *text_deltas("a"))], ProtocolViolation),
+    "a text that is none": ([opening(), *block(0, text_block(), {"type": "text_delta", "text": 1})], TypeError),
+    "a call without a name": ([opening(), *block(0, call_block(""))], ProtocolViolation),
+    "a redaction of nothing": ([opening(), *block(0, {"type": "redacted_thinking"})], KeyError),
+}
+
+
+@pytest.mark.parametrize(("chunks", "refusal"), GARBLED.values(), ids=GARBLED)
+def test_data_outside_the_protocol_is_refused(chunks: list[Any], refusal: type[Exception]) -> None:
+    with pytest.raises(refusal):
+        events_of(*chunks)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_an_error_in_a_stream_is_a_failure(begun: bool) -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    *_, failed = events_of(*(text_events("a")[:3] if begun else []), error)
+    assert isinstance(failed, Failed)
+    assert (failed.code, failed.message) == ("upstream_overloaded", "Overloaded")
+    assert (failed.usage is not None) == begun
+
+
+FAILURES: dict[str, tuple[Any, str]] = {
+    "overloaded": ({"type": "overloaded_error", "message": "a"}, "upstream_overloaded"),
+    "too fast": ({"type": "rate_limit_error", "message": "a"}, "rate_limited"),
+    "too slow": ({"type": "timeout_error", "message": "a"}, "upstream_timeout"),
+    "too poor": ({"type": "billing_error", "message": "a"}, "insufficient_quota"),
+    "too long": ({"type": "invalid_request_error", "message": "prompt is too long: 9 > 8"}, "context_length_exceeded"),
+    "a mistake": ({"type": "invalid_request_error", "message": "a"}, "upstream_error"),
+    "no words": ({"type": "api_error"}, "upstream_error"),
+    "just words": ("a", "upstream_error"),
+}
+
+
+@pytest.mark.parametrize(("error", "code"), FAILURES.values(), ids=FAILURES)
+def test_errors_have_codes_by_meaning(error: Any, code: str) -> None:
+    failed = failure_in(error)
+    assert failed.code == code
+    assert failed.message
+
+
+def test_messages_about_the_gateways_key_are_not_forwarded() -> None:
+    failed = failure_in({"type": "authentication_error", "message": "invalid x-api-key sk-ant-1"})
+    assert failed.code == "upstream_unauthorized"
+    assert "sk-ant" not in failed.message
+
+
+def counts(usage: Usage | None) -> Any:
+    return usage and (usage.input, usage.output, usage.cache_read, usage.cache_write)
+
+
+def test_input_tokens_include_cache_reads_and_writes() -> None:
+    first = read_message_usage({"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11})
+    assert counts(first) == (23, None, 11, 7)
+    last = read_message_usage({"output_tokens": 3, "input_tokens": 2, "cache_read_input_tokens": None}, first)
+    assert counts(last) == (23, 3, 11, 7)
+    assert last is not None
+    assert last.raw == {
+        "input_tokens": 5,
+        "cache_creation_input_tokens": 7,
+        "cache_read_input_tokens": 11,
+        "output_tokens": 3,
+    }
+
+
+def test_missing_counts_are_not_zero() -> None:
+    assert counts(read_message_usage({"output_tokens": 3, "iterations": ["a"]})) == (None, 3, None, None)
+    assert read_message_usage("a") is None
+
+
+def test_a_message_without_usage_has_none() -> None:
+    *_, finished = events_of({**message(text_block("a")), "usage": None})
+    assert isinstance(finished, Finished)
+    assert finished.usage is None
+
+
+def test_bytes_and_parsed_events_are_decoded_equally() -> None:
+    decoder = AnthropicDecoder(counting_ids())
+    events = decoder.decode_payloads([orjson.dumps(event) for event in text_events("a", "b")])
+    assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b"]
+    with pytest.raises(orjson.JSONDecodeError):
+        AnthropicDecoder(counting_ids()).decode_payloads([b"{"])

@@ -1,0 +1,151 @@
+"""Lifts a Chat Completions request to a `Turn`. Expects a body that `schema.validate` accepted."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from translation.chat.client.chat_history import lift_messages
+from translation.chat.client.schema import REQUEST_FIELDS
+from translation.errors import Unrepresentable
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.turn import SHARED_PARAMS, Turn
+
+_SAMPLING_PARAMS = SHARED_PARAMS | {"logprobs", "top_logprobs", "n"}
+
+_LOSSY_PARAMS = frozenset({"prediction", "audio", "max_tokens", "functions"})
+"""Parameters that `_losses` examines."""
+
+
+def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
+    """Returns the turn for a valid body (see `schema.validate`). What a turn cannot represent is in its `losses`.
+
+    `model` replaces the model that the body names. Raises InvalidRequest for a tool message without its call, and
+    Unrepresentable for audio output, because the reply would be text. `relayed` says that the body itself is forwarded
+    and the turn only serves to check it: then audio is allowed.
+    """
+    params = {key: value for key, value in body.items() if value is not None}
+    losses = [] if _LOSSY_PARAMS.isdisjoint(params) else list(_losses(params))
+    if not relayed and "audio" in params.get("modalities", ()):
+        raise Unrepresentable("this model answers in text only: leave 'audio' out of modalities", param="modalities")
+    items = lift_messages(body["messages"], losses, relayed=relayed)
+    thinking, reasoning = _lift_reasoning(params, losses)
+    return Turn(
+        model=body["model"] if model is None else model,
+        items=items,
+        tools=_lift_tools(params),
+        tool_choice=_lift_tool_choice(params),
+        parallel_tool_calls=False if _uses_functions(params) else params.get("parallel_tool_calls"),
+        sampling=_lift_sampling(params),
+        max_output_tokens=params.get("max_completion_tokens", params.get("max_tokens")),
+        text_format=_lift_text_format(params.get("response_format")),
+        verbosity=params.get("verbosity"),
+        reasoning=reasoning,
+        thinking=thinking,
+        stream=params.get("stream", False),
+        extra={key: value for key, value in params.items() if key not in REQUEST_FIELDS},
+        losses=tuple(dict.fromkeys(losses)),
+    )
+
+
+def _losses(params: Mapping[str, Any]) -> Iterator[Loss]:
+    if "prediction" in params:
+        yield Loss("prediction", "dropped")
+    if "audio" in params:
+        yield Loss("audio", "dropped")
+    if len({params[key] for key in ("max_tokens", "max_completion_tokens") if key in params}) > 1:
+        yield Loss("max_tokens", "dropped")
+    if params.get("functions") and params.get("tools"):
+        yield Loss("functions", "dropped")
+
+
+def _uses_functions(params: Mapping[str, Any]) -> bool:
+    """Whether the client sent `functions`, the legacy form, which allows one call per reply."""
+    return bool(params.get("functions")) and not params.get("tools")
+
+
+def _lift_sampling(params: Mapping[str, Any]) -> Json:
+    sampling = {key: value for key, value in params.items() if key in _SAMPLING_PARAMS}
+    stop = params.get("stop")
+    if stop:
+        sampling["stop"] = [stop] if isinstance(stop, str) else stop
+    return sampling
+
+
+def _lift_reasoning(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool | None, Json | None]:
+    """Returns (thinking, reasoning) from `thinking`, `reasoning_effort` and OpenRouter's `reasoning` object."""
+    if "reasoning" not in params and "reasoning_effort" not in params:
+        return params.get("thinking"), None
+    remaining = {key: value for key, value in params.get("reasoning", {}).items() if value is not None}
+    thinking = params.get("thinking", remaining.pop("enabled", None))
+    reasoning = {key: remaining.pop(key) for key in ("effort", "max_tokens", "summary") if key in remaining}
+    if "reasoning_effort" in params:
+        reasoning["effort"] = params["reasoning_effort"]
+    losses += [Loss(f"reasoning.{key}", "dropped") for key in remaining]
+    return thinking, reasoning or None
+
+
+def _lift_tools(params: Mapping[str, Any]) -> list[Json]:
+    if _uses_functions(params):
+        return [_lift_function(function) for function in params["functions"]]
+    tools = [_TOOL_LIFTERS[tool["type"]](tool) for tool in params.get("tools", ())]
+    if "web_search_options" in params:
+        tools.append(_lift_web_search(params["web_search_options"]))
+    return tools
+
+
+def _lift_function(function: Json) -> Json:
+    return {"type": "function", **_without_nulls(function)}
+
+
+def _lift_custom_tool(custom: Json) -> Json:
+    tool = {"type": "custom", **_without_nulls(custom)}
+    if tool.get("format", {}).get("type") == "grammar":
+        tool["format"] = {"type": "grammar", **tool["format"]["grammar"]}
+    return tool
+
+
+_TOOL_LIFTERS = {
+    "function": lambda tool: _lift_function(tool["function"]),
+    "custom": lambda tool: _lift_custom_tool(tool["custom"]),
+}
+
+
+def _lift_web_search(options: Json) -> Json:
+    tool = {"type": "web_search", **_without_nulls(options)}
+    if "user_location" in tool:
+        tool["user_location"] = {"type": "approximate", **tool["user_location"]["approximate"]}
+    return tool
+
+
+def _lift_tool_choice(params: Mapping[str, Any]) -> str | Json | None:
+    choice = params.get("tool_choice")
+    if _uses_functions(params):
+        choice = params.get("function_call")
+        return {"type": "function", "name": choice["name"]} if isinstance(choice, dict) else choice
+    if not isinstance(choice, dict):
+        return choice
+    if choice["type"] == "allowed_tools":
+        allowed = choice["allowed_tools"]
+        return {
+            "type": "allowed_tools",
+            "mode": allowed["mode"],
+            "tools": [_lift_named_choice(tool) for tool in allowed["tools"]],
+        }
+    return _lift_named_choice(choice)
+
+
+def _lift_named_choice(choice: Json) -> Json:
+    kind = choice["type"]
+    return {"type": kind, "name": choice[kind]["name"]}
+
+
+def _lift_text_format(response_format: Json | None) -> Json | None:
+    if response_format is None or response_format["type"] == "text":
+        return None
+    if response_format["type"] == "json_object":
+        return {"type": "json_object"}
+    return {"type": "json_schema", **_without_nulls(response_format["json_schema"])}
+
+
+def _without_nulls(values: Json) -> Json:
+    return {key: value for key, value in values.items() if value is not None}

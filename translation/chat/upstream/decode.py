@@ -1,0 +1,397 @@
+"""Decodes the reply of a chat upstream to events: the chunks of a stream, or one whole completion."""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, Final
+
+import orjson
+
+from translation.chat.calls import CallAssembler
+from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.reasoning import REASONING_FIELDS, REASONING_TEXT_FIELDS, ReasoningReader, build_reasoning_item
+from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, flatten_text
+from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
+from translation.chat.usage import read_logprobs, read_usage
+from translation.errors import ProtocolViolation
+from translation.parsers.edges import EdgeTrimmer
+from translation.parsers.tagged_text import TaggedTextReader
+from translation.parsers.text_calls import create_text_call_decoder
+from translation.representation.events import (
+    STOP_SEQUENCE_FACT,
+    Delta,
+    Event,
+    Failed,
+    FinishReason,
+    ItemStatus,
+    Noted,
+    Opaque,
+    Started,
+    Usage,
+)
+from translation.representation.item_writer import ItemWriter
+from translation.representation.items import NewId, new_reasoning
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+
+FACT_KEYS: Final = ("service_tier", "system_fingerprint")
+"""Keys of a chunk that become facts of a `Noted` event."""
+
+_FACT_KEY_SET: Final = frozenset(FACT_KEYS)
+
+_TEXT_FIELDS: Final = frozenset({"content", *REASONING_TEXT_FIELDS})
+
+_PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
+"""The only keys of most deltas."""
+
+_WHOLE_COMPLETION: Final = "whole answer"
+"""The finish reason of a whole completion that has none. Such a completion cannot have been truncated."""
+
+_CUT_REASONS: Final = ("length", "content_filter")
+"""Reasons of a Finished event whose last item is incomplete."""
+
+
+class DecoderState(Enum):
+    WAITING = auto()  # nothing seen
+    STREAMING = auto()  # deltas flowing
+    DRAINING = auto()  # finish_reason seen; usage may still follow
+    ENDED = auto()
+
+
+_WAITING, _STREAMING, _DRAINING, _ENDED = DecoderState
+"""The members as globals. Each chunk compares with some, and a lookup on the Enum costs a call."""
+
+
+class ChatDecoder:
+    """Decodes one reply. States: WAITING -> STREAMING -> DRAINING -> ENDED. Has no I/O and no clock.
+
+    Feed every chunk, then call `finish`. A whole `chat.completion` counts as one chunk. Only choice 0 is decoded.
+    Chunks after the end are ignored. Raises ProtocolViolation for input that is no chat reply at all. Unusual replies
+    are decoded as far as possible, and a reply that broke off ends in Failed. `new_id` makes the ids of items. If the
+    profile says that calls come as text, `TextCallDecoder` decodes them, with the turn's `tools`.
+    """
+
+    def __init__(
+        self,
+        new_id: NewId,
+        profile: Profile = DEFAULT_PROFILE,
+        tools: Sequence[Json] = (),
+    ) -> None:
+        self.state = _WAITING
+        self.usage: Usage | None = None
+        """The token counts that the upstream reported so far."""
+        self._new_id = new_id
+        self._profile = profile
+        self._writer = ItemWriter(new_id)
+        self._calls: CallAssembler | None = None
+        self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
+        self._reasoning = ReasoningReader()
+        self._reasoning_segments: list[tuple[str, list[str]]] = []
+        """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
+        self._edges = EdgeTrimmer()
+        self._tagged_text = TaggedTextReader(profile)
+        self._annotations: list[Json] = []
+        self._facts: Json = {}
+        self._finish_reason: str | None = None
+        self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
+        self.delta_run: ChatDeltaRun | None = None
+        """The delta run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
+
+    def decode_payloads(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
+        """Returns the events of chunks given as JSON bytes, without parsing those of a known delta run.
+
+        Appends to `batch`, if given, so that the events before an error are not lost. Raises orjson.JSONDecodeError for
+        bytes that are not JSON, and ProtocolViolation as `feed` does.
+        """
+        events = [] if batch is None else batch
+        position, count = 0, len(payloads)
+        while position < count:
+            if self.delta_run is not None:
+                if texts := self.delta_run.read_payload_texts(payloads[position:] if position else payloads):
+                    events += self.delta_run.take_texts(texts)
+                    position += len(texts)
+                    continue
+                self.delta_run = None
+            payload = payloads[position]
+            position += 1
+            chunk = orjson.loads(payload)
+            single_text = self._single_text(chunk) if self.state is _STREAMING else None
+            if single_text is None:
+                chunk_events = self._read_chunk(chunk)
+                if self._calls is not None and chunk_events:
+                    self._learn_arguments_run(payload, chunk, chunk_events)
+            else:
+                chunk_events = self._read_single_text(*single_text)
+                if chunk_events:
+                    self._learn_text_run(payload, *single_text, chunk_events[-1])
+            events += chunk_events
+        return events
+
+    def _learn_text_run(self, payload: bytes, field: str, text: str, event: Event) -> None:
+        """Learns a delta run of answer text or reasoning, if its texts pass this decoder unchanged."""
+        if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
+            return
+        if field == "content":
+            if self._is_plain and self._edges.is_idle:
+                self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
+        else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
+            observers = (self._reasoning_segments[-1][1].append,)
+            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
+
+    def _learn_arguments_run(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
+        """Learns a delta run of arguments, if the chunk only began or continued the arguments of one call."""
+        event = events[-1]
+        if self._calls is None or self.state is not _STREAMING or any(isinstance(other, Noted) for other in events):
+            return
+        match chunk:
+            case {"choices": [{"delta": {"tool_calls": [dict(entry)], **other}}]} if not other:
+                texts = self._calls.continued_texts(entry)
+                if texts and isinstance(event, Delta) and event.part_index is None and event.text == texts[-1]:
+                    self.delta_run = ChatDeltaRun.from_delta(payload, "arguments", event, (texts.append,))
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Returns the events of one parsed chunk, possibly none. Raises ProtocolViolation if it is not chat."""
+        single_text = self._single_text(chunk) if self.state is _STREAMING else None
+        return self._read_chunk(chunk) if single_text is None else self._read_single_text(*single_text)
+
+    def finish(self) -> list[Event]:
+        """Ends the reply, because the upstream sent `[DONE]` or closed. Returns the last events.
+
+        A reply without a finish reason broke off, so it ends in Failed.
+        """
+        if self.state is _ENDED:
+            return []
+        if self._finish_reason is None:
+            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        if self._calls is not None and self._calls.has_nameless_call:
+            return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
+        reason: FinishReason = (
+            "stop" if self._finish_reason == _WHOLE_COMPLETION else FINISH_REASONS.get(self._finish_reason, "other")
+        )
+        events = self._end_items("incomplete" if reason in _CUT_REASONS else "completed")
+        self.state = _ENDED
+        if reason in ("stop", "tool_calls"):  # upstreams send `stop` after calls, and `tool_calls` without any
+            reason = "tool_calls" if self._has_calls() else "stop"
+        raw_reason = None if self._finish_reason == _WHOLE_COMPLETION else self._finish_reason
+        events.append(self._writer.terminal_event(reason, raw_reason, self.usage))
+        return events
+
+    def _single_text(self, chunk: Json) -> tuple[str, str] | None:
+        """Returns (field, text) of a chunk whose only new content is one text, None for any other chunk.
+
+        Nine chunks in ten are such. They skip `_read_chunk`.
+        """
+        if not isinstance(chunk, dict):
+            return None
+        choices = chunk.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
+            return None
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1:
+            return None
+        ((field, text),) = delta.items()
+        if field not in _TEXT_FIELDS or not isinstance(text, str):
+            return None
+        if choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
+            return None
+        if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
+            return None
+        return None if not _FACT_KEY_SET.isdisjoint(chunk) and self._new_facts(chunk) else (field, text)
+
+    def _read_single_text(self, field: str, text: str) -> list[Event]:
+        if field == "content":
+            return self._write_text("text", text) if self._is_plain else self._read_text(text)
+        return self._write_reasoning("reasoning", text) if self._reasoning.claim_source(field) else []
+
+    def _read_chunk(self, chunk: Json) -> list[Event]:
+        if self.state is _ENDED:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
+            return self._fail(failed)
+        choices = chunk.get("choices")
+        events: list[Event] = []
+        if self.state is _WAITING:
+            if choices is None and "usage" not in chunk and chunk.get("object") != "chat.completion.chunk":
+                raise ProtocolViolation("the upstream sent a JSON object that is not a chat completion")
+            self.state = _STREAMING
+            events.append(Started(chunk.get("model") or "", chunk.get("id")))
+        if "usage" in chunk:
+            events += self._read_usage(chunk["usage"])
+        if not _FACT_KEY_SET.isdisjoint(chunk):
+            for key, fact in self._new_facts(chunk):
+                self._facts[key] = fact
+                events.append(Noted(facts={key: fact}))
+        if isinstance(choices, list):
+            for choice in choices:
+                if not isinstance(choice, dict):
+                    raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
+                if choice.get("index"):
+                    continue  # requests for several choices are refused before they get here
+                events += self._read_choice(choice)
+                if self.state is _ENDED:
+                    break
+        elif choices is not None:
+            raise ProtocolViolation("the upstream sent choices that are not a list")
+        return events
+
+    def _new_facts(self, chunk: Json) -> list[tuple[str, Any]]:
+        """Returns the facts of a chunk, as (key, value), that are not known yet."""
+        known = self._facts
+        return [(key, fact) for key in FACT_KEYS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
+
+    def _read_choice(self, choice: Json) -> list[Event]:
+        if choice.get("logprobs"):
+            self._writer.add_logprobs(read_logprobs(choice))
+        delta = choice.get("delta")
+        # Some servers repeat the whole message at the end of a stream.
+        whole = delta is None and self._writer.item_count == 0 and choice.get("message") is not None
+        content = choice["message"] if whole else delta or {}
+        if not isinstance(content, dict):
+            raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
+        events = self._read_delta(content, whole=whole) if content or self._annotations else []
+        if "usage" in choice:  # Moonshot
+            events += self._read_usage(choice["usage"])
+        reason = str(choice.get("finish_reason") or (_WHOLE_COMPLETION if whole else ""))
+        if reason in BROKEN_FINISH_REASONS or choice.get("error"):
+            failed = failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
+            return events + self._fail(failed)
+        if reason and self._finish_reason is None:
+            self._finish_reason = reason
+            self.state = _DRAINING
+            if isinstance(stop := choice.get("stop_reason"), str):  # vLLM
+                events.append(Noted(facts={STOP_SEQUENCE_FACT: stop}))
+        return events
+
+    def _read_delta(self, delta: Json, *, whole: bool) -> list[Event]:
+        events: list[Event] = []
+        is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
+        if not (is_plain or REASONING_FIELDS.isdisjoint(delta)):
+            for kind, text in self._reasoning.feed(delta):
+                events += self._write_reasoning(kind, text)
+        if content := delta.get("content"):
+            read = self._read_text if isinstance(content, str) else self._read_parts
+            events += read(content)
+        if is_plain and not self._annotations:
+            return events
+        if refusal := delta.get("refusal"):
+            events += self._write_segments(self._tagged_text.release())
+            events += self._write_text("refusal", str(refusal))
+        if isinstance(annotations := delta.get("annotations"), list):
+            self._annotations += [
+                flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
+            ]
+        if self._annotations:
+            events += self._annotate()
+        calls = delta.get("tool_calls") or delta.get("function_call")
+        if calls:
+            events += self._write_segments(self._tagged_text.release())
+            self._edges.end_reasoning()
+            ending_events = self._end_reasoning()
+            if self._calls is None:
+                self._calls = CallAssembler(self._writer)
+            events += [*ending_events, *self._calls.feed(calls, whole=whole)]
+        return events
+
+    def _read_parts(self, content: Any) -> list[Event]:
+        events: list[Event] = []
+        for part in content if isinstance(content, list) else [content]:
+            match part:
+                case str() | {"type": "text" | "output_text", "text": str()}:
+                    events += self._read_text(part if isinstance(part, str) else part["text"])
+                case {"type": "thinking", "thinking": thinking}:  # Mistral
+                    if self._reasoning.claim_source("content"):
+                        events += self._write_reasoning("reasoning", flatten_text(thinking))
+                case {"type": "refusal", "refusal": str(refusal)}:
+                    events += self._write_text("refusal", refusal)
+                case dict():
+                    events.append(Opaque("chat", part))
+                case _:
+                    events += self._read_text(flatten_text(part))
+        return events
+
+    def _read_text(self, text: str) -> list[Event]:
+        if self._profile.parsing_format == "direct_response":
+            return self._write_text("text", text)
+        segments = self._tagged_text.feed(text)
+        if self._tagged_text.is_over:
+            self._is_plain = self._text_calls is None
+        return self._write_segments(segments)
+
+    def _write_reasoning(self, kind: str, text: str) -> list[Event]:
+        """Writes reasoning that the upstream reports apart from the text."""
+        return self._write_segments(self._tagged_text.expect_no_reasoning()) + self._write_text(kind, text)
+
+    def _write_segments(self, segments: Sequence[tuple[str, str]]) -> list[Event]:
+        return [event for segment in segments for event in self._write_text(*segment)]
+
+    def _write_text(self, kind: str, text: str) -> list[Event]:
+        text = self._edges.feed(kind, text)
+        if not text:
+            return []
+        events = [] if self._calls is None else self._calls.prepare_text()
+        if kind in ("reasoning", "summary"):
+            if self._profile.reasoning_part == "summary_text":
+                kind = "summary"
+            if not self._reasoning_segments or self._reasoning_segments[-1][0] != kind:
+                self._reasoning_segments.append((kind, []))
+            self._reasoning_segments[-1][1].append(text)
+            return events + self._writer.write_block(kind, text)
+        # Details without text are sent before the answer that they led to. Details that come later wait for its end.
+        if self._reasoning_segments or (self._reasoning.details and self._writer.item_count == 0):
+            events += self._end_reasoning()
+        if self._text_calls is not None and kind == "text":
+            return events + self._text_calls.feed(text)
+        return events + self._writer.write_block(kind, text)
+
+    def _annotate(self) -> list[Event]:
+        """Writes the citations. Citations that came before their text are written later."""
+        events = [event for annotation in self._annotations for event in self._writer.annotate(annotation)]
+        if events:
+            self._annotations = []
+        return events
+
+    def _end_reasoning(self, status: ItemStatus = "completed") -> list[Event]:
+        """Ends open reasoning.
+
+        The details that the upstream needs back go into the open item. Without one they get an item of their own.
+        """
+        segments, self._reasoning_segments = self._reasoning_segments, []
+        details = self._reasoning.pop_details()
+        if segments and not details:
+            return self._writer.close_block(status)
+        if segments:
+            final = {**build_reasoning_item(self._writer.current_block or {}, segments), "details": details}
+            if status == "incomplete":
+                final["status"] = status
+            return self._writer.close_block(status, final)
+        return self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": details}) if details else []
+
+    def _end_items(self, status: ItemStatus) -> list[Event]:
+        events: list[Event] = []
+        events += self._write_segments(self._tagged_text.finish())
+        if self._text_calls is not None:
+            events += self._text_calls.finish(truncated=status == "incomplete")
+        if self._annotations:
+            events += self._annotate()
+        if self._calls is not None:
+            events += self._calls.close(truncated=status == "incomplete")
+        in_reasoning = bool(self._reasoning_segments)
+        if in_reasoning or self._reasoning.details:
+            events += self._end_reasoning(status)
+        return events + self._writer.close("completed" if in_reasoning else status)
+
+    def _has_calls(self) -> bool:
+        is_called = self._calls is not None and self._calls.has_calls
+        return is_called or (self._text_calls is not None and self._text_calls.has_calls)
+
+    def _read_usage(self, reported: Any) -> list[Event]:
+        if not reported or not isinstance(reported, dict):
+            return []
+        self.usage = read_usage(reported, self.usage)
+        return [Noted(self.usage)]
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self.state = _ENDED
+        failed.usage = self.usage
+        return [failed]

@@ -1,0 +1,147 @@
+"""Lowers a turn to the request body of a chat upstream. Does not know the endpoint the request came from."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from translation.chat.upstream.lower_items import lower_items
+from translation.chat.upstream.lower_tools import lower_tools, restrict_to_chosen_tools
+from translation.chat.upstream.text_tools import lower_tools_to_text
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, with_effort_for_budget
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
+
+SAMPLING_PARAMS: Final = frozenset(
+    {
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "stop",
+        "logit_bias",
+        *SERVICE_PARAMS,
+    }
+)
+"""Parameters that have the same name in chat and are sent unchanged."""
+
+
+def lower(turn: Turn, profile: Profile) -> LoweredRequest:
+    """Returns the chat request body for a turn, in the form that the profile's model family accepts.
+
+    Raises InvalidRequest for a history or a tool that no chat upstream accepts (a call without its output, a name with
+    a space), and Unrepresentable for what chat cannot represent. Nulls, empty `tools`, and parameters of tools without
+    tools are never sent. `strict` is sent as given. The returned `losses` are those of this step only: what lifting
+    lost is in `turn.losses`.
+    """
+    losses: list[Loss] = []
+    messages = lower_items(turn, profile, losses)
+    if not messages:
+        raise InvalidRequest("The input is empty: send at least one message.", param="input")
+    body: Json = {"model": turn.model, "messages": messages}
+    if turn.tools or turn.tool_choice is not None:
+        body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
+        if profile.forced_tool == "alone":
+            restrict_to_chosen_tools(body, losses)
+    if turn.sampling:
+        _add_sampling(body, turn.sampling, losses)
+    if turn.max_output_tokens is not None:
+        body[profile.max_tokens_field] = turn.max_output_tokens
+    if turn.text_format is not None:
+        body |= _lower_text_format(turn.text_format)
+    if turn.verbosity is not None:
+        body["verbosity"] = turn.verbosity
+    if turn.reasoning:
+        reasoning = turn.reasoning
+        if profile.effort_field == "reasoning_effort" and profile.thinking_switch == "none":
+            reasoning = with_effort_for_budget(reasoning, turn.thinking, losses)
+        body |= _lower_reasoning(reasoning, profile, losses)
+    if turn.extra:
+        _add_extra(body, turn.extra, profile, losses)
+    if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
+        body[profile.raw_text_field] = "none"
+    if turn.thinking is not None:
+        _THINKING_SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
+    if turn.stream:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    if profile.text_tool_calls != "none":
+        if body.get("tool_choice") not in (None, "auto", "none"):
+            losses.append(Loss("tool_choice", "not enforced"))  # the prompt asks for the call
+        body = lower_tools_to_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
+    return LoweredRequest(body, tuple(dict.fromkeys(losses)) if losses else ())
+
+
+def _add_sampling(body: Json, sampling: Mapping[str, Any], losses: list[Loss]) -> None:
+    if (sampling.get("n") or 1) != 1:
+        raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
+    for name, value in sampling.items():
+        if name in SAMPLING_PARAMS and value is not None:
+            body[name] = value
+    if sampling.get("store"):
+        losses.append(Loss("store", "dropped"))
+    top_logprobs = sampling.get("top_logprobs")
+    # A Responses request may have either parameter alone. Chat accepts `top_logprobs` only together with `logprobs`.
+    if sampling.get("logprobs") or top_logprobs:
+        body["logprobs"] = True
+        if top_logprobs is not None:
+            body["top_logprobs"] = top_logprobs
+
+
+def _lower_text_format(text_format: Json) -> Json:
+    match text_format.get("type"):
+        case "text":
+            return {}
+        case "json_object":
+            return {"response_format": {"type": "json_object"}}
+        case "json_schema":
+            schema = {key: value for key, value in text_format.items() if key != "type" and value is not None}
+            return {"response_format": {"type": "json_schema", "json_schema": schema}}
+        case kind:
+            raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")
+
+
+def _lower_reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> Json:
+    remaining = {key: value for key, value in reasoning.items() if value is not None}
+    body: Json = {}
+    if profile.effort_field == "reasoning_effort" and "effort" in remaining:
+        body["reasoning_effort"] = remaining.pop("effort")
+    if profile.effort_field == "reasoning":
+        body["reasoning"] = {key: remaining.pop(key) for key in ("effort", "max_tokens") if key in remaining}
+    losses += find_reasoning_losses(remaining)
+    return {key: value for key, value in body.items() if value}
+
+
+def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss]) -> None:
+    for key, value in extra.items():
+        if value is None:
+            continue
+        if key in profile.extra_params and key not in body:
+            body[key] = value
+        else:
+            losses.append(Loss(key, "dropped"))
+
+
+def _switch_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
+    body["chat_template_kwargs"] = {**(body.get("chat_template_kwargs") or {}), "enable_thinking": thinking}
+
+
+def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> None:
+    body["reasoning"] = {**(body.get("reasoning") or {}), "enabled": thinking}
+
+
+def _report_no_switch(body: Json, thinking: bool, losses: list[Loss]) -> None:
+    """Reports the loss of an upstream without a switch: the model thinks according to its effort, or by default."""
+    reasoning = body.get("reasoning") or {}
+    effort = body.get("reasoning_effort", reasoning.get("effort"))
+    losses += find_thinking_losses(thinking, reasoning.get("max_tokens") if effort is None else effort)
+
+
+_THINKING_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {
+    "chat_template_kwargs": _switch_by_template,
+    "reasoning_enabled": _switch_by_reasoning,
+    "none": _report_no_switch,
+}
+"""Profile's `thinking_switch` -> the function that sets it in a body."""

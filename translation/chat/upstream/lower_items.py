@@ -1,0 +1,177 @@
+"""Lowers Responses items to chat messages: consecutive items of the assistant become one message.
+
+Does not know tools or parameters.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from translation.chat.reasoning import is_chat_detail
+from translation.chat.upstream.lower_parts import lower_content, lower_parts
+from translation.lowering.message_writer import MessageWriter
+from translation.lowering.text_parts import MessageBuilder, join_assistant_text, list_part_texts
+from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+
+_EMPTY_REASONING_FIELDS: Final = {
+    "none": "reasoning_content",
+    "think_tags": "reasoning_content",
+    "reasoning_details": "reasoning",
+}
+"""Profile's `replay_reasoning` -> the field for empty reasoning. For values not listed it is the field of that name."""
+
+_PLACEHOLDER_SIGNATURE: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
+
+
+def add_required_fields(message: Json, profile: Profile) -> Json:
+    """Returns an assistant message with the fields that the profile requires beside calls.
+
+    They are an empty reasoning field and a placeholder signature. Returns the same object if nothing is missing.
+    """
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    added: Json = {}
+    if profile.empty_reasoning:
+        added[_EMPTY_REASONING_FIELDS.get(profile.replay_reasoning, profile.replay_reasoning)] = ""
+    if profile.call_signatures == "placeholder" and "extra_content" not in calls[0]:
+        # Of parallel calls only the first is signed.
+        message = {**message, "tool_calls": [{**calls[0], "extra_content": _PLACEHOLDER_SIGNATURE}, *calls[1:]]}
+    return {**added, **message} if added else message
+
+
+def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
+    """Returns the chat messages for a turn's instructions and items. Losses are appended to `losses`.
+
+    Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
+    wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an
+    output without its call, and Unrepresentable for an item type that chat does not have.
+    """
+    writer = _MessageWriter(turn, profile, losses)
+    if turn.instructions:
+        writer.add_instructions(turn.instructions)
+    for index, item in enumerate(turn.items):
+        write = _ITEM_WRITERS.get(item.get("type", ""))
+        if write is None:
+            raise build_unknown_item_error(item, index)
+        write(writer, index, item)
+    losses += find_history_losses(turn.items)
+    return writer.finish()
+
+
+class _MessageWriter(MessageWriter):
+    def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
+        super().__init__(turn, profile, losses)
+        self._requires_fields = profile.empty_reasoning or profile.call_signatures == "placeholder"
+        """Whether assistant messages with calls may need more fields (`add_required_fields`)."""
+
+    def add_instructions(self, text: str) -> None:
+        role = "developer" if self._profile.developer_role == "developer" else "system"
+        self.add_system(role, text)
+
+    def add_message(self, index: int, item: Item) -> None:
+        role, parts = item["role"], item["content"]
+        if role == "assistant":
+            # No message may come between a call and its output, so the text joins the message with the calls.
+            assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
+            assistant.add_paragraph("content", join_assistant_text(parts, index, self._losses))
+            if self._pending_reasoning:
+                self._attach_reasoning(assistant)
+            return
+        self.close_assistant()
+        if role == "developer":
+            role = self._profile.developer_role
+        if role == "user":
+            self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
+        else:
+            self.add_system(role, "\n".join(list_part_texts(parts, index)))
+
+    def add_call(self, index: int, item: Item) -> None:
+        assistant = self._assistant or self._open_assistant()
+        if self._pending_reasoning:
+            self._attach_reasoning(assistant)
+        if item["type"] == "function_call":
+            function = {"name": item["name"], "arguments": item["arguments"] or "{}"}
+            call = {"id": item["call_id"], "type": "function", "function": function}
+        else:
+            custom = {"name": item["name"], "input": item["input"]}
+            call = {"id": item["call_id"], "type": "custom", "custom": custom}
+        assistant.message.setdefault("tool_calls", []).append(call)
+        self._open_calls.append(index)
+
+    def close_assistant(self) -> None:
+        """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
+        if self._assistant is not None:
+            if self._pending_reasoning:
+                self._attach_reasoning(self._assistant)
+            self._finish_assistant(self._assistant)
+        elif self._pending_reasoning:
+            self._losses.append(Loss("input", "reasoning dropped"))
+            self._pending_reasoning = []
+        if not self._open_calls:
+            return
+        media: list[Json] = []
+        for index in sorted(map(self._pairs.output_of, self._open_calls)):
+            self._add_tool(index, media)
+        if media:
+            self._messages.append({"role": "user", "content": media})
+        self._open_calls = []
+
+    def _open_assistant(self) -> MessageBuilder:
+        if self._assistant is not None:
+            self._finish_assistant(self._assistant)
+        self._assistant = MessageBuilder({"role": "assistant"})
+        self._messages.append(self._assistant.message)
+        return self._assistant
+
+    def _finish_assistant(self, assistant: MessageBuilder) -> None:
+        message = assistant.build()
+        if self._open_calls and self._requires_fields:
+            message |= add_required_fields(message, self._profile)
+        self._assistant = None
+
+    def _add_tool(self, index: int, media: list[Json]) -> None:
+        """Writes a tool message. Parts that the upstream does not accept in one are appended to `media`."""
+        item = self._items[index]
+        output, call_id = item["output"], item["call_id"]
+        self._losses += find_output_losses(item, index)
+        if isinstance(output, str):
+            content: str | list[Json] = output
+        else:
+            parts = lower_parts(output, index, "output", self._losses)
+            texts = [part["text"] for part in parts if part["type"] == "text"]
+            media_parts = [part for part in parts if part["type"] != "text"]
+            if media_parts and self._profile.media_in_tool_messages:
+                content = parts
+            elif media_parts:
+                content = "\n".join([*texts, "(The media of this output are in the next user message.)"])
+                media += [{"type": "text", "text": f"Media from the output of tool call {call_id}:"}, *media_parts]
+                self._losses.append(Loss("input", "tool media moved to a user message"))
+            else:
+                content = "\n".join(texts)
+        self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+
+    def _attach_reasoning(self, assistant: MessageBuilder) -> None:
+        """Adds the pending reasoning to an assistant message, in the field that the upstream reads it from."""
+        reasoning_items, self._pending_reasoning = self._pending_reasoning, []
+        field = self._profile.replay_reasoning
+        details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
+        if field == "reasoning_details" and details:
+            assistant.message.setdefault("reasoning_details", []).extend(details)
+            return
+        self._write_reasoning(assistant, reasoning_items, "reasoning" if field == "reasoning_details" else field)
+
+
+_ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {
+    "message": _MessageWriter.add_message,
+    "reasoning": _MessageWriter.add_reasoning,
+    "function_call": _MessageWriter.add_call,
+    "custom_tool_call": _MessageWriter.add_call,
+    "function_call_output": _MessageWriter.check_output,
+    "custom_tool_call_output": _MessageWriter.check_output,
+}
+"""Item type -> the method that writes it. A type that is not listed is refused by name."""

@@ -1,0 +1,198 @@
+"""Builds the parts that streamed and whole messages share: content blocks and their deltas, usage, the stop reason."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+
+from translation.messages.client.mcp_servers import build_mcp_result, build_mcp_use
+from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
+from translation.messages.client.searches import build_search_result, build_search_use, has_pages
+from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
+from translation.representation.item_seal import ItemSeal, seal_item
+from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import text_of
+from translation.tools.arguments import parse_past_arguments
+from translation.tools.searches import is_paused
+
+ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
+"""The client's view of the model's thinking. `omitted`: only the sealed data that it can send back. `none`: nothing."""
+
+BLANK_LINE: Final = "\n\n"
+
+_STOP_REASONS: Final[Mapping[FinishReason, str]] = {
+    "stop": "end_turn",
+    "other": "end_turn",
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+
+_OWN_STOP_REASONS: Final = frozenset({"pause_turn", "model_context_window_exceeded"})
+"""Reasons of an upstream of the same API that no Finished event can express."""
+
+_MAX_ARGS_BYTES: Final = 2**31
+"""In messages and in their streams, arguments are an object, whatever their length."""
+
+_SERVICE_TIERS: Final = {"default": "standard", "priority": "priority"}
+
+
+def choose_thinking_view(body: Json) -> ThinkingView:
+    """Returns what the client of a request gets of the model's thinking.
+
+    A client that does not ask for thinking expects the answer in the first block, so it gets none.
+    """
+    thinking = body.get("thinking") or {}
+    if thinking.get("type") in (None, "disabled"):
+        return "none"
+    return "omitted" if thinking.get("display") == "omitted" else "text"
+
+
+def build_head(message_id: str, model: str, usage: Json) -> Json:
+    """Returns a message without content, as a stream begins with it."""
+    return {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def build_message_usage(counts: Usage | None, facts: Mapping[str, Any]) -> Json:
+    """Returns the usage object. The API requires numbers, so a count that is not known is 0.
+
+    Its `input_tokens` exclude tokens read from a cache or written to it.
+    """
+    counts = counts or Usage()
+    read, written = counts.cache_read or 0, counts.cache_write or 0
+    usage: Json = {
+        "input_tokens": max((counts.input or 0) - read - written, 0),
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read,
+        "output_tokens": counts.output or 0,
+    }
+    if counts.reasoning is not None:
+        usage["output_tokens_details"] = {"thinking_tokens": counts.reasoning}
+    if (tier := _SERVICE_TIERS.get(facts.get("service_tier") or "")) is not None:
+        usage["service_tier"] = tier
+    return usage
+
+
+def build_stop(finished: Finished, *, called: bool, refused: bool, facts: Mapping[str, Any]) -> Json:
+    """Returns `stop_reason` and `stop_sequence`. `called`: the client has calls to answer. `refused`: the model said
+    that it refuses."""
+    sequence = facts.get(STOP_SEQUENCE_FACT)
+    reason = _STOP_REASONS[finished.reason]
+    if finished.raw_reason in _OWN_STOP_REASONS:
+        reason = finished.raw_reason
+    elif reason in ("end_turn", "tool_use"):
+        reason = "tool_use" if called else "stop_sequence" if sequence else "refusal" if refused else "end_turn"
+    return {"stop_reason": reason, "stop_sequence": sequence if reason == "stop_sequence" else None}
+
+
+def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields the content blocks of a whole item. An item that the API cannot represent has none."""
+    match item["type"]:
+        case "message":
+            yield from _build_text_blocks(item)
+        case "reasoning":
+            yield from build_thinking_blocks(item, view, seal)
+        case "function_call":
+            yield {
+                "type": "tool_use",
+                "id": item["call_id"],
+                "name": item["name"],
+                "input": parse_past_arguments(item.get("arguments") or "", "", [], max_bytes=_MAX_ARGS_BYTES),
+            }
+            yield from build_call_carrier(item, seal)
+        case "mcp_call":
+            yield build_mcp_use(item, item.get("arguments") or "")
+            yield build_mcp_result(item)
+        case "web_search_call":
+            yield build_search_use(item)
+            yield from build_search_outcome(item, seal)
+
+
+def _build_text_blocks(item: Item) -> Iterator[Json]:
+    for part in item.get("content") or ():
+        if text := text_of(item["type"], part):
+            citations = [citation for entry in part.get("annotations") or () if (citation := cite_url(entry, text))]
+            yield {"type": "text", "text": text, **({"citations": citations} if citations else {})}
+
+
+def cite_url(annotation: Any, text: str) -> Json | None:
+    """Returns the citation for an annotation of a text; None if it does not cite a URL.
+
+    Citations of documents need the document's place in the request, which annotations do not have.
+    """
+    match annotation:
+        case {"type": "url_citation", "url": str(url)}:
+            span = slice(annotation.get("start_index") or 0, annotation.get("end_index") or 0)
+            return {
+                "type": "web_search_result_location",
+                "url": url,
+                "title": annotation.get("title") or url,  # the AI SDK requires a text
+                "cited_text": text[span],
+                "encrypted_index": "",
+            }
+    return None
+
+
+def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields the blocks of a whole reasoning item."""
+    if view == "none":
+        return
+    parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+    text = BLANK_LINE.join(filter(None, (text_of("reasoning", part) for part in parts)))
+    signature = seal_item(item, seal)
+    if view == "omitted" and (text or signature):
+        yield {"type": "thinking", "thinking": "", "signature": signature}
+    elif text:
+        yield {"type": "thinking", "thinking": text, "signature": signature}
+    elif signature:
+        yield {"type": "redacted_thinking", "data": signature}
+
+
+def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields the result block of a search that has ended; none if the API paused before it ran.
+
+    If the data that the upstream needs back fits into no page, another block carries it.
+    """
+    if is_paused(item):
+        yield from build_call_carrier(item, seal)
+        return
+    result = build_search_result(item, seal_item(item, seal))
+    yield result
+    if not has_pages(result["content"]):
+        yield from build_call_carrier(item, seal)
+
+
+def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields a block with the data of a call that the upstream needs back, if there is any. It follows the call."""
+    if data := seal_item(item, seal):
+        yield {"type": "redacted_thinking", "data": CALL_CARRIER_PREFIX + data}
+
+
+def split_block(block: Json) -> tuple[Json, list[Json]]:
+    """Returns a whole block as it starts in a stream, and the deltas that complete it.
+
+    Clients read texts and inputs from the deltas, so that no block starts with one. Other blocks start whole.
+    """
+    match block["type"]:
+        case "text":
+            citations = [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
+            start = {key: value for key, value in block.items() if key != "citations" or not value}
+            return {**start, "text": ""}, [{"type": "text_delta", "text": block["text"]}, *citations]
+        case "thinking":
+            thought = [{"type": "thinking_delta", "thinking": block["thinking"]}] if block["thinking"] else []
+            signature = {"type": "signature_delta", "signature": block["signature"]}
+            return {**block, "thinking": "", "signature": ""}, [*thought, signature]
+        case _ if "input" in block:
+            delta = {"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()}
+            return {**block, "input": {}}, [delta]
+        case _:
+            return block, []

@@ -1,0 +1,294 @@
+"""Decodes replies of the Messages API to events: a stream of content blocks, or one whole message.
+
+https://docs.claude.com/en/docs/build-with-claude/streaming
+"""
+
+from typing import Any, Final
+
+from translation.decoding.chunk_decoder import ChunkDecoder
+from translation.decoding.usage import read_message_usage
+from translation.errors import ProtocolViolation
+from translation.messages.upstream.anthropic_failures import failure_in
+from translation.messages.upstream.citations import annotation_of
+from translation.messages.upstream.details import detail_of
+from translation.messages.upstream.searches import SearchDecoder
+from translation.representation.events import (
+    STOP_SEQUENCE_FACT,
+    Event,
+    Failed,
+    FinishReason,
+    ItemStatus,
+    Noted,
+    Opaque,
+    Started,
+    Usage,
+)
+from translation.representation.item_writer import ItemWriter
+from translation.representation.items import NewId, new_reasoning, new_reasoning_text, new_summary_text
+from translation.representation.json_types import Item, Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.tools.arguments import render_arguments
+from translation.tools.call_ids import CallIdAllocator
+from translation.tools.searches import WEB_SEARCH
+
+_PAUSE: Final = "pause_turn"
+
+STOP_REASONS: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    _PAUSE: "length",  # the API's own tools reached their limit of rounds: the reply is not complete
+    "refusal": "content_filter",
+}
+"""`stop_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
+
+_SERVICE_TIERS: Final = {"standard": "default", "priority": "priority"}
+
+_BLOCK_OF_DELTA: Final = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+"""Type of a delta -> type of the block that it extends."""
+
+_DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
+
+_NO_STOP_REASON: Final = "whole answer"
+"""Replaces a missing stop reason of a message that is complete."""
+
+
+class AnthropicDecoder(ChunkDecoder):
+    """Decodes one reply. A state machine: it waits for `message_start`, then reads blocks, then has ended.
+
+    The caller feeds every event, then calls `finish`. A whole message is one event. Each thinking block becomes a
+    reasoning item, whose `details` hold the block verbatim. Events after the end are ignored. Raises ProtocolViolation
+    for input that is not a reply of this API, and TypeError or KeyError for values whose types differ from the API's. A
+    reply that broke off ends with Failed.
+    """
+
+    def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
+        self.usage: Usage | None = None
+        """The token counts reported so far."""
+        self._new_id = new_id
+        self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._writer = ItemWriter(new_id)
+        self._ids = CallIdAllocator()
+        self._searches = SearchDecoder(new_id, self._writer)
+        self._started = False
+        self._stop_reason: str | None = None
+        self._block_index: Any = None
+        self._block: Json = {}
+        """The open block in its initial form. Signatures and citations of its deltas are added under the API's keys."""
+        self._deltas: list[str] = []
+        self._open_message: Item | None = None
+        self._message_length = 0
+        """Characters of that message's text so far."""
+        self._call_count = 0
+
+    def feed(self, chunk: Json) -> list[Event]:
+        """Takes one event, or one whole message, and returns its events, possibly none."""
+        if self.ended:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        kind = chunk.get("type")
+        if kind == "error" or chunk.get("error"):
+            return self._fail(failure_in(chunk.get("error")))
+        if kind == "ping":
+            return []
+        if kind == "message":
+            return self._decode_message(chunk)
+        if kind == "message_start":
+            return self._start_message(chunk["message"])
+        if not self._started:
+            raise ProtocolViolation("the upstream's reply does not begin with a message")
+        match kind:
+            case "content_block_delta":
+                return self._decode_delta(chunk["index"], chunk["delta"])
+            case "content_block_start":
+                return self._open_block(chunk["index"], chunk["content_block"])
+            case "content_block_stop":
+                return self._emit_annotations(self._block)
+            case "message_delta":
+                return self._end_message(chunk["delta"], chunk.get("usage"))
+            case "message_stop":
+                self._stop_reason = self._stop_reason or _NO_STOP_REASON
+                return self.finish()
+        return [Opaque("anthropic", chunk)]
+
+    def finish(self) -> list[Event]:
+        """Ends the reply, at the end of the message or of the stream. Without a stop reason it ends with Failed."""
+        if self.ended:
+            return []
+        if self._stop_reason is None:
+            return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        reason = STOP_REASONS.get(self._stop_reason, "stop" if self._stop_reason == _NO_STOP_REASON else "other")
+        if reason in ("stop", "tool_calls"):
+            reason = "tool_calls" if self._call_count else "stop"
+        status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
+        events = self._close_block(status)
+        events += [*self._searches.close(is_paused=self._stop_reason == _PAUSE), *self._writer.close(status)]
+        self.ended = True
+        return [
+            *events,
+            self._writer.terminal_event(
+                reason, None if self._stop_reason == _NO_STOP_REASON else self._stop_reason, self.usage
+            ),
+        ]
+
+    def _start_message(self, message: Json) -> list[Event]:
+        if self._started:
+            raise ProtocolViolation("the upstream began a second message in the same reply")
+        self._started = True
+        model, upstream_id = message.get("model"), message.get("id")
+        events: list[Event] = [
+            Started(model if isinstance(model, str) else "", upstream_id if isinstance(upstream_id, str) else None)
+        ]
+        return events + self._update_usage(message.get("usage"))
+
+    def _decode_message(self, message: Json) -> list[Event]:
+        events = self._start_message(message)
+        for index, block in enumerate(message["content"]):
+            events += [*self._open_block(index, block), *self._emit_annotations(self._block)]
+        return events + self._end_message(
+            {**message, "stop_reason": message.get("stop_reason") or _NO_STOP_REASON}, None
+        )
+
+    def _end_message(self, delta: Json, usage: Any) -> list[Event]:
+        if (reason := delta.get("stop_reason")) is not None and self._stop_reason is None:
+            self._stop_reason = str(reason)
+        sequence = delta.get("stop_sequence")
+        facts: list[Event] = [Noted(facts={STOP_SEQUENCE_FACT: sequence})] if isinstance(sequence, str) else []
+        return facts + self._update_usage(usage)
+
+    def _update_usage(self, reported: Any) -> list[Event]:
+        if not isinstance(reported, dict):
+            return []
+        self.usage = read_message_usage(reported, self.usage)
+        tier = reported.get("service_tier")
+        facts = {"service_tier": _SERVICE_TIERS[tier]} if isinstance(tier, str) and tier in _SERVICE_TIERS else None
+        return [Noted(usage=self.usage, facts=facts)]
+
+    def _open_block(self, index: Any, block: Json) -> list[Event]:
+        events = self._close_block("completed")
+        self._block_index, self._block, self._deltas = index, dict(block), []
+        match block["type"]:
+            case "text":
+                continues = self._open_message is not None and self._writer.current_block is self._open_message
+                self._block["start"] = self._message_length if continues else 0
+                self._block["citations"] = list(block.get("citations") or ())
+                return events + self._emit_delta("text", block.get("text") or "")
+            case "thinking":
+                return events + self._emit_delta(self._reasoning_kind, block.get("thinking") or "")
+            case "redacted_thinking":
+                return [
+                    *events,
+                    *self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": [detail_of(block)]}),
+                ]
+            case "tool_use":
+                return events + self._open_call(block)
+            case "web_search_tool_result":
+                return events + self._searches.end_search(block)
+            case "server_tool_use" if block["name"] == WEB_SEARCH:
+                return events
+        return [*events, Opaque("anthropic", block)]
+
+    def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
+        if index != self._block_index:
+            raise ProtocolViolation("the upstream sent a delta for a block that is not open")
+        kind = delta["type"]
+        if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
+            self._deltas.append(delta["partial_json"])
+        if kind not in _BLOCK_OF_DELTA or self._block["type"] not in _DELTA_BLOCKS:
+            return []
+        if self._block["type"] != _BLOCK_OF_DELTA[kind]:
+            raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
+        match kind:
+            case "text_delta":
+                return self._emit_delta("text", delta["text"])
+            case "thinking_delta":
+                return self._emit_delta(self._reasoning_kind, delta["thinking"])
+            case "input_json_delta":
+                return [] if self._block.get("input") else self._emit_delta("arguments", delta["partial_json"])
+            case "signature_delta":
+                self._block["signature"] = (self._block.get("signature") or "") + delta["signature"]
+            case _:
+                self._block["citations"].append(delta["citation"])
+        return []
+
+    def _emit_delta(self, kind: str, text: str) -> list[Event]:
+        if not isinstance(text, str):
+            raise TypeError("a text is not a string")
+        if not text:
+            return []
+        if kind == "text":
+            events = self._writer.write_block(kind, text)
+            if self._open_message is not self._writer.current_block:
+                self._open_message, self._message_length = self._writer.current_block, 0
+            self._message_length += len(text)
+            return events
+        self._deltas.append(text)
+        if kind == "arguments":
+            return self._writer.write_arguments(self._call_count, text)
+        return self._writer.write_block(kind, text)
+
+    def _open_call(self, block: Json) -> list[Event]:
+        name, upstream_id = block["name"], block.get("id")
+        if not isinstance(name, str) or not name:
+            raise ProtocolViolation("the upstream sent a tool call without a name")
+        self._call_count += 1
+        events = self._writer.open_call(
+            self._call_count, name=name, call_id=self._ids.claim(str(upstream_id) if upstream_id else None)
+        )
+        # A whole message has the input here. In a stream it is empty here and follows in deltas.
+        return events + (self._emit_delta("arguments", render_arguments(block["input"])) if block.get("input") else [])
+
+    def _emit_annotations(self, block: Json) -> list[Event]:
+        """Returns the citations of a block as annotations. They are sent once its text is complete, which they cite."""
+        citations, block["citations"] = block.get("citations") or (), []
+        annotations = (annotation_of(citation, block["start"], self._message_length) for citation in citations)
+        return [
+            event for annotation in annotations if annotation is not None for event in self._writer.annotate(annotation)
+        ]
+
+    def _close_block(self, status: ItemStatus) -> list[Event]:
+        """Ends the open block. The message of a text block stays open, because the next text block continues it."""
+        block, self._block, self._block_index = self._block, {}, None
+        match block.get("type"):
+            case "text":
+                return self._emit_annotations(block)
+            case "thinking":
+                return self._close_thinking(block, status)
+            case "tool_use":
+                empty = not self._deltas and status == "completed"
+                # There were no deltas, so the block's `input` is the whole input. It may be any JSON.
+                events = self._emit_delta("arguments", render_arguments(block.get("input", {}))) if empty else []
+                return [*events, *self._writer.close_call(self._call_count, status)]
+            case "server_tool_use" if block["name"] == WEB_SEARCH:
+                return self._searches.begin_search(block, "".join(self._deltas))
+        return []
+
+    def _close_thinking(self, block: Json, status: ItemStatus) -> list[Event]:
+        """Ends a reasoning item, with its block in `details`. A block without a signature was cut off, and has no
+        details, because the upstream would refuse it in a later turn."""
+        text, signature = "".join(self._deltas), block.get("signature")
+        details = [detail_of({**block, "thinking": text})] if signature and isinstance(signature, str) else []
+        if not details:
+            return self._writer.close_block(status) if text else []
+        if not text:
+            return self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": details})
+        final = {**(self._writer.current_block or {}), "details": details}
+        if self._reasoning_kind == "summary":
+            final["summary"] = [{**new_summary_text(), "text": text}]
+        else:
+            final["content"] = [{**new_reasoning_text(), "text": text}]
+        return self._writer.close_block("completed", final)
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self.ended = True
+        failed.usage = self.usage
+        return [failed]

@@ -1,0 +1,94 @@
+"""Lowers `tools`, `tool_choice` and `parallel_tool_calls` to the Messages API's form."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.messages.upstream.json_schemas import close_schema
+from translation.messages.upstream.tool_schemas import to_object_schema
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.tools.choice import filter_allowed_tools, matches_choice
+from translation.tools.names import require_function_name
+from translation.tools.searches import WEB_SEARCH, is_search_tool
+
+_MAX_NAME_LENGTH: Final = 128
+
+_FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+
+_SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters", "max_uses"})
+
+_FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")
+
+_MAX_STRICT_TOOLS: Final = 20
+"""The number of strict tools that the API accepts in one request."""
+
+_TOOL_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+
+
+def lower_tools(
+    tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss], *, strict: bool
+) -> Json:
+    """Returns `tools` and `tool_choice` as keys of a body, an empty object without tools.
+
+    `strict` says that the model supports strict tools. Raises InvalidRequest for a bad name or a choice of a tool that
+    is not in `tools`, and Unrepresentable for types of tools that the API does not have.
+    """
+    tools, choice = filter_allowed_tools(tools, choice, losses)
+    if not tools:
+        return {}
+    strict = strict and sum(bool(tool.get("strict")) for tool in tools) <= _MAX_STRICT_TOOLS
+    body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses, strict) for index, tool in enumerate(tools)]}
+    tool_choice = _lower_choice(choice, tools)
+    if parallel is False and tool_choice.get("type") != "none":
+        tool_choice = {"type": "auto", **tool_choice, "disable_parallel_tool_use": True}
+    return {**body, "tool_choice": tool_choice} if tool_choice else body
+
+
+def forces_call(body: Json) -> bool:
+    """Whether `tool_choice` of a body requires the model to call a tool."""
+    return body.get("tool_choice", {}).get("type") in ("any", "tool")
+
+
+def _lower_tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
+    if is_search_tool(tool):
+        return _lower_search(tool, losses)
+    name = require_function_name(tool, param, max_chars=_MAX_NAME_LENGTH)
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
+    lowered: Json = {"name": name}
+    if tool.get("description"):
+        lowered["description"] = tool["description"]
+    schema = to_object_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)
+    if tool.get("strict") and strict:
+        return {**lowered, "input_schema": close_schema(schema, f"{param}.parameters", losses), "strict": True}
+    if tool.get("strict"):
+        losses.append(Loss("tools.strict", "dropped"))
+    return {**lowered, "input_schema": schema}
+
+
+def _lower_search(tool: Json, losses: list[Loss]) -> Json:
+    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _SEARCH_KEYS]
+    lowered: Json = {"type": "web_search_20250305", "name": WEB_SEARCH}
+    if isinstance(filters := tool.get("filters"), dict):
+        lowered |= {key: filters[key] for key in _FILTER_KEYS if filters.get(key)}
+    if isinstance(location := tool.get("user_location"), dict):
+        lowered["user_location"] = {key: value for key, value in location.items() if value is not None}
+    if tool.get("max_uses"):
+        lowered["max_uses"] = tool["max_uses"]
+    return lowered
+
+
+def _lower_choice(choice: str | Json | None, tools: Sequence[Json]) -> Json:
+    if choice is None:
+        return {}
+    if isinstance(choice, str):
+        return {"type": _TOOL_CHOICES[choice]}
+    if is_search_tool(choice) and any(map(is_search_tool, tools)):
+        return {"type": "tool", "name": WEB_SEARCH}
+    if choice.get("type") != "function":
+        raise Unrepresentable(
+            f"this model's API has no tool_choice of type {choice.get('type')!r}", param="tool_choice"
+        )
+    if not any(matches_choice(tool, choice) for tool in tools):
+        raise InvalidRequest(f"tool_choice names {choice.get('name')!r}, which is not in tools.", param="tool_choice")
+    return {"type": "tool", "name": choice["name"]}

@@ -1,0 +1,151 @@
+"""Decodes replies of Ollama's chat API to events: the chunks of a stream, or one whole reply, which is one chunk."""
+
+from typing import Any, Final
+
+from translation.decoding.chunk_decoder import ChunkDecoder
+from translation.decoding.logprobs import read_token_logprobs
+from translation.decoding.usage import read_count
+from translation.errors import ProtocolViolation
+from translation.ollama.upstream.ollama_failures import failure_in
+from translation.parsers.edges import EdgeTrimmer
+from translation.parsers.tagged_text import TaggedTextReader
+from translation.representation.events import Event, Failed, FinishReason, Started, Usage
+from translation.representation.item_writer import ItemWriter
+from translation.representation.items import NewId
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.tools.arguments import render_arguments
+from translation.tools.call_ids import CallIdAllocator
+
+FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
+"""`done_reason` -> the reason of a Finished event. A value that is not listed (`load`, `unload`) is `other`. Old
+servers send none, which means `stop`."""
+
+_USAGE_KEYS: Final = (
+    "prompt_eval_count",
+    "eval_count",
+    "total_duration",
+    "load_duration",
+    "prompt_eval_duration",
+    "eval_duration",
+)
+
+
+class OllamaDecoder(ChunkDecoder):
+    """Decodes one reply. The caller feeds every chunk, then calls `finish`. No I/O, no clock, no ids of its own.
+
+    Chunks after the end are ignored. Raises ProtocolViolation for input that is not a chat reply. A reply that broke
+    off ends with Failed.
+    """
+
+    def __init__(self, new_id: NewId, profile: Profile = DEFAULT_PROFILE) -> None:
+        self.usage: Usage | None = None
+        """The token counts. The last chunk reports them."""
+        self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._writer = ItemWriter(new_id)
+        self._ids = CallIdAllocator()
+        self._edges = EdgeTrimmer()
+        self._reads_tags = profile.parsing_format != "direct_response"
+        self._tagged_text = TaggedTextReader(profile)
+        self._call_count = 0
+        self._started = False
+
+    def feed(self, chunk: Json) -> list[Event]:
+        if self.ended:
+            return []
+        if not isinstance(chunk, dict):
+            raise ProtocolViolation("the upstream sent something that is not a JSON object")
+        if error := chunk.get("error"):
+            return self._fail(failure_in(error))
+        message = chunk.get("message")
+        if not isinstance(message, dict) and not chunk.get("done"):
+            raise ProtocolViolation("the upstream sent a JSON object that is not a chunk of a chat")
+        events: list[Event] = []
+        if not self._started:
+            self._started = True
+            events.append(Started(model=str(chunk.get("model") or "")))
+        if isinstance(message, dict):
+            self._writer.add_logprobs(read_token_logprobs(chunk.get("logprobs")))
+            events += self._read_message(message)
+        if chunk.get("done") and not self.ended:
+            events += self._end_reply(chunk)
+        return events
+
+    def finish(self) -> list[Event]:
+        """Ends the reply at the end of the stream. Without a chunk with `done` it ends with Failed."""
+        if self.ended:
+            return []
+        return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+
+    def _read_message(self, message: Json) -> list[Event]:
+        events: list[Event] = []
+        if isinstance(thinking := message.get("thinking"), str) and thinking:
+            events += self._emit_segments(self._tagged_text.expect_no_reasoning())
+            events += self._emit_delta("reasoning", thinking)
+        if isinstance(content := message.get("content"), str) and content:
+            events += self._read_text(content)
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            events += self._emit_segments(self._tagged_text.release())
+            events += self._read_call(call)
+            if self.ended:
+                break
+        return events
+
+    def _read_text(self, text: str) -> list[Event]:
+        if not self._reads_tags:
+            return self._emit_delta("text", text)
+        return self._emit_segments(self._tagged_text.feed(text))
+
+    def _emit_segments(self, segments: list[tuple[str, str]]) -> list[Event]:
+        return [event for segment in segments for event in self._emit_delta(*segment)]
+
+    def _emit_delta(self, kind: str, text: str) -> list[Event]:
+        text = self._edges.feed(kind, text)
+        if not text:
+            return []
+        if kind == "reasoning":
+            return self._writer.write_block(self._reasoning_kind, text)
+        return self._writer.write_block(kind, text)
+
+    def _read_call(self, call: Any) -> list[Event]:
+        """Decodes a call. Ollama sends each call in one piece, and most without an id."""
+        function = call.get("function") if isinstance(call, dict) else None
+        name = function.get("name") if isinstance(function, dict) else None
+        if not isinstance(name, str) or not name:
+            return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
+        assert isinstance(function, dict)
+        self._edges.end_reasoning()
+        self._call_count += 1
+        upstream_id = call.get("id")
+        call_id = self._ids.claim(upstream_id if isinstance(upstream_id, str) else None)
+        value = function.get("arguments")
+        # Older servers send null for no arguments.
+        arguments = "{}" if value is None else render_arguments(value)
+        events = self._writer.open_call(self._call_count, name=name, call_id=call_id, arguments=arguments)
+        return [*events, *self._writer.close_call(self._call_count)]
+
+    def _end_reply(self, chunk: Json) -> list[Event]:
+        events: list[Event] = []
+        events += self._emit_segments(self._tagged_text.finish())
+        self.ended = True
+        self.usage = _read_usage(chunk)
+        done_reason = chunk.get("done_reason")
+        raw_reason = done_reason if isinstance(done_reason, str) and done_reason else None
+        reason = "stop" if raw_reason is None else FINISH_REASONS.get(raw_reason, "other")
+        events += self._writer.close("incomplete" if reason == "length" else "completed")
+        if reason == "stop" and self._call_count:
+            reason = "tool_calls"
+        return [*events, self._writer.terminal_event(reason, raw_reason, self.usage)]
+
+    def _fail(self, failed: Failed) -> list[Event]:
+        self.ended = True
+        return [failed]
+
+
+def _read_usage(chunk: Json) -> Usage | None:
+    """Returns the token counts. Ollama reports neither cached tokens nor tokens of reasoning."""
+    counts = {"input": read_count(chunk.get("prompt_eval_count")), "output": read_count(chunk.get("eval_count"))}
+    if all(count is None for count in counts.values()):
+        return None
+    return Usage(**counts, raw={key: chunk[key] for key in _USAGE_KEYS if key in chunk})
