@@ -62,7 +62,8 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
     """COPY and RUN of the build stage as written, with /src and /opt moved below a directory of the test.
 
     What locks pin is there before pip is run: it compares the versions, and downloads only those that differ. That they
-    can be downloaded by their hashes is shown by `make setup`, whose locks pin the same (tests/project/test_locks.py).
+    can be downloaded by their hashes is shown by `make setup`, whose locks pin the same
+    (tests/project/test_dependencies.py).
     """
     source, opt, python = tmp_path / "src", tmp_path / "opt", tmp_path / "python"
     copy_distributions(opt / "gateway", names_in("runtime.txt"))

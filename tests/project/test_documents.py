@@ -1,15 +1,11 @@
 """Hand-written pages agree with what they describe."""
 
-import ast
 import re
 import tomllib
-from itertools import chain
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from translation.representation.events import Event
 
@@ -17,50 +13,6 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RECORDS = sorted((ROOT / "docs/adr").glob("[0-9]*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-
-APART = [
-    line
-    for name in ("peers", "plot")
-    for line in (ROOT / f"requirements/{name}.in").read_text().splitlines()
-    if not line.startswith("#")
-]
-
-
-def names(requirements: list[str]) -> set[str]:
-    """The packages, without the project itself: the extra `all` names others of its extras."""
-    found: set[str] = {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
-    return found - {PYPROJECT["project"]["name"]}
-
-
-@pytest.mark.parametrize(
-    ("heading", "declared"),
-    [
-        ("What the server needs", PYPROJECT["project"]["dependencies"]),
-        ("What the extras bring", list(chain(*PYPROJECT["project"]["optional-dependencies"].values()))),
-        ("What its developers need on top", PYPROJECT["dependency-groups"]["dev"]),
-        ("What the benchmark installs apart", APART),
-    ],
-)
-def test_every_dependency_has_its_reason(heading: str, declared: list[str]) -> None:
-    section = (ROOT / "docs/dependencies.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
-    reasons = dict(re.findall(r"^\| `([^`]+)` \| (\S.*) \|$", section, flags=re.MULTILINE))
-    assert {canonicalize_name(name) for name in reasons} == names(declared)
-
-
-def is_imported(package: str, folder: str) -> bool:
-    """Returns whether a Python file of a folder imports a package. Only files that contain its name are parsed."""
-    texts = [text for file in (ROOT / folder).rglob("*.py") if package in (text := file.read_text())]
-    nodes = [node for text in texts for node in ast.walk(ast.parse(text))]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    return any(name.partition(".")[0] == package for name in names)
-
-
-@pytest.mark.parametrize(("package", "folder"), [("respx", "tests"), ("sse_starlette", "bench")])
-def test_development_dependencies_are_used_as_documented(package: str, folder: str) -> None:
-    served = ("gateway", "providers", "dataplane", "translation", "clients")
-    assert is_imported(package, folder)
-    assert [name for name in served if is_imported(package, name)] == []
 
 
 def test_the_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
