@@ -1,8 +1,8 @@
 """Checks names and packages of the product and of the benchmark: `python -m scripts.check_names`.
 
 It enforces docs/glossary.md, one meaning per public name, the sizes of packages and files, and a docstring in every
-package. In scripts/ it checks the words and the sizes. In tests/ it checks that no file or folder is too large, and
-that no definition is a bare verb of speech.
+package. In scripts/ it checks the words and the sizes. In tests/ it checks that no file or folder is too large,
+that no definition is a bare verb of speech, and that no test is numbered.
 """
 
 import ast
@@ -297,11 +297,13 @@ def check_words(
 
 
 def check_definitions(modules: Iterable[Module]) -> Iterator[Problem]:
-    """Reports functions, methods and classes whose name is a bare verb of speech."""
+    """Reports functions, methods and classes whose name is a bare verb of speech, and numbered tests."""
     for module in modules:
         for node in ast.walk(module.tree):
             if isinstance(node, _DEFINITIONS):
                 yield from (Problem(module.path, node.lineno, text) for text in _bare_verb_problems(node.name))
+                if re.match(r"test_\d+_", node.name):
+                    yield Problem(module.path, node.lineno, f"{node.name} begins with a number. Claim what is true.")
 
 
 def _identifiers(module: Module) -> Iterator[tuple[str, int]]:

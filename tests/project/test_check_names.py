@@ -180,6 +180,15 @@ def test_definitions_in_tests_are_no_bare_verbs() -> None:
     ]
 
 
+def test_tests_are_not_numbered() -> None:
+    source = "def test_4_a_name(): ...\nasync def test_12_names(): ...\ndef test_404_is_one(): ...\ndef test_a_4(): ..."
+    assert lines_of(check_names.check_definitions(modules({"a.py": source}))) == [
+        "a.py:1: test_4_a_name begins with a number",
+        "a.py:2: test_12_names begins with a number",
+        "a.py:3: test_404_is_one begins with a number",
+    ]
+
+
 def test_an_exception_for_a_word_is_needed() -> None:
     exceptions = {"incoming": "the library's name", "outgoing": "not a forbidden word"}
     problems = check_names.check_words(modules({"a.py": "def incoming(): ...\ndef outgoing(): ..."}), WORDS, exceptions)

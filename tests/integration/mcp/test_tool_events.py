@@ -117,7 +117,7 @@ async def test_progress_of_a_running_call_is_an_event_over_every_transport(place
         assert (report["call_id"], report["server_label"]) == ("call_0", "calc")
 
 
-async def test_77_a_credential_in_a_report_of_progress_is_removed() -> None:
+async def test_a_credential_in_a_report_of_progress_is_removed() -> None:
     async def quote(exchange: Exchange) -> None:
         token = exchange.request.json["params"]["_meta"]["progressToken"]
         params = {
@@ -155,7 +155,7 @@ async def test_tool_events_are_in_the_log_of_a_background_response(tmp_path: Pat
 
 
 @pytest.mark.parametrize("streams", [True, False], ids=["watched", "not watched"])
-async def test_59_a_flood_of_progress_is_a_few_events(streams: bool) -> None:
+async def test_a_flood_of_progress_is_a_few_events(streams: bool) -> None:
     async with scripted_mcp(progress_flood(3000)) as server, hosting() as gateway:
         request: Json = {"model": "m", "input": "Hi", "tools": [mcp_tool(server.url)], "stream": True}
         began = time.monotonic()

@@ -51,7 +51,7 @@ def vault_of(store: SqlStore, sealer: Sealer = SEALER) -> SealedGrant:
     return SealedGrant("crm", store, sealer)
 
 
-async def test_52_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore, other: SqlStore) -> None:
+async def test_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore, other: SqlStore) -> None:
     await vault_of(store).store(grant(expires_at=0))
     issuer = Issuer()
     replicas = [GrantedTokens("crm", issuer.for_replica(), vault_of(each)) for each in (store, other)]

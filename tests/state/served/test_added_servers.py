@@ -123,9 +123,7 @@ async def test_credentials_that_no_key_of_the_configuration_opens_make_the_serve
         assert (await send(it.first, "DELETE", "calc")).is_success
 
 
-async def test_22_calls_of_a_server_that_is_removed_get_a_grace_and_then_end(
-    store_url: str, calc: CountingServer
-) -> None:
+async def test_calls_of_a_server_that_is_removed_get_a_grace_and_then_end(store_url: str, calc: CountingServer) -> None:
     async with replicas(store_url) as it:
         it.model.on("/chat/completions", chat_calls(("calc_hang", "{}")), chat_text("Done."))
         await send(it.first, "PUT", "calc", {"url": calc.url, "approval": "never"})

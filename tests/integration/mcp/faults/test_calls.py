@@ -33,7 +33,7 @@ ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
     ],
     ids=["before the head", "in the body", "in the stream", "cut stream", "empty stream"],
 )
-async def test_2_a_server_that_dies_in_a_call_is_an_error_and_the_call_is_not_repeated(death: Script, era: Era) -> None:
+async def test_a_server_that_dies_in_a_call_is_an_error_and_the_call_is_not_repeated(death: Script, era: Era) -> None:
     model = [chat_calls(LOOK_UP), chat_calls(LOOK_UP), chat_text("Done.")]
     async with scripted_mcp([death, answer(text_result("found"))], era=era) as server, hosting(*model) as gateway:
         response = await gateway.ask(mcp_tool(server.url))
@@ -45,7 +45,7 @@ async def test_2_a_server_that_dies_in_a_call_is_an_error_and_the_call_is_not_re
 
 
 @ERAS
-async def test_2_a_call_that_dies_does_not_harm_another_one(era: Era) -> None:
+async def test_a_call_that_dies_does_not_harm_another_one(era: Era) -> None:
     other = asyncio.Event()
 
     async def die_first(exchange: Exchange) -> None:
@@ -63,7 +63,7 @@ async def test_2_a_call_that_dies_does_not_harm_another_one(era: Era) -> None:
 
 
 @ERAS
-async def test_3_a_silent_call_ends_at_its_deadline_and_is_cancelled_at_the_server(era: Era) -> None:
+async def test_a_silent_call_ends_at_its_deadline_and_is_cancelled_at_the_server(era: Era) -> None:
     async def answer_second(exchange: Exchange) -> None:
         if exchange.request.json["params"]["arguments"] == {"n": 1}:
             await exchange.request.closed
@@ -85,7 +85,7 @@ async def test_3_a_silent_call_ends_at_its_deadline_and_is_cancelled_at_the_serv
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
-async def test_4_an_http_error_is_the_error_of_the_call(status: int) -> None:
+async def test_an_http_error_is_the_error_of_the_call(status: int) -> None:
     page = Reply(status, HTML, b"<h1>Sorry</h1>\n" + b"x" * 2000, framing="length")
     async with scripted_mcp(page) as server, hosting() as gateway:
         call = call_of(await gateway.ask(mcp_tool(server.url)))
@@ -96,14 +96,14 @@ async def test_4_an_http_error_is_the_error_of_the_call(status: int) -> None:
         assert "<h1>Sorry</h1>" in (await gateway.last_request())["messages"][-1]["content"]
 
 
-async def test_4_a_page_instead_of_json_is_an_http_error() -> None:
+async def test_a_page_instead_of_json_is_an_http_error() -> None:
     async with scripted_mcp(Reply(200, HTML, b"<h1>Log in</h1>")) as server, hosting() as gateway:
         error = call_of(await gateway.ask(mcp_tool(server.url)))["error"]
     assert (error["type"], error["code"]) == ("http_error", 200)
     assert error["message"] == "the server answered with text/html instead of JSON-RPC: <h1>Log in</h1>"
 
 
-async def test_4_a_json_rpc_error_is_one_whatever_its_http_status() -> None:
+async def test_a_json_rpc_error_is_one_whatever_its_http_status() -> None:
     for status in (200, 400):
         async with scripted_mcp(rpc_error(-32602, "no such city", status)) as server, hosting() as gateway:
             error = call_of(await gateway.ask(mcp_tool(server.url)))["error"]
@@ -120,7 +120,7 @@ async def test_4_a_json_rpc_error_is_one_whatever_its_http_status() -> None:
     ],
     ids=["404", "404 with an error", "terminated", "terminated with 400"],
 )
-async def test_5_a_lost_session_is_replaced_and_its_call_is_not_repeated(gone: Script) -> None:
+async def test_a_lost_session_is_replaced_and_its_call_is_not_repeated(gone: Script) -> None:
     model = [chat_calls(LOOK_UP), chat_calls(LOOK_UP), chat_text("Done.")]
     async with scripted_mcp([gone, answer(text_result("found"))], era="legacy") as server, hosting(*model) as gateway:
         first, second = items_of(await gateway.ask(mcp_tool(server.url)), "mcp_call")
@@ -141,20 +141,20 @@ async def test_5_a_lost_session_is_replaced_and_its_call_is_not_repeated(gone: S
     ids=["content", "type", "json", "event"],
 )
 @ERAS
-async def test_6_a_result_off_the_specification_is_an_error(nonsense: Script, era: Era) -> None:
+async def test_a_result_that_does_not_follow_the_specification_is_an_error(nonsense: Script, era: Era) -> None:
     async with scripted_mcp(nonsense, era=era) as server, hosting() as gateway:
         call = call_of(await gateway.ask(mcp_tool(server.url)))
     assert error_text(call) == "invalid_result: the server's answer does not follow the protocol"
 
 
-async def test_6_a_compressed_answer_is_not_unpacked() -> None:
+async def test_a_compressed_answer_is_not_unpacked() -> None:
     bomb = Reply(200, {**JSON, "content-encoding": "gzip"}, b"\x1f\x8b")
     async with scripted_mcp(bomb) as server, hosting() as gateway:
         call = call_of(await gateway.ask(mcp_tool(server.url)))
     assert error_text(call) == "invalid_result: the answer is compressed, which was not asked for"
 
 
-async def test_7_structured_content_off_its_schema_names_the_path_and_keeps_the_text() -> None:
+async def test_structured_content_that_does_not_fit_its_schema_is_an_error_with_the_path_and_the_text() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
     tool = {**LOOK_UP_TOOL, "outputSchema": schema}
     result = text_result("a large city", structuredContent={"city": {"size": "large"}})
@@ -171,7 +171,7 @@ async def test_7_structured_content_off_its_schema_names_the_path_and_keeps_the_
 
 @pytest.mark.parametrize("framing", ["json", "stream", "resumable stream"])
 @ERAS
-async def test_8_a_result_that_is_too_large_is_cut_off_at_the_limit(framing: str, era: Era) -> None:
+async def test_a_result_that_is_too_large_is_cut_off_at_the_limit(framing: str, era: Era) -> None:
     sent = 0
 
     async def flood(exchange: Exchange) -> None:
@@ -191,7 +191,7 @@ async def test_8_a_result_that_is_too_large_is_cut_off_at_the_limit(framing: str
     assert sent < 32 * 1024 * 1024
 
 
-async def test_8_the_beginning_of_a_result_that_is_too_large_is_used_and_marked_as_cut() -> None:
+async def test_the_beginning_of_a_result_that_is_too_large_is_used_and_marked_as_cut() -> None:
     text = "".join(f"row {number}, " for number in range(200_000))
     async with scripted_mcp(answer(text_result(text))) as server, hosting(mcp={"max_result_mb": 1}) as gateway:
         error = error_text(call_of(await gateway.ask(mcp_tool(server.url))))
@@ -205,7 +205,7 @@ async def test_8_the_beginning_of_a_result_that_is_too_large_is_used_and_marked_
 
 
 @pytest.mark.parametrize("answers", [answer, sse_answer])
-async def test_8_a_large_result_within_the_limit_is_whole(answers: object) -> None:
+async def test_a_large_result_within_the_limit_is_whole(answers: object) -> None:
     text = "x" * 3_000_000
     async with scripted_mcp(answers(text_result(text))) as server, hosting() as gateway:  # type: ignore[operator]
         call = call_of(await gateway.ask(mcp_tool(server.url)))
@@ -214,7 +214,7 @@ async def test_8_a_large_result_within_the_limit_is_whole(answers: object) -> No
         assert 100_000 <= len(read) < 101_000, "the model reads its beginning and its end"
 
 
-async def test_8_a_model_reads_on_in_a_result_that_was_cut_and_later_turns_do_too() -> None:
+async def test_a_model_reads_on_in_a_result_that_was_cut_and_later_turns_do_too() -> None:
     text = "\n".join(f"row {number}" for number in range(1000))
     call = {"type": "mcp_call", "id": "mcp_1", "server_label": "lookup", "name": "look_up", "arguments": "{}"}
     past = [{**call, "output": text}, {"role": "user", "content": "And?"}]
@@ -233,7 +233,7 @@ async def test_8_a_model_reads_on_in_a_result_that_was_cut_and_later_turns_do_to
 
 
 @pytest.mark.parametrize("sees", [True, False])
-async def test_9_an_image_is_seen_or_noted_but_never_text(sees: bool) -> None:
+async def test_an_image_reaches_the_model_as_an_image_or_as_a_note_and_never_as_text(sees: bool) -> None:
     with mcp_server() as server:
         models = {"m": {"provider": "up", "capabilities": {"images": sees}}}
         async with hosting(chat_calls(("lookup_picture", "{}")), chat_text("Nice."), models=models) as gateway:
@@ -262,7 +262,7 @@ DATA = base64.b64encode(b"\0" * 3000).decode()
         ({"type": "image", "data": DATA, "mimeType": "text/html"}, "[image: text/html]"),
     ],
 )
-async def test_9_unreadable_content_becomes_a_note(content: Json, note: str) -> None:
+async def test_unreadable_content_becomes_a_note(content: Json, note: str) -> None:
     models = {"m": {"provider": "up", "capabilities": {"images": True}}}
     async with (
         scripted_mcp(answer({"content": [content], "resultType": "complete"})) as server,
@@ -272,7 +272,7 @@ async def test_9_unreadable_content_becomes_a_note(content: Json, note: str) -> 
         assert DATA not in str((await gateway.last_request())["messages"])
 
 
-async def test_10_a_link_is_text_and_is_not_fetched() -> None:
+async def test_a_link_is_text_and_is_not_fetched() -> None:
     async with scripted_mcp() as target:
         link = {"type": "resource_link", "name": "secrets", "uri": target.url}
         async with scripted_mcp(answer({"content": [link], "resultType": "complete"})) as server, hosting() as gateway:
@@ -280,7 +280,7 @@ async def test_10_a_link_is_text_and_is_not_fetched() -> None:
         assert target.upstream.accepted == 0
 
 
-async def test_51_a_token_that_expires_is_named_and_the_tools_stay() -> None:
+async def test_a_token_that_expires_in_a_call_is_named_and_the_tools_stay() -> None:
     expired = json_reply({}, 401, {"www-authenticate": 'Bearer error="invalid_token"'})
     model = [chat_calls(LOOK_UP), chat_calls(LOOK_UP), chat_text("Done.")]
     async with scripted_mcp([expired, answer(text_result("found"))]) as server, hosting(*model) as gateway:
@@ -291,7 +291,7 @@ async def test_51_a_token_that_expires_is_named_and_the_tools_stay() -> None:
     assert second["output"] == "found"
 
 
-async def test_53_a_scope_that_is_missing_is_named() -> None:
+async def test_a_scope_that_is_missing_is_named() -> None:
     challenge = 'Bearer error="insufficient_scope", scope="files:read files:write", resource_metadata="http://x/"'
     async with scripted_mcp(json_reply({}, 403, {"www-authenticate": challenge})) as server, hosting() as gateway:
         error = call_of(await gateway.ask(mcp_tool(server.url)))["error"]
@@ -300,7 +300,7 @@ async def test_53_a_scope_that_is_missing_is_named() -> None:
 
 
 @ERAS
-async def test_58_requests_of_a_server_for_sampling_or_roots_are_refused(era: Era) -> None:
+async def test_requests_of_a_server_for_sampling_or_roots_are_refused(era: Era) -> None:
     sampling = {"messages": [], "maxTokens": 100}
     questions: list[Json] = [
         {"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": sampling},
@@ -327,7 +327,7 @@ async def test_58_requests_of_a_server_for_sampling_or_roots_are_refused(era: Er
 
 
 @ERAS
-async def test_58_a_flood_of_requests_of_a_server_ends_its_call(era: Era) -> None:
+async def test_a_flood_of_requests_of_a_server_ends_its_call(era: Era) -> None:
     questions = [{"jsonrpc": "2.0", "id": f"q{number}", "method": "ping"} for number in range(500)]
     async with scripted_mcp(sse_answer(text_result("found"), *questions), era=era) as server, hosting() as gateway:
         text = error_text(call_of(await gateway.ask(mcp_tool(server.url))))
@@ -336,7 +336,7 @@ async def test_58_a_flood_of_requests_of_a_server_ends_its_call(era: Era) -> Non
 
 
 @ERAS
-async def test_59_a_flood_of_notifications_does_not_count(era: Era) -> None:
+async def test_a_flood_of_notifications_does_not_count(era: Era) -> None:
     async def flood(exchange: Exchange) -> None:
         params = {"level": "info", "data": "x" * 1000}
         notice = sse_frame({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
@@ -353,7 +353,7 @@ async def test_59_a_flood_of_notifications_does_not_count(era: Era) -> None:
 
 
 @ERAS
-async def test_60_a_second_and_a_late_answer_to_a_call_are_dropped(era: Era) -> None:
+async def test_a_second_and_a_late_answer_to_a_call_are_dropped(era: Era) -> None:
     async def answer_twice(exchange: Exchange) -> None:
         answered = exchange.request.json["id"]
         messages = [{"jsonrpc": "2.0", "id": answered, "result": text_result(text)} for text in ("first", "second")]
@@ -367,7 +367,7 @@ async def test_60_a_second_and_a_late_answer_to_a_call_are_dropped(era: Era) -> 
         assert len(server.calls) == 2
 
 
-async def test_40_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers() -> None:
+async def test_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers() -> None:
     async def never(exchange: Exchange) -> None:
         await exchange.request.closed
 
@@ -378,7 +378,7 @@ async def test_40_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers
         assert "tools" not in await gateway.last_request(), "the model has to answer"
 
 
-async def test_40_a_response_in_the_background_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
+async def test_the_deadline_of_loops_does_not_end_a_background_response(tmp_path: Path) -> None:
     store = {"url": ready_sqlite(tmp_path / "state.db")}
     async with (
         scripted_mcp(answer(text_result("found"))) as server,

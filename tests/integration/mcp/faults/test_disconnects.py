@@ -40,7 +40,7 @@ async def leave_when(gateway: Hosting, body: Json, arrived: Any) -> None:
 
 @pytest.mark.parametrize("streams", [True, False])
 @ERAS
-async def test_44_a_client_that_leaves_in_a_call_cancels_it_within_a_second(era: Era, streams: bool) -> None:
+async def test_a_client_that_leaves_in_a_call_cancels_it_within_a_second(era: Era, streams: bool) -> None:
     async with scripted_mcp(silence, era=era) as server, hosting() as gateway, httpx.AsyncClient() as client:
         body = body_of(mcp_tool(server.url), stream=streams)
         asking = asyncio.create_task(client.post(f"{gateway.url}/responses", json=body))
@@ -53,21 +53,21 @@ async def test_44_a_client_that_leaves_in_a_call_cancels_it_within_a_second(era:
         assert len(gateway.model.requests) == 1
 
 
-async def test_44_a_real_server_cancels_the_call_of_a_client_that_left() -> None:
+async def test_a_real_server_cancels_the_call_of_a_client_that_left() -> None:
     with mcp_server() as server:
         async with hosting(chat_calls(HANG), chat_text("never")) as gateway:
             await leave_when(gateway, body_of(mcp_tool(server.url)), lambda: server.runs["hang"] == 1)
             assert await wait_until(lambda: server.cancelled["hang"] == 1) < 1.0
 
 
-async def test_44_a_client_that_leaves_in_a_later_round_closes_the_upstream() -> None:
+async def test_a_client_that_leaves_in_a_later_round_closes_the_upstream() -> None:
     async with scripted_mcp(answer(text_result("found"))) as server, hosting(chat_calls(LOOK_UP), silence) as gateway:
         await leave_when(gateway, body_of(mcp_tool(server.url)), lambda: len(gateway.model.requests) == 2)
         assert await wait_until(gateway.model.requests[1].closed.done) < 1.0
         await wait_until(lambda: server.upstream.open_connections == 0)
 
 
-async def test_45_a_background_response_continues_when_its_client_leaves_in_a_call(tmp_path: Path) -> None:
+async def test_a_background_response_continues_when_its_client_leaves_in_a_call(tmp_path: Path) -> None:
     left = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -95,7 +95,7 @@ async def test_45_a_background_response_continues_when_its_client_leaves_in_a_ca
     assert len(server.calls) == 1
 
 
-async def test_46_a_cancelled_response_cancels_its_call(tmp_path: Path) -> None:
+async def test_a_cancelled_response_cancels_its_call(tmp_path: Path) -> None:
     async with scripted_mcp(silence) as server, hosting(store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
         created = await gateway.ask(mcp_tool(server.url), background=True)
         await wait_until(lambda: bool(server.calls))

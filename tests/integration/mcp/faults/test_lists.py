@@ -21,7 +21,7 @@ def dead_tool(label: str = "dead") -> Any:
 
 
 @pytest.mark.parametrize("streams", [True, False])
-async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_is_prompted(streams: bool) -> None:
+async def test_a_server_that_refuses_alone_fails_the_request_before_the_model_is_prompted(streams: bool) -> None:
     async with hosting(chat_text("never")) as gateway:
         with pytest.raises(APIStatusError, match="MCP server: 'dead': the server cannot be reached") as failed:
             await gateway.client.responses.create(model="m", input="Hi", tools=[dead_tool()], stream=streams)
@@ -29,7 +29,7 @@ async def test_1_a_server_that_refuses_alone_fails_the_request_before_the_model_
         assert gateway.model.requests == []
 
 
-async def test_1_a_response_in_the_background_fails_with_the_reason(tmp_path: Path) -> None:
+async def test_a_background_response_fails_with_the_reason_of_its_only_server(tmp_path: Path) -> None:
     async with hosting(chat_text("never"), store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
         created = await gateway.ask(dead_tool(), background=True)
         while created["status"] in ("queued", "in_progress"):
@@ -45,7 +45,7 @@ async def test_1_a_response_in_the_background_fails_with_the_reason(tmp_path: Pa
         {"type": "allowed_tools", "mode": "required", "tools": [{"type": "mcp", "server_label": "dead"}]},
     ],
 )
-async def test_1_a_server_that_refuses_and_is_forced_fails_the_request(choice: Json) -> None:
+async def test_a_server_that_refuses_and_is_forced_fails_the_request(choice: Json) -> None:
     async with scripted_mcp() as server, hosting(chat_text("never")) as gateway:
         with pytest.raises(APIStatusError, match="MCP server: 'dead'") as failed:
             await gateway.ask(mcp_tool(server.url), dead_tool(), tool_choice=choice)
@@ -53,14 +53,14 @@ async def test_1_a_server_that_refuses_and_is_forced_fails_the_request(choice: J
         assert gateway.model.requests == []
 
 
-async def test_1_all_servers_that_refuse_fail_the_request() -> None:
+async def test_all_servers_that_refuse_fail_the_request() -> None:
     async with hosting(chat_text("never")) as gateway:
         with pytest.raises(APIStatusError, match="MCP server: 'one'") as failed:
             await gateway.ask(dead_tool("one"), dead_tool("two"))
         assert failed.value.status_code == 424
 
 
-async def test_1_a_server_that_refuses_beside_another_is_a_failed_list() -> None:
+async def test_a_server_that_refuses_beside_another_is_a_failed_list() -> None:
     async with scripted_mcp() as server, hosting(chat_text("Hi.")) as gateway:
         response = await gateway.ask(mcp_tool(server.url), dead_tool())
         good, bad = items_of(response, "mcp_list_tools")
@@ -70,7 +70,7 @@ async def test_1_a_server_that_refuses_beside_another_is_a_failed_list() -> None
         assert [tool["function"]["name"] for tool in (await gateway.last_request())["tools"]] == ["lookup_look_up"]
 
 
-async def test_1_a_failed_list_is_streamed_as_such() -> None:
+async def test_a_failed_list_is_streamed_as_such() -> None:
     async with scripted_mcp() as server, hosting(chat_text("Hi.")) as gateway:
         tools = [mcp_tool(server.url), dead_tool()]
         stream = await gateway.client.responses.create(model="m", input="Hi", tools=tools, stream=True)
@@ -80,7 +80,7 @@ async def test_1_a_failed_list_is_streamed_as_such() -> None:
     assert kinds[-1] == "response.completed"
 
 
-async def test_3_a_server_that_is_silent_is_waited_for_as_long_as_the_deadline() -> None:
+async def test_a_server_that_is_silent_is_waited_for_as_long_as_the_deadline() -> None:
     async with (
         scripted_mcp(methods={"server/discover": silence, "initialize": silence}) as server,
         hosting(mcp={"list_deadline_s": 0.3}) as gateway,
@@ -99,7 +99,7 @@ async def test_an_older_server_that_ignores_the_new_handshake_is_served(monkeypa
     assert items_of(response, "mcp_list_tools")[0]["tools"][0]["name"] == "look_up"
 
 
-async def test_4_an_http_error_has_its_status_in_the_message() -> None:
+async def test_an_http_error_has_its_status_in_the_message() -> None:
     page = json_reply({"detail": "no such page"}, 500)
     async with scripted_mcp(methods={"tools/list": page}) as server, hosting() as gateway:
         with pytest.raises(APIStatusError, match=r"HTTP status 500.*no such page") as failed:
@@ -107,7 +107,7 @@ async def test_4_an_http_error_has_its_status_in_the_message() -> None:
         assert failed.value.status_code == 424
 
 
-async def test_8_a_list_that_is_too_large_is_not_read() -> None:
+async def test_a_list_that_is_too_large_is_not_read() -> None:
     tools = [{**LOOK_UP, "name": f"tool_{number}", "description": "x" * 50_000} for number in range(40)]
     async with (
         scripted_mcp(methods={"tools/list": answer(list_result(*tools))}) as server,
@@ -122,7 +122,7 @@ async def _next_page(exchange: Exchange) -> None:
     await answer(list_result(LOOK_UP, nextCursor=str(cursor + 1)))(exchange)
 
 
-async def test_11_a_list_without_an_end_stops_at_the_bound() -> None:
+async def test_a_list_without_an_end_stops_at_the_bound() -> None:
     async with scripted_mcp(methods={"tools/list": _next_page}) as server:
         async with hosting(mcp={"max_list_pages": 4}) as gateway:
             with pytest.raises(APIStatusError, match="list_too_long: its list of tools has more than 4 pages"):
@@ -130,7 +130,7 @@ async def test_11_a_list_without_an_end_stops_at_the_bound() -> None:
         assert len(server.received("tools/list")) == 4
 
 
-async def test_11_a_list_that_repeats_its_cursor_stops_at_once() -> None:
+async def test_a_list_that_repeats_its_cursor_stops_at_once() -> None:
     async with scripted_mcp(methods={"tools/list": answer(list_result(LOOK_UP, nextCursor="a"))}) as server:
         async with hosting() as gateway:
             with pytest.raises(APIStatusError, match="list_too_long: its list of tools repeats itself"):
@@ -138,7 +138,7 @@ async def test_11_a_list_that_repeats_its_cursor_stops_at_once() -> None:
         assert len(server.received("tools/list")) == 2
 
 
-async def test_12_too_many_tools_are_refused_with_their_number() -> None:
+async def test_too_many_tools_are_refused_with_their_number() -> None:
     tools = [{**LOOK_UP, "name": f"tool_{number}"} for number in range(10_000)]
     async with (
         scripted_mcp(methods={"tools/list": answer(list_result(*tools))}) as server,
@@ -188,7 +188,7 @@ UNUSABLE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_13_tools_that_cannot_be_used_are_left_out_and_named(era: Era) -> None:
+async def test_tools_that_cannot_be_used_are_left_out_and_named(era: Era) -> None:
     scripts = [answer(list_result(tool, LOOK_UP)) for tool, _ in UNUSABLE.values()]
     async with (
         scripted_mcp(answer(text_result("found")), methods={"tools/list": scripts}, era=era) as server,
@@ -202,7 +202,7 @@ async def test_13_tools_that_cannot_be_used_are_left_out_and_named(era: Era) -> 
             assert items_of(response, "mcp_call")[0]["output"] == "found", "the others are used"
 
 
-async def test_13_a_list_with_tools_that_were_left_out_is_a_list_to_later_turns() -> None:
+async def test_a_list_with_tools_that_were_left_out_is_a_list_to_later_turns() -> None:
     listed = {
         "type": "mcp_list_tools",
         "id": "mcpl_1",
@@ -216,14 +216,14 @@ async def test_13_a_list_with_tools_that_were_left_out_is_a_list_to_later_turns(
         assert [tool["function"]["name"] for tool in (await gateway.last_request())["tools"]] == ["lookup_look_up"]
 
 
-async def test_13_a_tool_that_is_left_out_and_not_allowed_anyway_is_not_named() -> None:
+async def test_a_tool_that_is_left_out_and_not_allowed_anyway_is_not_named() -> None:
     page = answer(list_result(_tool("bad", properties={"a": {"type": "x"}}), {"name": "worse"}, LOOK_UP))
     async with scripted_mcp(methods={"tools/list": page}) as server, hosting(chat_text("Hi.")) as gateway:
         response = await gateway.ask(mcp_tool(server.url, allowed_tools=["look_up"]))
         assert items_of(response, "mcp_list_tools")[0]["error"] is None
 
 
-async def test_13_a_server_of_the_configuration_loses_the_tool_alone() -> None:
+async def test_a_server_of_the_configuration_loses_the_tool_alone() -> None:
     page = answer(list_result({"name": "bad"}, LOOK_UP))
     async with scripted_mcp(methods={"tools/list": page}) as server:
         config = {"servers": {"lookup": {"url": server.url, "approval": "never"}}}
@@ -234,7 +234,7 @@ async def test_13_a_server_of_the_configuration_loses_the_tool_alone() -> None:
     assert listed["error"] == "tools left out: bad: it is malformed in inputSchema"
 
 
-async def test_14_a_tool_with_an_invalid_header_is_left_out_and_named() -> None:
+async def test_a_tool_with_an_invalid_header_is_left_out_and_named() -> None:
     bad = _tool("bad", properties={"city": {"type": "string", "x-mcp-header": "not a header!"}})
     async with (
         scripted_mcp(methods={"tools/list": answer(list_result(bad, LOOK_UP))}) as server,
@@ -245,7 +245,7 @@ async def test_14_a_tool_with_an_invalid_header_is_left_out_and_named() -> None:
     assert listed["error"].startswith("tools left out: bad: its x-mcp-header is invalid: property 'city'")
 
 
-async def test_15_of_a_tool_that_is_listed_twice_the_first_is_used_and_the_second_is_named() -> None:
+async def test_of_a_tool_that_is_listed_twice_the_first_is_used_and_the_second_is_named() -> None:
     second = {**LOOK_UP, "description": "Another one."}
     async with (
         scripted_mcp(methods={"tools/list": answer(list_result(LOOK_UP, second))}) as server,
@@ -256,7 +256,7 @@ async def test_15_of_a_tool_that_is_listed_twice_the_first_is_used_and_the_secon
     assert listed["error"] == "tools left out: look_up: it is listed twice, and only the first of them is used"
 
 
-async def test_18_two_servers_with_one_label_are_refused() -> None:
+async def test_two_servers_with_one_label_are_refused() -> None:
     async with scripted_mcp() as server, hosting() as gateway:
         with pytest.raises(BadRequestError, match="server_label 'lookup'") as refused:
             await gateway.ask(mcp_tool(server.url), mcp_tool(server.url))
@@ -264,14 +264,14 @@ async def test_18_two_servers_with_one_label_are_refused() -> None:
         assert server.upstream.requests == []
 
 
-async def test_51_a_token_that_is_not_accepted_is_named() -> None:
+async def test_a_list_whose_token_is_not_accepted_fails_with_authorization_expired() -> None:
     async with scripted_mcp(methods={"tools/list": json_reply({}, 401)}) as server, hosting() as gateway:
         with pytest.raises(APIStatusError, match="authorization_expired") as failed:
             await gateway.ask(mcp_tool(server.url, authorization="a-token-of-mine"))
         assert failed.value.status_code == 424
 
 
-async def test_78_a_history_with_a_call_and_no_list_has_the_list_pulled() -> None:
+async def test_the_tools_of_a_server_are_listed_if_the_history_has_its_call_and_no_list() -> None:
     past = {
         "type": "mcp_call",
         "id": "mcp_1",

@@ -38,7 +38,7 @@ QUOTING: Sequence[Script] = [
 """Calls whose answers quote credentials: in errors of each kind, in a result, and where a message is cut."""
 
 
-async def test_77_a_credential_that_a_server_echoes_is_removed_everywhere(tmp_path: Path) -> None:
+async def test_a_credential_that_a_server_echoes_is_removed_everywhere(tmp_path: Path) -> None:
     async with scripted_mcp([*QUOTING, *QUOTING, *QUOTING]) as server, ScriptedUpstream() as model:
         model.on("/chat/completions", *[chat_calls(LOOK_UP), chat_text("Done.")] * 3 * len(QUOTING))
         config = {
@@ -81,7 +81,7 @@ def _contents(upstream: ScriptedUpstream) -> list[str]:
     return [request.content.decode() for request in upstream.requests]
 
 
-async def test_77_a_credential_in_the_error_of_a_list_is_removed() -> None:
+async def test_a_credential_in_the_error_of_a_list_is_removed() -> None:
     async with scripted_mcp(methods={"tools/list": rpc_error(-32000, f"no: {TOKEN}")}) as server, hosting() as gateway:
         with pytest.raises(APIStatusError, match=r"no: \[hidden\]"):
             await gateway.ask(mcp_tool(server.url, **SECRETS))
@@ -130,7 +130,7 @@ async def test_a_private_address_is_refused_unless_the_operator_allows_it(url: s
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_54_a_redirect_to_another_origin_is_not_followed(status: int) -> None:
+async def test_a_redirect_to_another_origin_is_not_followed(status: int) -> None:
     async with scripted_mcp() as target:
         elsewhere = Reply(status, {"location": target.url})
         async with scripted_mcp(elsewhere) as server, hosting() as gateway:
@@ -139,7 +139,7 @@ async def test_54_a_redirect_to_another_origin_is_not_followed(status: int) -> N
         assert target.upstream.accepted == 0
 
 
-async def test_54_a_redirect_at_list_time_is_not_followed() -> None:
+async def test_a_redirect_at_list_time_is_not_followed() -> None:
     async with scripted_mcp() as target:
         elsewhere = Reply(307, {"location": target.url})
         methods = {"server/discover": elsewhere, "initialize": elsewhere}
@@ -149,7 +149,7 @@ async def test_54_a_redirect_at_list_time_is_not_followed() -> None:
         assert target.upstream.accepted == 0
 
 
-async def test_55_the_address_that_was_checked_is_connected_to() -> None:
+async def test_the_address_that_was_checked_is_connected_to() -> None:
     async with scripted_mcp() as server:
         requests: list[str] = []
 
@@ -169,7 +169,7 @@ async def test_55_the_address_that_was_checked_is_connected_to() -> None:
         }
 
 
-async def test_55_an_address_that_changes_to_a_private_one_is_refused() -> None:
+async def test_an_address_that_changes_to_a_private_one_is_refused() -> None:
     async with scripted_mcp() as server:
         addresses = iter([["127.0.0.1"], ["127.0.0.1"], ["10.0.0.1"]])
         egress = EgressClient(resolver=lambda host, port: _next_of(addresses))

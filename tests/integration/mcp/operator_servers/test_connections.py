@@ -46,7 +46,7 @@ async def until_listed(gateway: Hosting, name: str) -> None:
             pass
 
 
-async def test_20_a_change_during_a_response_is_in_the_next_one() -> None:
+async def test_a_change_during_a_response_is_in_the_next_one() -> None:
     calls = [child_calls("grow"), child_calls("grown"), DONE]
     async with hosting(*calls, mcp=configured(child={"stdio": CHILD}), models=model_with("child")) as gateway:
         response = await gateway.ask()
@@ -62,7 +62,7 @@ async def test_20_a_change_during_a_response_is_in_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_20_a_server_over_http_reports_its_changes(era: Era) -> None:
+async def test_a_server_over_http_reports_its_changes(era: Era) -> None:
     lists = [answer(list_result(LOOK_UP_TOOL)), answer(list_result({**LOOK_UP_TOOL, "name": "new"}))]
     reports = change_stream if era == "legacy" else None
     methods: Any = {"tools/list": lists, "subscriptions/listen": change_subscription}
@@ -116,7 +116,7 @@ async def test_a_server_of_the_older_transport_that_refuses_is_named() -> None:
 class TestChildren:
     """Tests of servers with `stdio`."""
 
-    async def test_61_a_child_that_crashes_is_started_again_and_leaves_nothing(self) -> None:
+    async def test_a_child_that_crashes_is_started_again_and_leaves_nothing(self) -> None:
         scripts = [child_calls("pid"), child_calls("fork"), child_calls("die"), child_calls("pid"), DONE]
         config = {"mcp": configured(child={"stdio": CHILD}), "models": model_with("child")}
         async with hosting(*scripts, **config) as gateway:
@@ -128,7 +128,7 @@ class TestChildren:
         for call in (first, second):
             assert not exists(int(call["output"])), "neither runs nor is a zombie"
 
-    async def test_61_a_child_that_fails_at_once_is_started_again_with_pauses_and_its_errors_are_bounded(self) -> None:
+    async def test_a_child_that_fails_at_once_is_started_again_with_pauses_and_its_errors_are_bounded(self) -> None:
         program = "import sys; sys.stderr.write('x' * 1_000_000 + 'the last words'); sys.exit(1)"
         command = StdioCommand(arguments=[sys.executable, "-c", program])
         server = operator_server(McpServer(label="child", command=command))
@@ -142,14 +142,14 @@ class TestChildren:
             await server.list_tools()
         await server.remove(0)
 
-    async def test_61_a_child_that_ignores_sigterm_is_ended_with_the_gateway(self) -> None:
+    async def test_a_child_that_ignores_sigterm_is_ended_with_the_gateway(self) -> None:
         config = {"mcp": configured(child={"stdio": [*CHILD, "--stubborn"]}), "models": model_with("child")}
         async with hosting(child_calls("pid"), child_calls("fork"), DONE, **config) as gateway:
             calls = items_of(await gateway.ask(), "mcp_call")
         # They were killed; on a busy machine they end a moment later.
         await wait_until(lambda: not any(is_alive(int(call["output"])) for call in calls))
 
-    async def test_8_a_result_that_is_too_large_ends_its_call_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_result_that_is_too_large_ends_its_call_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("A_SECRET_OF_THE_GATEWAY", "x")
         server = {"stdio": CHILD, "env": {"TOKEN": "y"}}
         config = {"mcp": configured(child=server) | {"max_result_mb": 1}, "models": model_with("child")}

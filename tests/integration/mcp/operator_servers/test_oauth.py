@@ -49,7 +49,7 @@ def tokens_sent(server: ScriptedMcp, method: str = "tools/call") -> list[str]:
     return [request.headers["authorization"] for request in server.received(method)]
 
 
-async def test_51_a_token_that_expires_is_fetched_anew_once_and_the_call_is_made() -> None:
+async def test_a_token_that_expires_is_fetched_anew_once_and_the_call_is_made() -> None:
     async with (
         issuing(token(1), token(2)) as (issuer, auth),
         scripted_mcp([EXPIRED, answer(text_result("found"))]) as server,
@@ -64,7 +64,7 @@ async def test_51_a_token_that_expires_is_fetched_anew_once_and_the_call_is_made
         assert pair == f"gateway:{SECRET}"
 
 
-async def test_51_a_new_token_that_is_not_accepted_is_named_and_the_tools_stay() -> None:
+async def test_a_new_token_that_is_not_accepted_is_named_and_the_tools_stay() -> None:
     refusal = Reply(401, body=b"access-token-2 is not for me")
     async with (
         issuing(token(1), token(2), token(3)) as (issuer, auth),
@@ -92,7 +92,7 @@ QUOTE = "you sent access-token-1, then access-token-2"
     ],
     ids=["result", "error of the tool", "beginning of a large result"],
 )
-async def test_77_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_result(reply: Script) -> None:
+async def test_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_result(reply: Script) -> None:
     async with (
         issuing(token(1), token(2)) as (_, auth),
         scripted_mcp([EXPIRED, reply]) as server,
@@ -115,7 +115,7 @@ async def report_tokens(exchange: Exchange) -> None:
     await Reply(headers=SSE, body=[note, Hang()])(exchange)
 
 
-async def test_77_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_progress() -> None:
+async def test_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_progress() -> None:
     async with (
         issuing(token(1), token(2)) as (_, auth),
         scripted_mcp([EXPIRED, report_tokens]) as server,
@@ -145,7 +145,7 @@ async def test_an_authorization_server_that_refuses_is_named_without_the_secret(
         assert server.upstream.requests == []
 
 
-async def test_56_metadata_over_plain_http_is_not_used() -> None:
+async def test_metadata_over_plain_http_is_not_used() -> None:
     auth = {"oauth": {"client_id": "gateway", "client_secret": SECRET}}
     async with scripted_mcp() as server, hosting(mcp=configured(lookup={"url": server.url, "auth": auth})) as it:
         with pytest.raises(APIStatusError, match=r"not https: write auth\.oauth\.token_url"):

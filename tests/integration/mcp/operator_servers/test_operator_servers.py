@@ -137,7 +137,7 @@ async def test_an_operators_credentials_are_in_no_text_of_the_server(reason: str
         assert "the-operators-token" not in str(await gateway.last_request())
 
 
-async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_configured() -> None:
+async def test_a_call_whose_session_is_lost_is_repeated_only_if_configured() -> None:
     lost = Reply(404, body=[b"{}"])
     for repeat, calls, output in (("safe", 2, "found"), ("unsafe", 1, None)):
         async with (
@@ -148,7 +148,7 @@ async def test_5_a_call_whose_session_is_lost_is_repeated_only_if_configured() -
             assert len(scripted.calls) == calls
 
 
-async def test_3_a_call_that_takes_too_long_is_cancelled_at_the_server_and_others_continue(
+async def test_a_call_that_takes_too_long_is_cancelled_at_the_server_and_others_continue(
     calc: CountingServer,
 ) -> None:
     server = {"url": calc.url, "call_deadline_s": 0.3}
@@ -175,7 +175,7 @@ async def test_log_lines_of_a_connection_do_not_name_the_request_that_opened_it(
     assert "request_id" not in listed
 
 
-async def test_6_a_server_whose_answers_do_not_follow_the_protocol_is_left_alone_for_a_while() -> None:
+async def test_a_server_whose_answers_do_not_follow_the_protocol_is_left_alone_for_a_while() -> None:
     nonsense = answer({"content": "not a list"})
     found = answer(text_result("found"))
     async with scripted_mcp([nonsense, found, nonsense, nonsense, nonsense, found]) as scripted:
@@ -199,7 +199,7 @@ async def test_6_a_server_whose_answers_do_not_follow_the_protocol_is_left_alone
         await server.remove(0)
 
 
-async def test_22_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> None:
+async def test_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> None:
     gate = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -221,7 +221,7 @@ async def test_22_a_call_of_a_removed_server_may_end_and_no_other_is_made() -> N
         assert len(scripted.calls) == 1
 
 
-async def test_57_a_request_for_more_input_is_declined_and_the_loop_continues() -> None:
+async def test_a_request_for_more_input_is_declined_and_the_loop_continues() -> None:
     """An older server sends a request of its own; a newer one requests input by its result."""
     form = {"mode": "form", "message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
     question = {"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": form}
@@ -246,7 +246,7 @@ async def test_57_a_request_for_more_input_is_declined_and_the_loop_continues() 
                 assert error_text(call).startswith("input_required: the tool requests input")
 
 
-async def test_15_of_two_tools_with_one_name_the_first_counts() -> None:
+async def test_of_two_tools_with_one_name_the_first_counts() -> None:
     twice = answer(list_result(LOOK_UP_TOOL, {**LOOK_UP_TOOL, "description": "Another."}))
     async with (
         scripted_mcp(methods={"tools/list": twice}) as scripted,
@@ -256,7 +256,7 @@ async def test_15_of_two_tools_with_one_name_the_first_counts() -> None:
         assert [tool["description"] for tool in listed["tools"]] == ["Looks up."]
 
 
-async def test_16_two_servers_whose_tools_would_have_one_name_are_refused_with_both_names() -> None:
+async def test_two_servers_whose_tools_would_have_one_name_are_refused_with_both_names() -> None:
     first = answer(list_result({**LOOK_UP_TOOL, "name": "b_c"}))
     second = answer(list_result({**LOOK_UP_TOOL, "name": "C"}))
     async with (

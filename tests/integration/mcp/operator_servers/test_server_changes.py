@@ -36,7 +36,7 @@ async def reload(server: Command, tree: Json) -> None:
     await wait_until(lambda: server.log.read_text().count("configuration_") > before)
 
 
-async def test_22_and_23_servers_change_while_others_continue(tmp_path: Path) -> None:
+async def test_a_reload_ends_calls_of_a_removed_server_and_serves_added_ones(tmp_path: Path) -> None:
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream, httpx.AsyncClient(timeout=20, trust_env=False) as client:
             upstream.on("/chat/completions", chat_calls(("child_hang", "{}")), chat_text("Done."))

@@ -99,7 +99,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("servers", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_16_a_server_that_cannot_be_used_is_refused_at_load(servers: dict[str, Any], message: str) -> None:
+def test_a_server_that_cannot_be_used_is_refused_at_load(servers: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_settings({"tools": {"mcp": {"servers": servers}}}, environ={})
     assert message in str(refused.value)

@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize(("url", "page", "message"), REFUSED.values(), ids=REFUSED)
-async def test_56_metadata_that_leads_elsewhere_is_refused(
+async def test_metadata_that_leads_elsewhere_is_refused(
     pages: dict[str, Any], url: str, page: Any, message: str
 ) -> None:
     pages[url] = page
