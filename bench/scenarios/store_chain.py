@@ -104,10 +104,10 @@ async def _store_turn(store: SqlStore, turn: int, parent_id: str | None) -> str:
     }
     usage = {"input_tokens": turn * 200, "output_tokens": 120, "total_tokens": turn * 200 + 120}
     ended: Json = started | {"status": "completed", "output": [answer], "usage": usage}
-    await store.create_response(
+    await store.responses.create_response(
         NewResponse(owner=_OWNER, response=started, input_items=[question], parent_id=parent_id, worker=_WORKER)
     )
-    await store.finish_response(_OWNER, ended, worker=_WORKER)
+    await store.responses.finish_response(_OWNER, ended, worker=_WORKER)
     return str(started["id"])
 
 
@@ -122,7 +122,7 @@ async def _read_history_ms(store: SqlStore, last: str, turns: int) -> float:
 
 
 async def _continue_chain(store: SqlStore, response_id: str) -> Continuation:
-    return await resolve_continuation(store, _OWNER, {"input": "And now?", "previous_response_id": response_id})
+    return await resolve_continuation(store.history, _OWNER, {"input": "And now?", "previous_response_id": response_id})
 
 
 def _check(continuation: Continuation, turns: int) -> None:

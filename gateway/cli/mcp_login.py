@@ -48,7 +48,7 @@ async def log_in(settings: Settings, label: str, port: int, show_url: Callable[[
                 "authorization_failed", f"the login was refused: {query.get('error', ['no reason'])[0]:.100}"
             )
         grant = await login.exchange(query["code"][0])
-        await SealedGrant(label, open_state.store, open_state.sealer).store(grant)
+        await SealedGrant(label, open_state.store.grants, open_state.sealer).store(grant)
 
 
 async def _receive(

@@ -13,14 +13,14 @@ async def erase_owner(settings: Settings, owner: str) -> int:
     """Deletes everything of an owner. Returns how many objects were deleted. Raises StoreUnavailable."""
     async with aclosing(SqlStore(settings.store, settings.background)) as store:
         await store.open()
-        return await store.erase_owner(owner)
+        return await store.owner_data.erase_owner(owner)
 
 
 async def export_owner(settings: Settings, owner: str, output: BinaryIO) -> None:
     """Writes everything of an owner to `output`, one JSON object per line. Raises StoreUnavailable."""
     async with aclosing(SqlStore(settings.store, settings.background)) as store:
         await store.open()
-        async with aclosing(store.export_owner(owner)) as objects:
+        async with aclosing(store.owner_data.export_owner(owner)) as objects:
             async for stored_object in objects:
                 output.write(orjson.dumps(stored_object) + b"\n")
         output.flush()

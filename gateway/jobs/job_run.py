@@ -148,23 +148,23 @@ class JobRun:
         elif entry is not None:
             job, worker = self._job, self._worker
             await retry_write(
-                lambda: self._store.append_log_entry(job.owner, job.response_id, entry, worker=worker),
+                lambda: self._store.event_log.append_log_entry(job.owner, job.response_id, entry, worker=worker),
                 self._max_outage_s,
             )
 
     async def _end_early(self, build_response: Callable[[Json, list[Item]], Json]) -> None:
         job = self._job
-        stored = await self._store.load_response(job.owner, job.response_id)
+        stored = await self._store.responses.load_response(job.owner, job.response_id)
         if stored is None:
             raise LeaseLost(job.response_id)
         log: list[bytes] = []
         last_sequence_number, has_more = -1, job.logged
         while has_more:
-            page = await self._store.load_log_page(job.owner, job.response_id, after=last_sequence_number)
+            page = await self._store.event_log.load_log_page(job.owner, job.response_id, after=last_sequence_number)
             log += [entry.frames for entry in page.entries]
             last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
             has_more = page.has_more
-        calls = await self._store.load_calls(job.owner, job.response_id)
+        calls = await self._store.call_journal.load_calls(job.owner, job.response_id)
         output = (
             endings.build_output_from_log(stored.response, log)
             if job.logged
@@ -178,7 +178,7 @@ class JobRun:
     async def _commit_end(self, response: Json, last: LogEntry | None, *, has_calls: bool = False) -> None:
         job, worker, losses = self._job, self._worker, self._losses
         await retry_write(
-            lambda: self._store.finish_response(
+            lambda: self._store.responses.finish_response(
                 job.owner,
                 response,
                 worker=worker,

@@ -82,7 +82,7 @@ class JobRunner:
         key = new.owner, new.response["id"]
         self._tracked.add(key)
         try:
-            await self._store.create_response(new)
+            await self._store.responses.create_response(new)
             if runs_here:
                 last_sequence_number = 0 if new.logged else -1
                 job = Job(
@@ -131,18 +131,18 @@ class JobRunner:
     async def _renew_lease(self) -> None:
         while True:
             if self._job_tasks or self._tracked:
-                await self._log_errors(self._store.renew_lease(self.worker))
+                await self._log_errors(self._store.jobs.renew_lease(self.worker))
             await asyncio.sleep(self._settings.lease_s / 3)
 
     async def _recover_responses(self) -> None:
         """Ends, periodically, the foreground responses of replicas that died."""
         while True:
             await asyncio.sleep(self._settings.lease_s)
-            await self._log_errors(self._store.fail_orphaned_responses())
+            await self._log_errors(self._store.jobs.fail_orphaned_responses())
 
     async def _watch_jobs(self) -> None:
         while True:
-            async with self._store.watch_jobs() as watch:
+            async with self._store.jobs.watch_jobs() as watch:
                 while True:
                     await watch.wait_for_change()
                     self._wake_up.set()
@@ -161,16 +161,16 @@ class JobRunner:
         # meanwhile are left to the next round.
         running, tracked, abandoned = set(self._job_tasks), set(self._job_tasks) | self._tracked, set(self._abandoned)
         if tracked or abandoned or self._orphans:
-            leased = await self._store.list_leased_responses(self.worker)
+            leased = await self._store.jobs.list_leased_responses(self.worker)
             for key in running - leased:
                 if (task := self._job_tasks.get(key)) is not None and not task.cancelling():
                     task.cancel()
             await self._release_orphans(leased - tracked - set(self._job_tasks) - self._tracked)
             self._abandoned -= abandoned
         if (free := self._settings.max_running - len(self._job_tasks)) > 0 and not self._is_draining:
-            jobs = await self._store.claim_jobs(self.worker, free)
+            jobs = await self._store.jobs.claim_jobs(self.worker, free)
             if jobs and self._is_draining:  # draining began during the query
-                await self._store.release_jobs(self.worker, {(job.owner, job.response_id) for job in jobs})
+                await self._store.jobs.release_jobs(self.worker, {(job.owner, job.response_id) for job in jobs})
                 return
             for job in jobs:
                 _log.info("job_claimed", response=job.response_id, attempt=job.attempt)
@@ -185,9 +185,9 @@ class JobRunner:
         orphans = set(orphans)
         unowned, self._orphans = orphans & self._orphans, orphans
         if orphans:
-            await self._store.release_jobs(self.worker, orphans)
+            await self._store.jobs.release_jobs(self.worker, orphans)
         for owner, response_id in unowned:
-            stored = await self._store.load_response(owner, response_id)
+            stored = await self._store.responses.load_response(owner, response_id)
             if stored is not None:
                 job = Job(
                     owner=owner,
@@ -225,7 +225,7 @@ class JobRunner:
         run = self._build_job_run(job)
         try:
             if queued:
-                await self._store.mark_in_progress(job.owner, job.response_id, worker=self.worker)
+                await self._store.jobs.mark_in_progress(job.owner, job.response_id, worker=self.worker)
             if runnable is None and job.attempt > self._settings.max_attempts:
                 # The limit stops a job that kills its replicas.
                 await self._reopen_approvals(job)
@@ -257,7 +257,7 @@ class JobRunner:
         """Makes the approvals of a job that ends here usable again, unless one of their calls may have begun."""
         if (fields := job.request.get("approvals")) and job.last_sequence_number <= LAST_OPENING_EVENT:
             request_ids = [*ApprovalAnswers.from_json(fields).approved]
-            await self._store.reopen_approvals(job.owner, request_ids, job.response_id)
+            await self._store.approvals.reopen_approvals(job.owner, request_ids, job.response_id)
 
     def _build_job_run(self, job: Job) -> JobRun:
         return JobRun(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)
@@ -276,7 +276,7 @@ class JobRunner:
         for task in list(self._job_tasks.values()):
             task.cancel()
         await self._wait_for_tasks(_CLOSE_TIMEOUT_S)
-        await self._log_errors(self._store.release_jobs(self.worker))
+        await self._log_errors(self._store.jobs.release_jobs(self.worker))
 
     async def _wait_for_tasks(self, timeout_s: float) -> None:
         if self._job_tasks:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from gateway.errors import NotFound
+from gateway.state.store import HistoryReader
 from gateway.state.values import ACTIVE_STATUSES, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -49,16 +49,8 @@ class Continuation:
         return len(self.history) if self.history or self.has_references else None
 
 
-class HistoryStore(Protocol):
-    """The methods of a store that resolving a continuation needs."""
-
-    async def load_history(self, owner: str, response_id: str) -> History | None: ...
-    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None: ...
-    async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]: ...
-
-
-class EmptyHistoryStore:
-    """Stands in for the store of a server that has none. It finds nothing."""
+class EmptyHistory:
+    """The history reader of a server without a store. It finds nothing."""
 
     async def load_history(self, owner: str, response_id: str) -> History | None:
         return None
@@ -71,7 +63,7 @@ class EmptyHistoryStore:
 
 
 async def resolve_continuation(
-    store: HistoryStore, owner: str, body: Json, connection_items: Mapping[str, Sequence[Item]] | None = None
+    history: HistoryReader, owner: str, body: Json, connection_items: Mapping[str, Sequence[Item]] | None = None
 ) -> Continuation:
     """Resolves `previous_response_id`, `conversation` and item references of a validated body.
 
@@ -89,10 +81,10 @@ async def resolve_continuation(
     input_value = body.get("input")
     has_references = isinstance(input_value, list) and any(map(_is_reference, input_value))
     if isinstance(input_value, list) and has_references:
-        input_value = await _resolve_references(store, owner, input_value, connection_items)
+        input_value = await _resolve_references(history, owner, input_value, connection_items)
     new_items = to_storable_items(input_value, new_id)
     if conversation is not None:
-        items = await store.load_conversation_history(owner, conversation)
+        items = await history.load_conversation_history(owner, conversation)
         if items is None:
             raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
         return Continuation(
@@ -109,7 +101,7 @@ async def resolve_continuation(
             new_items=new_items,
             has_references=has_references,
         )
-    stored = await store.load_history(owner, previous)
+    stored = await history.load_history(owner, previous)
     if stored is None:
         raise build_previous_not_found_error(previous)
     if stored.status in ACTIVE_STATUSES:
@@ -158,13 +150,16 @@ def _conversation_id(body: Json) -> str | None:
 
 
 async def _resolve_references(
-    store: HistoryStore, owner: str, input_items: Sequence[Json], connection_items: Mapping[str, Sequence[Item]] | None
+    history: HistoryReader,
+    owner: str,
+    input_items: Sequence[Json],
+    connection_items: Mapping[str, Sequence[Item]] | None,
 ) -> Sequence[Json]:
     positions = {item["id"]: index for index, item in enumerate(input_items) if _is_reference(item)}
     local_items = {item.get("id"): item for items in (connection_items or {}).values() for item in items}
     resolved = {item_id: local_items[item_id] for item_id in positions if item_id in local_items}
     if missing := [item_id for item_id in positions if item_id not in resolved]:
-        resolved |= await store.load_items(owner, missing)
+        resolved |= await history.load_items(owner, missing)
     for item_id, index in positions.items():
         if item_id not in resolved:
             raise NotFound(

@@ -98,7 +98,7 @@ def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Pro
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
-                await closing.enter_async_context(run_sweeper(store, settings.store))
+                await closing.enter_async_context(run_sweeper(store.retention, settings.store))
             await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
             yield

@@ -53,7 +53,7 @@ class LogReplay:
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         yield b""  # lets the sender send the status although there are no events yet
-        async with self._store.watch_response(self._owner, self._response_id) as watch:
+        async with self._store.event_log.watch_response(self._owner, self._response_id) as watch:
             while not self.ended:
                 page = await self._read_page()
                 for entry in page.entries:
@@ -95,7 +95,7 @@ class LogReplay:
         deadline = time.monotonic() + self._max_outage_s
         while True:
             try:
-                return await self._store.load_log_page(self._owner, self._response_id, after=self._after)
+                return await self._store.event_log.load_log_page(self._owner, self._response_id, after=self._after)
             except StoreUnavailable:
                 if time.monotonic() + _RETRY_S > deadline:
                     raise
@@ -116,7 +116,7 @@ async def open_log_replay(
     Raises NotFound for an unknown response. Raises InvalidRequest if the response has no event log, the log has been
     deleted, or the log has no event `after`.
     """
-    stored = await store.load_response(owner, response_id)
+    stored = await store.responses.load_response(owner, response_id)
     if stored is None:
         raise NotFound(f"Response with id '{response_id:.80}' not found.")
     if not stored.logged:
@@ -126,9 +126,9 @@ async def open_log_replay(
             param="stream",
         )
     # The page includes the last event that the client has, to check that it exists.
-    page = await store.load_log_page(owner, response_id, after=-1 if after is None else after - 1)
+    page = await store.event_log.load_log_page(owner, response_id, after=-1 if after is None else after - 1)
     if not page.entries:
-        start = await store.load_log_page(owner, response_id, after=-1)
+        start = await store.event_log.load_log_page(owner, response_id, after=-1)
         if not start.entries and stored.response["status"] not in ACTIVE_STATUSES:
             raise InvalidRequest(
                 "The events of this response are no longer stored. Retrieve the response itself without `stream`.",

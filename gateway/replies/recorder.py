@@ -110,7 +110,7 @@ class ForegroundRecorder:
         if self._begin_task is not None:
             return
         self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
-        self._begin_task = start_detached_task(self._store.create_response(self._new_response))
+        self._begin_task = start_detached_task(self._store.responses.create_response(self._new_response))
 
     async def wait_until_begun(self) -> None:
         """Returns when the beginning is committed. Raises what `Store.create_response` raises."""
@@ -161,13 +161,13 @@ class ForegroundRecorder:
             self._begin_timer.cancel()
 
     async def _commit_whole(self, result: Json) -> None:
-        await self._store.store_ended_response(self._new_response, result, losses=self._render_losses())
+        await self._store.responses.store_ended_response(self._new_response, result, losses=self._render_losses())
 
     async def _commit_end(self, begin: asyncio.Task[None], result: Json) -> None:
         try:
             await begin
             owner, losses = self._new_response.owner, self._render_losses()
-            await self._store.finish_response(
+            await self._store.responses.finish_response(
                 owner, result, worker=self._lease.worker, losses=losses, has_calls=self._has_calls
             )
         except LeaseLost:
@@ -180,11 +180,11 @@ class ForegroundRecorder:
             await begin
             if unfinished is None and self._has_calls:
                 # Deleting the response would not undo the effects of its calls.
-                await self._store.cancel_response(self._new_response.owner, self._new_response.response["id"])
+                await self._store.responses.cancel_response(self._new_response.owner, self._new_response.response["id"])
             elif unfinished is None:
-                await self._store.delete_response(self._new_response.owner, self._new_response.response["id"])
+                await self._store.responses.delete_response(self._new_response.owner, self._new_response.response["id"])
             else:
-                await self._store.finish_response(
+                await self._store.responses.finish_response(
                     self._new_response.owner,
                     _cancelled_response(unfinished),
                     worker=self._lease.worker,
@@ -222,7 +222,7 @@ class CompletionRecorder:
             {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]
         completion = {**result, "metadata": self._body.get("metadata") or {}}
-        await self._store.store_completion(self._owner, completion, messages, self._render_losses())
+        await self._store.completions.store_completion(self._owner, completion, messages, self._render_losses())
 
     async def abandon(self, unfinished: Json | None) -> None:
         return

@@ -35,7 +35,8 @@ def build_completions_routes(service: Service) -> APIRouter:
         metadata = dict(query_params.parse_entries(query, "metadata"))
         model = query_params.read_single_value(query, "model")
         return await build_list_reply(
-            requested_page, partial(service.require_store().list_completions, owner, model=model, metadata=metadata)
+            requested_page,
+            partial(service.require_store().completions.list_completions, owner, model=model, metadata=metadata),
         )
 
     @router.get("/v1/chat/completions/{completion_id}")
@@ -43,7 +44,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         """Get a stored chat completion."""
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
-        stored = await service.require_store().load_completion(owner, completion_id)
+        stored = await service.require_store().completions.load_completion(owner, completion_id)
         if stored is None:
             raise build_not_found_error(_OBJECT_NAME, completion_id)
         return build_json_reply(stored.completion, headers=render_stored_losses(stored.losses))
@@ -55,7 +56,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
-        updated = await service.require_store().update_completion(owner, completion_id, body["metadata"])
+        updated = await service.require_store().completions.update_completion(owner, completion_id, body["metadata"])
         if updated is None:
             raise build_not_found_error(_OBJECT_NAME, completion_id)
         return build_json_reply(updated.completion, headers=render_stored_losses(updated.losses))
@@ -65,7 +66,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         """Delete a stored chat completion."""
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
-        if not await service.require_store().delete_completion(owner, completion_id):
+        if not await service.require_store().completions.delete_completion(owner, completion_id):
             raise build_not_found_error(_OBJECT_NAME, completion_id)
         return build_json_reply({"id": completion_id, "object": "chat.completion.deleted", "deleted": True})
 
@@ -77,7 +78,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         store = service.require_store()
 
         async def read(requested_page: PageRequest) -> Page | None:
-            page = await store.list_completion_messages(owner, completion_id, requested_page)
+            page = await store.completions.list_completion_messages(owner, completion_id, requested_page)
             return page and page._replace(rows=[build_stored_message(message) for message in page.rows])
 
         return await build_list_reply(requested_page, read, build_not_found_error(_OBJECT_NAME, completion_id))

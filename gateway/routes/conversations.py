@@ -47,7 +47,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         """Get a conversation, without its items."""
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
-        conversation = await service.require_store().load_conversation(owner, conversation_id)
+        conversation = await service.require_store().conversations.load_conversation(owner, conversation_id)
         if conversation is None:
             raise build_not_found_error("Conversation", conversation_id)
         return build_json_reply(conversation)
@@ -59,7 +59,9 @@ def build_conversations_routes(service: Service) -> APIRouter:
         query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
-        updated = await service.require_store().update_conversation(owner, conversation_id, body["metadata"] or {})
+        updated = await service.require_store().conversations.update_conversation(
+            owner, conversation_id, body["metadata"] or {}
+        )
         if updated is None:
             raise build_not_found_error("Conversation", conversation_id)
         return build_json_reply(updated)
@@ -69,7 +71,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         """Delete a conversation and its items. Responses that were created in it remain."""
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
-        if not await service.require_store().delete_conversation(owner, conversation_id):
+        if not await service.require_store().conversations.delete_conversation(owner, conversation_id):
             raise build_not_found_error("Conversation", conversation_id)
         return build_json_reply({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
@@ -91,7 +93,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_params.check_include(request.query_params)
-        read = partial(service.require_store().list_conversation_items, owner, conversation_id)
+        read = partial(service.require_store().conversations.list_conversation_items, owner, conversation_id)
         return await build_list_reply(
             requested_page, read_public_items(read), build_not_found_error("Conversation", conversation_id)
         )
@@ -103,8 +105,8 @@ def build_conversations_routes(service: Service) -> APIRouter:
         query_params.check_param_names(request.query_params, ("include",))
         query_params.check_include(request.query_params)
         store = service.require_store()
-        item = await store.load_conversation_item(owner, conversation_id, item_id)
-        if item is None and await store.load_conversation(owner, conversation_id) is None:
+        item = await store.conversations.load_conversation_item(owner, conversation_id, item_id)
+        if item is None and await store.conversations.load_conversation(owner, conversation_id) is None:
             raise build_not_found_error("Conversation", conversation_id)
         if item is None:
             raise build_not_found_error("Item", item_id)
@@ -116,10 +118,10 @@ def build_conversations_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
         store = service.require_store()
-        conversation = await store.load_conversation(owner, conversation_id)
+        conversation = await store.conversations.load_conversation(owner, conversation_id)
         if conversation is None:
             raise build_not_found_error("Conversation", conversation_id)
-        if not await store.delete_conversation_item(owner, conversation_id, item_id):
+        if not await store.conversations.delete_conversation_item(owner, conversation_id, item_id):
             raise build_not_found_error("Item", item_id)
         return build_json_reply(conversation)
 

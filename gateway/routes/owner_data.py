@@ -20,7 +20,7 @@ def build_owner_data_routes(service: Service) -> APIRouter:
         """
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
-        count = await service.require_store().erase_owner(owner)
+        count = await service.require_store().owner_data.erase_owner(owner)
         return build_json_reply({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
 
     return router

@@ -45,7 +45,7 @@ def build_responses_routes(service: Service) -> APIRouter:
         """List your responses by creation time. An extension of the API."""
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params)
-        return await build_list_reply(requested_page, partial(service.require_store().list_responses, owner))
+        return await build_list_reply(requested_page, partial(service.require_store().responses.list_responses, owner))
 
     @router.get("/v1/responses/{response_id}", responses=STREAMED_REPLY)
     async def get_response(response_id: str, request: Request) -> Response:
@@ -63,7 +63,7 @@ def build_responses_routes(service: Service) -> APIRouter:
             return await service.serve_log_replay(owner, response_id, after=starting_after, obfuscates=obfuscates)
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
-        stored = await service.require_store().load_response(owner, response_id)
+        stored = await service.require_store().responses.load_response(owner, response_id)
         if stored is None:
             raise build_not_found_error("Response", response_id)
         return build_json_reply(stored.response, headers=render_stored_losses(stored.losses))
@@ -74,12 +74,12 @@ def build_responses_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
         store = service.require_store()
-        stored = await store.load_response(owner, response_id)
+        stored = await store.responses.load_response(owner, response_id)
         if stored is not None and not stored.background:
             raise InvalidRequest(
                 "Only responses that were created with `background: true` can be cancelled.", param="background"
             )
-        cancelled = stored and await store.cancel_response(owner, response_id)
+        cancelled = stored and await store.responses.cancel_response(owner, response_id)
         if cancelled is None:
             raise build_not_found_error("Response", response_id)
         return build_json_reply(cancelled.response, headers=render_stored_losses(cancelled.losses))
@@ -92,7 +92,7 @@ def build_responses_routes(service: Service) -> APIRouter:
         """
         owner = service.authenticate(request).name
         query_params.check_param_names(request.query_params, ())
-        if not await service.require_store().delete_response(owner, response_id):
+        if not await service.require_store().responses.delete_response(owner, response_id):
             raise build_not_found_error("Response", response_id)
         return build_json_reply({"id": response_id, "object": "response.deleted", "deleted": True})
 
@@ -102,7 +102,7 @@ def build_responses_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).name
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_params.check_include(request.query_params)
-        read = partial(service.require_store().list_input_items, owner, response_id)
+        read = partial(service.require_store().responses.list_input_items, owner, response_id)
         return await build_list_reply(
             requested_page, read_public_items(read), build_not_found_error("Response", response_id)
         )

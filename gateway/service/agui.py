@@ -199,7 +199,7 @@ class AguiRuns:
         response_id = derive_id("resp", owner, str(thread_id), str(run_id))
         is_stored = self._store is not None and _props_of(body).get("store") is not False
         if self._store is not None and is_stored and isinstance(thread_id, str) and isinstance(run_id, str):
-            stored = await self._store.load_response(owner, response_id)
+            stored = await self._store.responses.load_response(owner, response_id)
             if stored is not None:
                 return await self._replay(self._store, owner, body, stored.response)
             assert self._approvals is not None
@@ -229,8 +229,8 @@ class AguiRuns:
             raise RunInProgress
         AGUI.validate(body)
         requests = [item["id"] for item in response["output"] if item["type"] == "mcp_approval_request"]
-        records = await store.load_approvals(owner, requests) if requests else {}
-        conversation = await store.load_conversation(owner, derive_id("conv", owner, body["threadId"]))
+        records = await store.approvals.load_approvals(owner, requests) if requests else {}
+        conversation = await store.conversations.load_conversation(owner, derive_id("conv", owner, body["threadId"]))
         encoder = AguiEncoder(
             restore_state(body, conversation or {}),
             response_id=response["id"],

@@ -223,7 +223,7 @@ class ContextService:
         tool_host = await self._find_tool_host(RESPONSES, body, route, principal) if counts else None
         history_count, approvals = None, None
         if self._store is not None:
-            state = await resolve_continuation(self._store, principal.name, body)
+            state = await resolve_continuation(self._store.history, principal.name, body)
             history_count = state.history_count
             if tool_host is not None and self._approvals is not None:
                 labels = [

@@ -28,7 +28,7 @@ async def create_conversation(store: Store, owner: str, body: Json, clock: Calla
         "created_at": clock(),
         "metadata": body.get("metadata") or {},
     }
-    await store.create_conversation(owner, conversation, items)
+    await store.conversations.create_conversation(owner, conversation, items)
     return conversation
 
 
@@ -38,22 +38,22 @@ async def extend_conversation(store: Store, owner: str, conversation_id: str, bo
     Raises InvalidRequest, NotFound for a reference to an unknown item, and StoreUnavailable.
     """
     validate_add_items(body)
-    if await store.load_conversation(owner, conversation_id) is None:
+    if await store.conversations.load_conversation(owner, conversation_id) is None:
         return None
     items = await _resolve_items(store, owner, body["items"])
     for index, item in enumerate(items):
-        if await store.load_conversation_item(owner, conversation_id, item["id"]) is not None:
+        if await store.conversations.load_conversation_item(owner, conversation_id, item["id"]) is not None:
             raise InvalidRequest(
                 f"Invalid value for 'items[{index}].id': the conversation has an item '{item['id']:.80}' already.",
                 param=f"items[{index}].id",
             )
-    return items if await store.add_conversation_items(owner, conversation_id, items) else None
+    return items if await store.conversations.add_conversation_items(owner, conversation_id, items) else None
 
 
 async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) -> list[Item]:
     """Returns the items in full form, each with an id of its own. References are replaced by the items they name."""
     referenced_ids = [item["id"] for item in input_items if _is_reference(item)]
-    referenced = await store.load_items(owner, referenced_ids) if referenced_ids else {}
+    referenced = await store.history.load_items(owner, referenced_ids) if referenced_ids else {}
     for index, item in enumerate(input_items):
         if _is_reference(item) and item["id"] not in referenced:
             raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{index}].id")

@@ -19,7 +19,7 @@ from gateway.planning.body_views import (
     build_upstream_body,
     parse_storage_options,
 )
-from gateway.planning.continuation import Continuation, EmptyHistoryStore, continue_thread, resolve_continuation
+from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.plan import find_tool_host, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route
@@ -159,8 +159,8 @@ class Intake:
                 strict=strict,
             )
         if thread is None:
-            store = self._store or EmptyHistoryStore()
-            state = await resolve_continuation(store, principal.name, body, connection_items)
+            stored = EmptyHistory() if self._store is None else self._store.history
+            state = await resolve_continuation(stored, principal.name, body, connection_items)
         else:
             state = continue_thread(thread.history, body, thread.turn.conversation["id"])
         approvals = None

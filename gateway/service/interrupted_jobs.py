@@ -52,7 +52,7 @@ async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
     events = []
     last_sequence_number, has_more = -1, True
     while has_more:
-        page = await store.load_log_page(job.owner, job.response_id, after=last_sequence_number)
+        page = await store.event_log.load_log_page(job.owner, job.response_id, after=last_sequence_number)
         for entry in page.entries:
             events += decoder.decode_payloads([frame.payload for frame in frames.feed(entry.frames)])
             last_sequence_number = entry.last
@@ -60,7 +60,7 @@ async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
     interruption = Interruption(job.progress, SentOutput(events))
     if not interruption.is_resumable:
         raise JobNotResumable
-    records = await store.load_calls(job.owner, job.response_id)
+    records = await store.call_journal.load_calls(job.owner, job.response_id)
     return InterruptedJob(
         SentStream(events, last_sequence_number), interruption, {record.item["id"]: record for record in records}
     )

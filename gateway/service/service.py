@@ -95,11 +95,13 @@ class Service:
         self._running_threads = RunningThreads()
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
-        self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress, store, self._sealer)
+        grants = None if store is None else store.grants
+        self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress, grants, self._sealer)
         self.added_servers: AddedServers | None = None
         """The MCP servers that were added over the API; None without a store."""
         if store is not None:
-            self.added_servers = AddedServers(store, settings.sealing.secrets, settings.egress, self.operator_servers)
+            keys, servers = settings.sealing.secrets, self.operator_servers
+            self.added_servers = AddedServers(store.added_servers, keys, settings.egress, servers)
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
@@ -123,7 +125,7 @@ class Service:
         )
         days, approvals = settings.tools.mcp.approval_days, None
         if self.store is not None:
-            approvals = ApprovalFactory(self.store, InputSeal(self._sealer), ttl_days=days)
+            approvals = ApprovalFactory(self.store.approvals, InputSeal(self._sealer), ttl_days=days)
         intake = Intake(
             settings,
             admission,
@@ -331,7 +333,7 @@ class Service:
 
     async def _require_room(self, new: NewResponse) -> None:
         """Raises TooManyJobs or EventLogFull if the owner of a new job has reached a limit."""
-        usage = await self.require_store().measure_owner(new.owner)
+        usage = await self.require_store().owner_data.measure_owner(new.owner)
         if usage.jobs >= self._max_jobs:
             raise TooManyJobs(self._max_jobs)
         if new.logged and usage.log_bytes >= self._max_log_mb * _MB:

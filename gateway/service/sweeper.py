@@ -11,7 +11,7 @@ import structlog
 
 from gateway.config.settings import StoreSettings as StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.state.retention import Retention
+from gateway.state.owner_data import Retention
 
 _log = structlog.get_logger(__name__)
 
@@ -20,12 +20,12 @@ _JITTER: Final = 0.5
 """Each wait is up to this share shorter or longer, so that replicas started together do not sweep together."""
 
 
-async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
+async def sweep_forever(retention: Retention, settings: StoreSettings) -> None:
     """Deletes expired objects about every `settings.sweep_s` seconds, until cancelled. Survives a database outage."""
     while True:
         await asyncio.sleep(settings.sweep_s * random.uniform(1 - _JITTER, 1 + _JITTER))
         try:
-            deleted = await store.delete_expired(before=int(time.time() - settings.ttl_days * _DAY_S))
+            deleted = await retention.delete_expired(before=int(time.time() - settings.ttl_days * _DAY_S))
         except StoreUnavailable:
             # The store has logged the outage. The next sweep deletes what this one did not.
             continue
@@ -37,10 +37,10 @@ async def sweep_forever(store: Retention, settings: StoreSettings) -> None:
 
 
 @asynccontextmanager
-async def run_sweeper(store: Retention, settings: StoreSettings) -> AsyncGenerator[None, None]:
+async def run_sweeper(retention: Retention, settings: StoreSettings) -> AsyncGenerator[None, None]:
     """Runs `sweep_forever` until the block ends."""
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(sweep_forever(store, settings))
+        task = group.create_task(sweep_forever(retention, settings))
         try:
             yield
         finally:

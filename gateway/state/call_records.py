@@ -42,7 +42,7 @@ class OpenCallStore(Protocol):
     If its process dies, its calls remain in the table `tool_calls`, and are logged. No response reports them.
     """
 
-    async def open_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
+    async def record_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
         """Stores calls that will be sent, or that are sent now. Returns once they are committed."""
         ...
 

@@ -14,8 +14,8 @@ from gateway.state.approvals import ApprovalStore
 from gateway.state.call_records import CallJournalStore, OpenCallStore
 from gateway.state.grants import GrantStore
 from gateway.state.idempotency import KeyStore
+from gateway.state.owner_data import OwnerData, Retention
 from gateway.state.paging import Page, PageRequest
-from gateway.state.retention import OwnerMeter, Retention
 from gateway.state.values import (
     History,
     Job,
@@ -99,6 +99,10 @@ class ResponseStore(Protocol):
         """Returns a page of the request's own input items, or None for an unknown id. Raises UnknownCursor."""
         ...
 
+
+class HistoryReader(Protocol):
+    """Reads what a new turn builds on: the history of a response or of a conversation, and items by their ids."""
+
     async def load_history(self, owner: str, response_id: str) -> History | None:
         """Returns the items of the whole chain, up to and including this response's output, oldest first.
 
@@ -110,12 +114,8 @@ class ResponseStore(Protocol):
         """Returns items of responses and conversations by their ids. Unknown ids are absent."""
         ...
 
-    async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
-        """Fails active responses without a job whose replica died, with the error code `interrupted`. Returns how many.
-
-        `is_only_process` says that no other process uses this database. Every active response is then orphaned, and
-        every job can be claimed again.
-        """
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+        """Returns all items, oldest first, read by one query."""
         ...
 
 
@@ -141,10 +141,6 @@ class ConversationStore(Protocol):
 
     async def list_conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
         """Returns a page of items, ordered by their position. Raises UnknownCursor."""
-        ...
-
-    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
-        """Returns all items, oldest first, read by one query."""
         ...
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None: ...
@@ -247,28 +243,63 @@ class JobQueue(Protocol):
         """
         ...
 
+    async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
+        """Fails active responses without a job whose replica died, with the error code `interrupted`. Returns how many.
+
+        `is_only_process` says that no other process uses this database. Every active response is then orphaned, and
+        every job can be claimed again.
+        """
+        ...
+
     def watch_jobs(self) -> AbstractAsyncContextManager[ChangeWatch]:
         """Watches for new jobs, and for changes to running ones."""
         ...
 
 
-class Store(
-    ResponseStore,
-    ConversationStore,
-    CompletionStore,
-    EventLog,
-    CallJournalStore,
-    OpenCallStore,
-    JobQueue,
-    ApprovalStore,
-    GrantStore,
-    AddedServerStore,
-    KeyStore,
-    OwnerMeter,
-    Retention,
-    Protocol,
-):
-    """The complete store, over one database."""
+class Store(Protocol):
+    """The complete store, over one database. Callers take the part that they use."""
+
+    @property
+    def responses(self) -> ResponseStore: ...
+
+    @property
+    def history(self) -> HistoryReader: ...
+
+    @property
+    def conversations(self) -> ConversationStore: ...
+
+    @property
+    def completions(self) -> CompletionStore: ...
+
+    @property
+    def event_log(self) -> EventLog: ...
+
+    @property
+    def jobs(self) -> JobQueue: ...
+
+    @property
+    def call_journal(self) -> CallJournalStore: ...
+
+    @property
+    def open_calls(self) -> OpenCallStore: ...
+
+    @property
+    def approvals(self) -> ApprovalStore: ...
+
+    @property
+    def grants(self) -> GrantStore: ...
+
+    @property
+    def added_servers(self) -> AddedServerStore: ...
+
+    @property
+    def idempotency_keys(self) -> KeyStore: ...
+
+    @property
+    def owner_data(self) -> OwnerData: ...
+
+    @property
+    def retention(self) -> Retention: ...
 
     async def open(self) -> None:
         """Connects and checks the schema. Raises SchemaMismatch.

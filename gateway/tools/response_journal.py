@@ -134,7 +134,7 @@ class OpenCallJournal:
         open_calls = [OpenCall(call.item_id, *call.key, is_started=call in started) for call in calls]
         try:
             await retry_write(
-                lambda: self._store.open_calls(self._owner, self._reply_id, open_calls), self._max_outage_s
+                lambda: self._store.record_calls(self._owner, self._reply_id, open_calls), self._max_outage_s
             )
         except StoreUnavailable:
             raise StoreUnavailable(_NOT_SENT) from None  # the usual text advises `store: false`
@@ -181,7 +181,7 @@ class JournalFactory:
     def add_open_call_journal(self, tool_run: ToolRun | None, owner: str, reply_id: str) -> None:
         """Sets a journal for the hosted calls of a reply that is not stored, if there are calls and a store."""
         if tool_run is not None and self._store is not None:
-            tool_run.journal = OpenCallJournal(self._store, owner, reply_id, max_outage_s=self._max_outage_s)
+            tool_run.journal = OpenCallJournal(self._store.open_calls, owner, reply_id, max_outage_s=self._max_outage_s)
 
     def make_journal(
         self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None
@@ -190,7 +190,7 @@ class JournalFactory:
         assert self._store is not None
         assert self._lease is not None
         return ResponseJournal(
-            self._store,
+            self._store.call_journal,
             owner,
             response_id,
             worker=self._lease.worker,

@@ -4,7 +4,7 @@ import itertools
 import time
 from typing import Any
 
-from gateway.state.store import ResponseStore
+from gateway.state.store import Store
 from gateway.state.values import NewResponse
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.json_types import Item, Json
@@ -74,16 +74,14 @@ def completed(begun: Json, *output: Item) -> Json:
     }
 
 
-async def turn(
-    store: ResponseStore, text: str, parent: Json | None = None, *, owner: str = "ann", **fields: Any
-) -> Json:
+async def turn(store: Store, text: str, parent: Json | None = None, *, owner: str = "ann", **fields: Any) -> Json:
     """A whole turn: `text`, answered with its upper case."""
     begun = response()
-    await store.create_response(
+    await store.responses.create_response(
         new(begun, message_item(text), owner=owner, parent_id=parent and parent["id"], **fields)
     )
     ended = completed(begun, answered(text.upper()))
-    await store.finish_response(owner, ended, worker=WORKER)
+    await store.responses.finish_response(owner, ended, worker=WORKER)
     return ended
 
 

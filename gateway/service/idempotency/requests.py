@@ -106,7 +106,7 @@ class IdempotentRequests:
                     return accepted
                 accepted.job = replace(accepted.job, keyed=keyed)
                 if keyed.replaces is None and self._store is not None:
-                    await self._quota.reserve(self._store, principal.name)
+                    await self._quota.reserve(self._store.idempotency_keys, principal.name)
                 await self._submit(accepted)
             except KeyTaken:
                 continue
@@ -125,12 +125,12 @@ class IdempotentRequests:
         """
         if self._store is None or body.get("store") is False:
             return None
-        stored_key = await self._store.load_key(owner, keyed.key)
+        stored_key = await self._store.idempotency_keys.load_key(owner, keyed.key)
         if stored_key is None:
             return None
         if stored_key.created_at < time.time() - self._lifetime_s:
             return stored_key.response_id
-        stored = await self._store.load_response(owner, stored_key.response_id)
+        stored = await self._store.responses.load_response(owner, stored_key.response_id)
         if stored is None or not await self._holds_key(self._store, owner, stored):
             return stored_key.response_id
         if stored_key.digest != keyed.digest:
@@ -146,7 +146,9 @@ class IdempotentRequests:
         if response["status"] != "failed" or stored.background:
             return True
         types = {item["type"] for item in response["output"]} - CALL_TYPES
-        return any(kind.endswith("_call") for kind in types) or bool(await store.load_calls(owner, response["id"]))
+        return any(kind.endswith("_call") for kind in types) or bool(
+            await store.call_journal.load_calls(owner, response["id"])
+        )
 
     async def _follow_own(
         self, owner: str, accepted: AcceptedRequest, body: Json, scope: Scope, receive: Receive
@@ -186,14 +188,14 @@ class IdempotentRequests:
         """Returns a response as JSON once it has ended, whichever replica runs it. Raises StoredFailure, and NotFound
         if it is deleted meanwhile."""
         with RequestGuard(receive, self._drain, scope.get(CLIENT)):
-            stored = await store.load_response(owner, response_id)
+            stored = await store.responses.load_response(owner, response_id)
             if stored is not None and stored.response["status"] in ACTIVE_STATUSES:
                 replay = LogReplay(store, owner, response_id, max_outage_s=self._max_outage_s)
                 with suppress(NotFound):  # it was deleted, or ended without a last event
                     async with aclosing(replay.frames()) as frames:
                         async for _ in frames:
                             pass
-                stored = await store.load_response(owner, response_id)
+                stored = await store.responses.load_response(owner, response_id)
         if stored is None:
             raise NotFound(f"Response with id '{response_id:.80}' was deleted.")
         if stored.response["status"] == "failed":

@@ -110,7 +110,7 @@ class RunningThreads:
 async def load_thread(store: Store, approvals: ApprovalFactory, owner: str, thread_id: str) -> StoredThread:
     """Loads a thread from the store. Raises RunInProgress, and StoreUnavailable."""
     conversation_id = derive_id("conv", owner, thread_id)
-    conversation = await store.load_conversation(owner, conversation_id)
+    conversation = await store.conversations.load_conversation(owner, conversation_id)
     if conversation is None:
         metadata = {_THREAD_KEY: thread_id[:_MAX_METADATA_CHARS]}
         created_at = int(time.time())
@@ -118,10 +118,10 @@ async def load_thread(store: Store, approvals: ApprovalFactory, owner: str, thre
         return StoredThread(new)
     previous_run = (conversation.get("metadata") or {}).get(LAST_RUN_KEY)
     if previous_run is not None:
-        previous = await store.load_response(owner, previous_run)
+        previous = await store.responses.load_response(owner, previous_run)
         if previous is not None and previous.response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
-    items = await store.load_conversation_history(owner, conversation_id) or ()
+    items = await store.history.load_conversation_history(owner, conversation_id) or ()
     requests = [item["id"] for item in open_requests(items)]
     if not requests:
         return StoredThread(conversation, previous_run, items)
@@ -135,7 +135,7 @@ async def _load_approved_calls(store: Store, owner: str, records: Mapping[str, A
     calls: dict[str, Item] = {}
     for record in records.values():
         if record.state == "used" and record.answered_by is not None and record.id not in calls:
-            stored = await store.load_response(owner, record.answered_by)
+            stored = await store.responses.load_response(owner, record.answered_by)
             output = () if stored is None else stored.response["output"]
             calls |= {
                 item["approval_request_id"]: item

@@ -51,7 +51,7 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
     if thread["type"] == "create":
         return ThreadHistory((), {}, None, None)
     previous_id = thread["previous_message_id"]
-    previous = await store.load_response(owner, previous_id)
+    previous = await store.responses.load_response(owner, previous_id)
     if previous is None or MESSAGE_THREAD_KEY not in previous.response:
         raise _build_thread_error(previous_id)
     if previous.response["status"] in ACTIVE_STATUSES:
@@ -61,7 +61,7 @@ async def load_thread_history(store: Store, owner: str, thread: Json) -> ThreadH
             param="thread.previous_message_id",
             code=THREAD_IN_FLIGHT,
         )
-    stored = await store.load_history(owner, previous_id)
+    stored = await store.history.load_history(owner, previous_id)
     if stored is None or stored.status not in ENDED_WELL_STATUSES:
         raise _build_thread_error(previous_id)
     items, tokens = drop_unfinished_calls(stored.items), (stored.usage or {}).get("total_tokens")

@@ -100,6 +100,13 @@ async def store_answers(connection: AsyncConnection, owner: str, answers: Approv
             await _require_harmless(connection, owner, request_id, state)
 
 
+async def delete_approvals(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
+    """Deletes the records with these keys (owner, id), within a transaction. Returns the number of keys."""
+    for owner, request_id in keys:
+        await connection.execute(delete(approvals).where(approvals.c.owner == owner, approvals.c.id == request_id))
+    return len(keys)
+
+
 async def delete_approvals_of(connection: AsyncConnection, owner: str, response_ids: Sequence[str]) -> None:
     """Deletes the records of requests that these responses made."""
     await connection.execute(

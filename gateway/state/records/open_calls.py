@@ -39,7 +39,7 @@ class SqlOpenCallStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def open_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
+    async def record_calls(self, owner: str, reply_id: str, calls: Sequence[OpenCall]) -> None:
         now_us = read_clock_us()
         rows = [
             {

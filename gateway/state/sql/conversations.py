@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, delete, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -69,27 +69,6 @@ class SqlConversationStore:
             if await _load_conversation(connection, owner, conversation_id) is None:
                 return None
             return await _load_item_page(connection, owner, conversation_id, page)
-
-    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
-        if not is_valid_id(conversation_id):
-            return None
-        query = (
-            select(conversation_items.c.body)
-            .select_from(conversations)
-            .outerjoin(
-                conversation_items,
-                and_(
-                    conversation_items.c.owner == conversations.c.owner,
-                    conversation_items.c.conversation_id == conversations.c.id,
-                ),
-            )
-            .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
-            .order_by(conversation_items.c.position)
-        )
-        async with self._database.read_transaction() as connection:
-            bodies = (await connection.scalars(query)).all()
-        # Because of the outer join, a conversation without items is one row with a null body.
-        return [parse_json(body) for body in bodies if body is not None] if bodies else None
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         async with self._database.read_transaction() as connection:

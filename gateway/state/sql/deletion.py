@@ -1,17 +1,57 @@
 """Deletes rows in SQL: responses for their owner at once, from the tables once no other response needs them as history,
 and objects that consist of parts."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Column, Table, delete, select, update
+from sqlalchemy import Column, ColumnElement, Table, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
+from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import events, items, jobs, responses, tool_calls
 from gateway.state.records.approvals import delete_approvals_of
 from gateway.state.sql.lineage import select_unreferenced
 from gateway.state.values import ACTIVE_STATUSES
+
+RowKeys: TypeAlias = Sequence[tuple[str, str]]
+"""(owner, id) of rows."""
+
+BATCH_ROWS: Final = 50
+"""The most rows that one transaction deletes."""
+
+_IDS_PER_STATEMENT: Final = 1000
+
+
+async def delete_in_batches(
+    database: Database,
+    table: Table,
+    *conditions: ColumnElement[bool],
+    delete_rows: Callable[[AsyncConnection, RowKeys], Awaitable[int]],
+    order: ColumnElement[Any] | None = None,
+) -> int:
+    """Deletes rows in small transactions until none match the conditions. Returns how many were deleted.
+
+    `delete_rows` deletes the rows with these keys, and returns how many of them count. Rows are selected in the order
+    of their creation, unless `order` is another column.
+    """
+    deleted_count = 0
+    transactions = PacedTransactions(database, most_rows=BATCH_ROWS)
+    while True:
+        limit = transactions.rows
+        async with transactions.open() as connection:
+            # Concurrent replicas take turns, so that they never wait for each other's rows.
+            await database.acquire_advisory_lock(connection, "retention")
+            result = await connection.execute(
+                select(table.c.owner, table.c.id)
+                .where(*conditions)
+                .order_by(table.c.created_us if order is None else order, table.c.id)
+                .limit(limit)
+            )
+            keys = [(row.owner, row.id) for row in result]
+            deleted_count += await delete_rows(connection, keys)
+        if len(keys) < limit:
+            return deleted_count
 
 
 async def delete_response_rows(connection: AsyncConnection, database: Database, owner: str, response_id: str) -> bool:
@@ -50,12 +90,7 @@ async def delete_response_rows(connection: AsyncConnection, database: Database, 
     return True
 
 
-_IDS_PER_STATEMENT = 1000
-
-
-async def delete_with_parts(
-    connection: AsyncConnection, objects: Table, part_of: Column[Any], keys: Sequence[tuple[str, str]]
-) -> int:
+async def delete_with_parts(connection: AsyncConnection, objects: Table, part_of: Column[Any], keys: RowKeys) -> int:
     """Deletes the objects with these keys (owner, id) and their parts, within a transaction.
 
     `part_of` is the column of the parts' table that names the object. Returns how many objects existed.

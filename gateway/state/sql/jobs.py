@@ -10,14 +10,18 @@ from typing import Any
 from sqlalchemy import Row, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, jobs, responses, workers
-from gateway.state.retention import OwnerUsage
 from gateway.state.sql.json_columns import dump_json, parse_json
+from gateway.state.sql.response_rows import build_orphaned_condition, end_locked_response, load_recorded_output
 from gateway.state.sql.statements import upsert_lease
 from gateway.state.store import ChangeWatch
 from gateway.state.values import ACTIVE_STATUSES, Job, LeaseLost
+
+_ROWS_PER_TRANSACTION = 100
+_US_PER_DAY = 86_400_000_000
 
 
 class SqlJobQueue:
@@ -52,18 +56,6 @@ class SqlJobQueue:
                 row: await self._claim_job(connection, row, worker) for row in sorted(rows_to_claim, key=_job_key)
             }
         return [job for row in rows_to_claim if (job := claimed[row]) is not None]
-
-    async def measure_owner(self, owner: str) -> OwnerUsage:
-        counts = select(
-            select(func.count()).where(jobs.c.owner == owner).scalar_subquery(),
-            # The length of a row is in its header: the frames themselves are not read.
-            select(func.coalesce(func.sum(func.length(events.c.frames)), 0))
-            .where(events.c.owner == owner)
-            .scalar_subquery(),
-        )
-        async with self._database.read_transaction() as connection:
-            job_count, log_bytes = (await connection.execute(counts)).one()
-        return OwnerUsage(job_count, int(log_bytes))
 
     async def mark_in_progress(self, owner: str, response_id: str, *, worker: str) -> None:
         async with self._database.write_transaction(owner) as connection:
@@ -118,6 +110,29 @@ class SqlJobQueue:
     def watch_jobs(self) -> AbstractAsyncContextManager[ChangeWatch]:
         return self._notifier.watch(JOBS_KEY)
 
+    async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
+        if is_only_process:
+            await self._release_all_leases()
+        failed = 0
+        while True:
+            orphaned = select(responses).where(build_orphaned_condition(self._database)).limit(_ROWS_PER_TRANSACTION)
+            async with self._database.read_transaction() as connection:
+                if (await connection.execute(orphaned)).first() is None:
+                    return failed
+            async with self._database.write_transaction() as connection:
+                rows = (await connection.execute(orphaned.with_for_update(skip_locked=True, of=responses))).all()
+                for row in rows:
+                    output = await load_recorded_output(connection, row.owner, row.id)
+                    await end_locked_response(
+                        connection, row, endings.build_interrupted_response(parse_json(row.body), output)
+                    )
+                long_dead = self._database.now_us_expression() - _US_PER_DAY
+                await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))
+            self._notifier.notify_changed(*(row.id for row in rows))
+            failed += len(rows)
+            if not rows:  # another replica has locked them
+                return failed
+
     async def _claim_job(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
         """Claims a job within a transaction. Returns None if another worker was faster, or the response has ended."""
         if not await self._lease_response(connection, job.owner, job.response_id, job.worker, worker):
@@ -167,6 +182,16 @@ class SqlJobQueue:
                 .values(body=dump_json({**response, "status": "in_progress"}))
             )
         return True
+
+    async def _release_all_leases(self) -> None:
+        """Releases every job and deletes every worker's lease."""
+        leased_jobs = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
+        async with self._database.write_transaction() as connection:
+            await connection.execute(delete(workers))
+            await connection.execute(
+                update(responses).where(tuple_(responses.c.owner, responses.c.id).in_(leased_jobs)).values(worker=None)
+            )
+            await connection.execute(update(jobs).values(worker=None))
 
 
 def _job_key(job: Row[Any]) -> tuple[str, str]:

@@ -157,3 +157,21 @@ def _message_continued(message_id: str, continuation_id: str, *, is_active: bool
         param="thread.previous_message_id",
         code=code,
     )
+
+
+def select_responses(database: Database) -> Any:
+    """Builds a query for responses. `left` says whether one is orphaned, and so has to read as interrupted."""
+    return select(
+        responses.c.id,
+        responses.c.status,
+        responses.c.body,
+        responses.c.logged,
+        responses.c.background,
+        responses.c.losses,
+        build_orphaned_condition(database).label("left"),
+    )
+
+
+def match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:
+    """Builds the conditions for a response that its owner can read."""
+    return responses.c.owner == owner, responses.c.id == response_id, ~responses.c.deleted

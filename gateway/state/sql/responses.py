@@ -1,55 +1,124 @@
 """Stores responses and their items in SQL."""
 
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, literal, null, select, tuple_, union_all, update
+from sqlalchemy import ColumnElement, delete, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
-from gateway.state.database.tables import (
-    INPUT_PLACE,
-    OUTPUT_PLACE,
-    items,
-    jobs,
-    responses,
-    workers,
-)
+from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
+from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.paging import Page, PageRequest, UnknownCursor
-from gateway.state.row_values import is_valid_id
+from gateway.state.records.approvals import store_answers
+from gateway.state.records.idempotency_keys import claim_key
+from gateway.state.row_values import is_valid_id, read_clock_us
+from gateway.state.sql.call_journal import settle_calls
+from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.deletion import delete_response_rows
-from gateway.state.sql.json_columns import parse_json, parse_with_output
-from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
+from gateway.state.sql.json_columns import dump_json, dump_without_output, parse_json, parse_with_output
 from gateway.state.sql.response_rows import (
-    build_orphaned_condition,
+    append_turn,
+    build_item_rows,
     cancel_locked_response,
-    end_locked_response,
+    claim_message,
+    insert_items,
+    insert_log_entry,
     load_item_bodies,
     load_recorded_output,
+    match_response,
+    select_responses,
 )
-from gateway.state.values import ACTIVE_STATUSES, History, StoredResponse
-from translation.representation.json_types import Item, Json
-
-_IDS_PER_QUERY = 1000
-_ROWS_PER_TRANSACTION = 100
-_US_PER_DAY = 86_400_000_000
+from gateway.state.sql.single_trip import RowValues, finish_plain_response, insert_plain_response
+from gateway.state.sql.statements import (
+    FINISH_PLAIN_RESPONSE_WITH_ITEMS,
+    FINISH_RESPONSE,
+    INSERT_ITEMS,
+    INSERT_RESPONSE,
+    INSERT_RESPONSE_WITH_ITEMS,
+    LOCK_RESPONSE,
+    bind_items,
+    upsert_lease,
+)
+from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LeaseLost, LogEntry, NewResponse, StoredResponse
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
 
 
 class SqlResponseStore:
-    """Implements `ResponseStore` over one database, without the methods of `SqlResponseWriter`."""
+    """Implements `ResponseStore` over one database.
 
-    def __init__(self, database: Database, notifier: ChangeNotifier) -> None:
+    On SQLite, plain responses are written by `single_trip`, in transactions that many of them share. On PostgreSQL each
+    is written by one statement.
+    """
+
+    def __init__(self, database: Database, notifier: ChangeNotifier, *, lease_s: float) -> None:
         self._database = database
         self._notifier = notifier
+        self._lease_s = lease_s
+        self._lease_renewed_at: dict[str, float] = {}
+
+    async def create_response(self, new: NewResponse) -> None:
+        row = _build_row(new, new.response, worker=new.worker)
+        item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
+        renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
+        is_alone = new.thread is None and new.keyed is None and new.answers.is_empty and not new.continues_message
+        is_plain = new.job_request is None and not new.logged and is_alone
+        if is_plain and not renews_lease and self._takes_one_statement(new):
+            await self._insert_plain(new, row, item_rows)
+        else:
+            await self._create_in_transaction(new, row, item_rows, renews_lease=renews_lease)
+        if new.job_request is not None:
+            self._notifier.notify_changed(JOBS_KEY)
+
+    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+        row = _build_row(new, response, worker=None)
+        if losses is not None:
+            row["losses"] = losses
+        item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
+        item_rows += build_item_rows(new.owner, row["id"], OUTPUT_PLACE, response["output"])
+        if new.conversation_id is None and new.answers.is_empty and self._takes_one_statement(new):
+            await self._insert_plain(new, row, item_rows)
+            return
+        async with self._database.write_transaction(new.owner) as connection:
+            await _insert_rows(connection, new, row, item_rows)
+            if new.conversation_id is not None and _belongs_to_conversation(response):
+                await append_turn(connection, new.owner, new.conversation_id, response)
+
+    async def finish_response(
+        self,
+        owner: str,
+        response: Json,
+        *,
+        worker: str,
+        last: LogEntry | None = None,
+        losses: str | None = None,
+        has_calls: bool = False,
+    ) -> None:
+        parameters = {
+            "its_owner": owner,
+            "its_id": response["id"],
+            "its_worker": worker,
+            "ended_status": response["status"],
+            "ended_body": dump_without_output(response),
+            "ended_losses": losses,
+        }
+        seems_plain = last is None and not response.get("background") and response.get("conversation") is None
+        if has_calls or not (seems_plain and await self._finish_plain(owner, response, parameters)):
+            await self._finish_in_transaction(owner, response, parameters, last, has_calls=has_calls)
+        self._notifier.notify_changed(response["id"])
 
     async def load_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):
             return None
         async with self._database.read_transaction() as connection:
-            result = await connection.execute(self._select_responses().where(*_match_response(owner, response_id)))
+            result = await connection.execute(
+                select_responses(self._database).where(*match_response(owner, response_id))
+            )
             row = result.one_or_none()
             if row is None:
                 return None
@@ -66,11 +135,11 @@ class SqlResponseStore:
 
     async def list_responses(self, owner: str, page: PageRequest) -> Page:
         order = (responses.c.created_us, responses.c.id)
-        query = self._select_responses().where(responses.c.owner == owner, ~responses.c.deleted)
+        query = select_responses(self._database).where(responses.c.owner == owner, ~responses.c.deleted)
         async with self._database.read_transaction() as connection:
             if page.after is not None:
                 cursor = await _load_cursor(
-                    connection, select(*order).where(*_match_response(owner, page.after)), page.after
+                    connection, select(*order).where(*match_response(owner, page.after)), page.after
                 )
                 query = query.where(_build_cursor_condition(page, order, cursor))
             result = await connection.execute(query.order_by(*_order_columns(page, order)).limit(page.limit + 1))
@@ -96,7 +165,7 @@ class SqlResponseStore:
         async with self._database.write_transaction(owner) as connection:
             result = await connection.execute(
                 select(responses)
-                .where(*_match_response(owner, response_id), responses.c.status.in_(ACTIVE_STATUSES))
+                .where(*match_response(owner, response_id), responses.c.status.in_(ACTIVE_STATUSES))
                 .with_for_update()
             )
             row = result.one_or_none()
@@ -113,7 +182,7 @@ class SqlResponseStore:
         is_input = (items.c.owner == owner, items.c.response_id == response_id, items.c.place == INPUT_PLACE)
         query = select(items.c.body).where(*is_input)
         async with self._database.read_transaction() as connection:
-            existing = await connection.execute(select(responses.c.id).where(*_match_response(owner, response_id)))
+            existing = await connection.execute(select(responses.c.id).where(*match_response(owner, response_id)))
             if existing.one_or_none() is None:
                 return None
             if page.after is not None:
@@ -125,101 +194,151 @@ class SqlResponseStore:
             bodies = result.scalars().all()
         return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
 
-    async def load_history(self, owner: str, response_id: str) -> History | None:
-        if not is_valid_id(response_id):
-            return None
-        chain_items = select_items(
-            select_ancestors(owner, response_id), owner, is_sqlite=self._database.is_sqlite
-        ).subquery()
-        head = self._select_responses().where(*_match_response(owner, response_id)).subquery()
-        history_query = union_all(
-            select(
-                literal(-1).label("depth"),
-                literal(0).label("place"),
-                literal(0).label("position"),
-                head.c.status,
-                head.c.left,
-                head.c.body,
-            ),
-            select(
-                chain_items.c.depth, chain_items.c.place, chain_items.c.position, null(), null(), chain_items.c.body
-            ),
-        ).subquery()
-        async with self._database.read_transaction() as connection:
-            result = await connection.execute(
-                select(history_query).order_by(
-                    history_query.c.depth.desc(), history_query.c.place, history_query.c.position
-                )
-            )
-            rows = result.all()
-        if not rows or rows[-1].depth != -1:
-            return None
-        last = rows[-1]
-        status = "failed" if last.left else last.status
-        history_items = [parse_json(row.body) for row in rows[:-1] if row.body is not None]
-        response = parse_json(last.body)
-        return History(history_items, status, response.get("usage"), (response.get("conversation") or {}).get("id"))
+    def _takes_one_statement(self, new: NewResponse) -> bool:
+        """Whether a plain response can be inserted without a transaction of several trips.
 
-    async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
-        requested_ids = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
-        items_by_id: dict[str, Item] = {}
-        async with self._database.read_transaction() as connection:
-            for start in range(0, len(requested_ids), _IDS_PER_QUERY):
-                part = requested_ids[start : start + _IDS_PER_QUERY]
-                for query in select_items_by_id(part, owner, is_sqlite=self._database.is_sqlite):
-                    rows = [row for row in await connection.execute(query) if row.body is not None and not row.deleted]
-                    # If responses share an id, the item of the latest one is returned.
-                    rows.sort(key=attrgetter("created_us"))
-                    items_by_id |= {row.id: parse_json(row.body) for row in rows}
-        return items_by_id
+        On PostgreSQL a parent has to be locked first.
+        """
+        return self._database.is_sqlite or new.parent_id is None
 
-    async def fail_orphaned_responses(self, *, is_only_process: bool = False) -> int:
-        if is_only_process:
-            await self._release_all_leases()
-        failed = 0
-        while True:
-            orphaned = select(responses).where(build_orphaned_condition(self._database)).limit(_ROWS_PER_TRANSACTION)
-            async with self._database.read_transaction() as connection:
-                if (await connection.execute(orphaned)).first() is None:
-                    return failed
-            async with self._database.write_transaction() as connection:
-                rows = (await connection.execute(orphaned.with_for_update(skip_locked=True, of=responses))).all()
-                for row in rows:
-                    output = await load_recorded_output(connection, row.owner, row.id)
-                    await end_locked_response(
-                        connection, row, endings.build_interrupted_response(parse_json(row.body), output)
+    async def _insert_plain(self, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues]) -> None:
+        if not self._database.is_sqlite:
+            parameters = {f"new_{name}": value for name, value in row.items()} | bind_items(item_rows)
+            await self._database.run_statement(INSERT_RESPONSE_WITH_ITEMS, parameters)
+            return
+        was_inserted = await self._database.run_transaction(
+            lambda connection: insert_plain_response(connection, row, item_rows),
+            owner=new.owner,
+            size=_size_of(row["body"], item_rows),
+        )
+        if not was_inserted:
+            raise _unknown_parent(new)
+
+    async def _create_in_transaction(
+        self, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues], *, renews_lease: bool
+    ) -> None:
+        async with self._database.write_transaction(new.owner) as connection:
+            if new.worker is not None and renews_lease:
+                # In the same transaction as the row: a response whose worker has no lease would read as orphaned.
+                await upsert_lease(connection, self._database, new.worker, lease_s=self._lease_s)
+            if new.keyed is not None:
+                # First of all: a request that is sent again must not find that its own approvals are used.
+                is_sqlite = self._database.is_sqlite
+                await claim_key(connection, new.owner, new.keyed, row["id"], is_sqlite=is_sqlite)
+            if new.thread is not None:
+                await claim_thread(connection, new.owner, new.thread, row["id"])
+            if new.continues_message and new.parent_id is not None:
+                await claim_message(connection, self._database, new.owner, new.parent_id)
+            await _insert_rows(connection, new, row, item_rows)
+            if new.job_request is not None:
+                await connection.execute(
+                    insert(jobs).values(
+                        owner=new.owner,
+                        response_id=row["id"],
+                        created_us=row["created_us"],
+                        request=dump_json(new.job_request),
+                        worker=new.worker,
+                        attempt=0 if new.worker is None else 1,
                     )
-                long_dead = self._database.now_us_expression() - _US_PER_DAY
-                await connection.execute(delete(workers).where(workers.c.alive_until_us < long_dead))
-            self._notifier.notify_changed(*(row.id for row in rows))
-            failed += len(rows)
-            if not rows:  # another replica has locked them
-                return failed
+                )
+            if new.logged:
+                created = endings.encode_lifecycle_frame("response.created", new.response, 0)
+                await insert_log_entry(connection, new.owner, row["id"], LogEntry(0, 0, created))
+        if new.worker is not None and renews_lease:
+            self._lease_renewed_at[new.worker] = time.monotonic()
 
-    async def _release_all_leases(self) -> None:
-        """Releases every job and deletes every worker's lease."""
-        leased_jobs = select(jobs.c.owner, jobs.c.response_id).where(jobs.c.worker.is_not(None))
-        async with self._database.write_transaction() as connection:
-            await connection.execute(delete(workers))
-            await connection.execute(
-                update(responses).where(tuple_(responses.c.owner, responses.c.id).in_(leased_jobs)).values(worker=None)
-            )
-            await connection.execute(update(jobs).values(worker=None))
-
-    def _select_responses(self) -> Any:
-        return select(
-            responses.c.id,
-            responses.c.status,
-            responses.c.body,
-            responses.c.logged,
-            responses.c.background,
-            responses.c.losses,
-            build_orphaned_condition(self._database).label("left"),
+    async def _finish_plain(self, owner: str, response: Json, parameters: RowValues) -> bool:
+        output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
+        if not self._database.is_sqlite:
+            statement = FINISH_PLAIN_RESPONSE_WITH_ITEMS
+            return bool(await self._database.run_statement(statement, {**parameters, **bind_items(output_rows)}))
+        return await self._database.run_transaction(
+            lambda connection: finish_plain_response(connection, parameters, output_rows),
+            owner=owner,
+            size=_size_of(parameters["ended_body"], output_rows),
         )
 
+    async def _finish_in_transaction(
+        self, owner: str, response: Json, parameters: Mapping[str, Any], last: LogEntry | None, *, has_calls: bool
+    ) -> None:
+        response_id = response["id"]
+        async with self._database.write_transaction(owner) as connection:
+            row = (await connection.execute(FINISH_RESPONSE, parameters)).one_or_none()
+            if row is None:
+                raise LeaseLost(response_id)
+            await insert_items(connection, owner, response_id, OUTPUT_PLACE, response["output"])
+            if row.conversation_id is not None and _belongs_to_conversation(response):
+                await append_turn(connection, owner, row.conversation_id, response)
+            if last is not None:
+                await insert_log_entry(connection, owner, response_id, last)
+            if (
+                row.background or row.logged
+            ):  # others have no job; one statement is a quarter of this transaction's time
+                await connection.execute(delete(jobs).where(jobs.c.owner == owner, jobs.c.response_id == response_id))
+            if has_calls:
+                await settle_calls(connection, owner, response_id)
 
-def _match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:
-    return responses.c.owner == owner, responses.c.id == response_id, ~responses.c.deleted
+    def _is_lease_renewal_due(self, worker: str) -> bool:
+        return time.monotonic() - self._lease_renewed_at.get(worker, -math.inf) > self._lease_s / 3
+
+
+def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[str, Any]:
+    return {
+        "owner": new.owner,
+        "id": response["id"],
+        "created_us": read_clock_us(),
+        "status": response["status"],
+        "parent_id": new.parent_id,
+        "conversation_id": new.conversation_id,
+        "body": dump_without_output(response),
+        "background": bool(response.get("background")),
+        "logged": new.logged,
+        "losses": new.losses,
+        "worker": worker,
+    }
+
+
+async def _insert_rows(
+    connection: AsyncConnection, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues]
+) -> None:
+    """Inserts a response with its items, and stores the approvals that its request answers.
+
+    Raises InvalidRequest if its parent does not exist, or if an approval was answered before.
+
+    The parent cannot be deleted until the transaction ends.
+    """
+    if new.parent_id is not None:
+        parent = await connection.execute(LOCK_RESPONSE, {"its_owner": new.owner, "its_id": new.parent_id})
+        if parent.one_or_none() is None:
+            raise _unknown_parent(new)
+    if not new.answers.is_empty:
+        await store_answers(connection, new.owner, new.answers, row["id"])
+    await connection.execute(INSERT_RESPONSE, row)
+    if item_rows:
+        await connection.execute(INSERT_ITEMS, item_rows)
+
+
+def _belongs_to_conversation(response: Json) -> bool:
+    """Whether an ended response is added to its conversation.
+
+    A failed one is not: the client sends its turn again. An approval cannot be sent again, so its call is added.
+    """
+    if response["status"] in ENDED_WELL_STATUSES:
+        return True
+    return any(item.get("approval_request_id") for item in response["output"])
+
+
+def _unknown_parent(new: NewResponse) -> InvalidRequest:
+    return InvalidRequest(
+        f"Previous response with id '{new.parent_id:.80}' not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+def _size_of(body: str, item_rows: Sequence[RowValues]) -> int:
+    """Returns the size of a response's rows as a work of a group."""
+    return ROW_BYTES + len(body) + sum(ROW_BYTES + len(row["body"]) for row in item_rows)
 
 
 def _response_from_row(row: Any, output: Sequence[str]) -> Json:

@@ -24,8 +24,9 @@ from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.event_log import SqlEventLog
+from gateway.state.sql.history import SqlHistoryReader
 from gateway.state.sql.jobs import SqlJobQueue
-from gateway.state.sql.response_writer import SqlResponseWriter
+from gateway.state.sql.owner_data import SqlOwnerData
 from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.values import SchemaMismatch
@@ -33,22 +34,8 @@ from gateway.state.values import SchemaMismatch
 _SEALING_KEY_ID: Final = "first"
 
 
-class SqlStore(
-    SqlResponseWriter,
-    SqlResponseStore,
-    SqlConversationStore,
-    SqlCompletionStore,
-    SqlEventLog,
-    SqlCallJournal,
-    SqlOpenCallStore,
-    SqlJobQueue,
-    SqlApprovalStore,
-    SqlGrantStore,
-    SqlAddedServerStore,
-    SqlKeyStore,
-    SqlRetention,
-):
-    """Implements `Store` over one `Database`. Raises ValueError if `settings.url` is None."""
+class SqlStore:
+    """Implements `Store` over one `Database`, which its parts share. Raises ValueError if `settings.url` is None."""
 
     def __init__(self, settings: StoreSettings, background: BackgroundSettings) -> None:
         if settings.url is None:
@@ -58,20 +45,22 @@ class SqlStore(
         database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_in_transaction)
         self._process_lock = ProcessLock(self._file, deadline_s=settings.deadline_s) if self._file else None
         notifier = ChangeNotifier(database, poll_s=settings.poll_s)
-        SqlResponseWriter.__init__(self, database, notifier, lease_s=background.lease_s)
-        SqlResponseStore.__init__(self, database, notifier)
-        SqlConversationStore.__init__(self, database)
-        SqlCompletionStore.__init__(self, database)
-        SqlEventLog.__init__(self, database, notifier)
-        SqlCallJournal.__init__(self, database)
-        SqlOpenCallStore.__init__(self, database)
-        SqlJobQueue.__init__(self, database, notifier, lease_s=background.lease_s)
-        SqlApprovalStore.__init__(self, database)
-        SqlGrantStore.__init__(self, database)
-        SqlAddedServerStore.__init__(self, database)
-        SqlKeyStore.__init__(self, database)
-        SqlRetention.__init__(
-            self, database, events_hours=settings.events_hours, idempotency_hours=settings.idempotency_hours
+        self._database, self._notifier = database, notifier
+        self.responses = SqlResponseStore(database, notifier, lease_s=background.lease_s)
+        self.history = SqlHistoryReader(database)
+        self.conversations = SqlConversationStore(database)
+        self.completions = SqlCompletionStore(database)
+        self.event_log = SqlEventLog(database, notifier)
+        self.jobs = SqlJobQueue(database, notifier, lease_s=background.lease_s)
+        self.call_journal = SqlCallJournal(database)
+        self.open_calls = SqlOpenCallStore(database)
+        self.approvals = SqlApprovalStore(database)
+        self.grants = SqlGrantStore(database)
+        self.added_servers = SqlAddedServerStore(database)
+        self.idempotency_keys = SqlKeyStore(database)
+        self.owner_data = SqlOwnerData(database)
+        self.retention = SqlRetention(
+            database, events_hours=settings.events_hours, idempotency_hours=settings.idempotency_hours
         )
 
     async def open(self) -> None:
@@ -83,12 +72,12 @@ class SqlStore(
             await self._prepare_database()
             if is_alone:
                 with suppress(StoreUnavailable):  # the leases expire later anyway
-                    await self.fail_orphaned_responses(is_only_process=True)
+                    await self.jobs.fail_orphaned_responses(is_only_process=True)
                     await settle_abandoned_calls(self._database, is_only_process=True)
 
     async def aclose(self) -> None:
         """Stops appending to event logs and listening for changes, and closes every connection."""
-        await self.stop_appending()
+        await self.event_log.stop_appending()
         await self._notifier.aclose()
         await self._database.aclose()
         if self._process_lock is not None:

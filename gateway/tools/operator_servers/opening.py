@@ -38,7 +38,7 @@ async def open_servers(
             if open_state is not None and may_be_added:
                 from gateway.tools.operator_servers.added_servers import AddedServers
 
-                added = AddedServers(open_state.store, settings.sealing.secrets, settings.egress, servers)
+                added = AddedServers(open_state.store.added_servers, settings.sealing.secrets, settings.egress, servers)
                 await added.refresh(connects=False)
                 if ignores_pins:
                     own = {label: own for label, own in servers.configured.items() if servers.is_added(label)}

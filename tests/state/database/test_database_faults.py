@@ -109,7 +109,7 @@ async def test_a_file_that_cannot_be_used_is_reported_at_start(
     await store.open()
     assert store.degraded_reason == claim
     with pytest.raises(StoreUnavailable):
-        await store.load_response("ann", "resp_1")
+        await store.responses.load_response("ann", "resp_1")
     await store.aclose()
 
 
@@ -122,7 +122,7 @@ async def test_a_server_restarted_between_requests_is_not_noticed(own_postgres: 
     clock = asyncio.get_running_loop().time
     idle_until = clock() + 1.1
     await wait_until(lambda: clock() > idle_until)
-    found = await asyncio.gather(*(store.load_response("ann", response["id"]) for response in kept))
+    found = await asyncio.gather(*(store.responses.load_response("ann", response["id"]) for response in kept))
     assert [one and one.response for one in found] == kept
     assert store.degraded_reason is None
     await store.aclose()
@@ -139,7 +139,7 @@ async def test_a_server_that_is_down_is_unavailable_until_it_is_back(own_postgre
     own_postgres.start()
     await wait_until(lambda: store.degraded_reason is None)
     await turn(store, "b")
-    assert len((await store.list_responses("ann", PageRequest())).rows) == 1
+    assert len((await store.responses.list_responses("ann", PageRequest())).rows) == 1
     await store.aclose()
 
 

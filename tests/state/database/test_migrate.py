@@ -92,9 +92,9 @@ async def test_a_running_store_works_with_tables_of_a_later_version(store_url: s
     async with database.write_transaction() as connection:
         await connection.run_sync(add_column)
     after = await turn(store, "after", before)
-    page = await store.list_responses("ann", PageRequest())
+    page = await store.responses.list_responses("ann", PageRequest())
     assert list(page.rows) == [after, before]
-    assert await store.delete_response("ann", before["id"])
+    assert await store.responses.delete_response("ann", before["id"])
     await store.aclose()
 
 
@@ -107,7 +107,7 @@ async def test_the_embedded_file_migrates_itself_and_is_its_owners_alone(tmp_pat
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = connect(databases.sqlite(file))
     await again.open()
-    assert (await again.list_responses("ann", PageRequest())).rows == [stored]
+    assert (await again.responses.list_responses("ann", PageRequest())).rows == [stored]
     await again.aclose()
 
 
@@ -211,10 +211,10 @@ async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
     store = connect(empty_url)
     await store.open()
     for completion_id in ("c", "d"):
-        found = await store.load_completion("ann", completion_id)
+        found = await store.completions.load_completion("ann", completion_id)
         assert found == StoredCompletion(completion=completion)
-    await store.store_completion("ann", completion | {"id": "e"}, [], "n=dropped")
-    page = await store.list_completions("ann", PageRequest(order="asc"))
+    await store.completions.store_completion("ann", completion | {"id": "e"}, [], "n=dropped")
+    page = await store.completions.list_completions("ann", PageRequest(order="asc"))
     assert len(page.rows) == 3
     await store.aclose()
 

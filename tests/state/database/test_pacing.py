@@ -55,7 +55,7 @@ def written_statements(store: SqlStore) -> Iterator[set[str]]:
 async def fill(store: SqlStore, owner: str, count: int) -> None:
     async def add(number: int) -> None:
         ended = completed(response(), answered(f"{number}"))
-        await store.store_ended_response(new(response(), message_item("a"), owner=owner), ended)
+        await store.responses.store_ended_response(new(response(), message_item("a"), owner=owner), ended)
 
     await asyncio.gather(*map(add, range(count)))
 
@@ -75,29 +75,35 @@ def check_plans(store: SqlStore, statements: set[str]) -> None:
 
 async def test_no_transaction_that_writes_looks_at_all_rows_of_a_table(store: SqlStore) -> None:
     await fill(store, "ann", 30)
-    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [message_item(f"{n}") for n in range(30)])
+    await store.conversations.create_conversation(
+        "ann", {"id": "conv_1", "metadata": {}}, [message_item(f"{n}") for n in range(30)]
+    )
     with written_statements(store) as statements:
         logged = response(background=True)
-        await store.create_response(
+        await store.responses.create_response(
             new(logged, message_item("b"), owner="ann", worker=WORKER, logged=True, job_request={})
         )
-        await store.append_log_entry("ann", logged["id"], LogEntry(1, 1, b"event: e\n\n"), worker=WORKER)
-        await store.finish_response("ann", completed(logged), worker=WORKER, last=LogEntry(2, 2, b"event: e\n\n"))
-        await store.add_conversation_items("ann", "conv_1", [message_item("c"), message_item("d")])
+        await store.event_log.append_log_entry("ann", logged["id"], LogEntry(1, 1, b"event: e\n\n"), worker=WORKER)
+        await store.responses.finish_response(
+            "ann", completed(logged), worker=WORKER, last=LogEntry(2, 2, b"event: e\n\n")
+        )
+        await store.conversations.add_conversation_items("ann", "conv_1", [message_item("c"), message_item("d")])
         begun = response()
-        await store.create_response(new(begun, message_item("e"), owner="ann", worker=WORKER, conversation_id="conv_1"))
-        await store.finish_response("ann", completed(begun, answered("f")), worker=WORKER)
-        await store.delete_expired(before=0)
-        await store.erase_owner("ann")
+        await store.responses.create_response(
+            new(begun, message_item("e"), owner="ann", worker=WORKER, conversation_id="conv_1")
+        )
+        await store.responses.finish_response("ann", completed(begun, answered("f")), worker=WORKER)
+        await store.retention.delete_expired(before=0)
+        await store.owner_data.erase_owner("ann")
         await fill(store, "bob", 3)
-        await store.delete_expired(before=LATER)
+        await store.retention.delete_expired(before=LATER)
     assert len(statements) > 50
     check_plans(store, statements)
 
 
 async def test_an_owner_stores_while_everything_of_another_is_erased(store: SqlStore) -> None:
     await fill(store, "ann", MANY)
-    erasing = asyncio.create_task(store.erase_owner("ann"))
+    erasing = asyncio.create_task(store.owner_data.erase_owner("ann"))
     for _ in range(3):
         await fill(store, "bob", 1)
     assert not erasing.done(), "each of them waited for everything"

@@ -24,9 +24,9 @@ async def main():
     store = SqlStore(StoreSettings(url=sys.argv[1]), BackgroundSettings(lease_s=600.0))
     await store.open()
     begun = response()
-    await store.create_response(new(begun, message_item("hello"), worker="other"))
+    await store.responses.create_response(new(begun, message_item("hello"), worker="other"))
     job = response(background=True, status="queued")
-    await store.create_response(new(job, message_item("hello"), worker="other", job_request={"body": 1}))
+    await store.responses.create_response(new(job, message_item("hello"), worker="other", job_request={"body": 1}))
     print(begun["id"], job["id"], flush=True)
     sys.stdin.read()
 
@@ -68,7 +68,7 @@ def connect(url: str) -> SqlStore:
 
 
 async def status(store: SqlStore, response_id: str) -> str:
-    found = await store.load_response("ann", response_id)
+    found = await store.responses.load_response("ann", response_id)
     assert found is not None
     return str(found.response["status"])
 
@@ -79,9 +79,9 @@ async def test_responses_of_a_running_process_are_left_alone(
     _, running, job = other()
     store = connect(url)
     await store.open()
-    assert await store.fail_orphaned_responses() == 0
+    assert await store.jobs.fail_orphaned_responses() == 0
     assert await status(store, running) in ACTIVE_STATUSES
-    assert not await store.claim_jobs("me", 10)
+    assert not await store.jobs.claim_jobs("me", 10)
     assert await status(store, job) in ACTIVE_STATUSES
     await store.aclose()
 
@@ -94,11 +94,11 @@ async def test_responses_of_a_killed_process_are_orphaned_at_once(
     process.wait()
     store = connect(url)
     await store.open()
-    found = await store.load_response("ann", running)
+    found = await store.responses.load_response("ann", running)
     assert found is not None
     assert found.response["status"] == "failed"
     assert found.response["error"]["code"] == "interrupted"
-    assert [claimed.response_id for claimed in await store.claim_jobs("me", 10)] == [job]
+    assert [claimed.response_id for claimed in await store.jobs.claim_jobs("me", 10)] == [job]
     await store.aclose()
 
 
@@ -108,7 +108,7 @@ async def test_processes_that_start_together_do_not_orphan_each_others_responses
 
     async def start(number: int) -> None:
         await stores[number].open()
-        await stores[number].create_response(new(begun[number], message_item("a"), worker=f"worker-{number}"))
+        await stores[number].responses.create_response(new(begun[number], message_item("a"), worker=f"worker-{number}"))
 
     await asyncio.gather(*map(start, range(4)))
     assert [await status(stores[0], one["id"]) for one in begun] == ["in_progress"] * 4

@@ -69,9 +69,9 @@ async def test_a_file_that_is_lost_is_reported_at_once_and_nothing_is_stored_in_
     with pytest.raises(StoreUnavailable):
         await turn(store, "b")
     with pytest.raises(StoreUnavailable):
-        await store.load_response("ann", stored["id"])
+        await store.responses.load_response("ann", stored["id"])
     with pytest.raises(StoreUnavailable):
-        await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+        await store.conversations.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     assert store.degraded_reason == REMOVED
 
 
@@ -92,7 +92,9 @@ async def test_a_commit_to_a_lost_file_is_not_reported_as_stored(
     if how == "work":
         monkeypatch.setattr(sqlite_writer.SqliteWriter, "_commit", lose_then_commit)
         with pytest.raises(StoreUnavailable):
-            await store.store_ended_response(new(response(), message_item("b")), completed(response(), answered("B")))
+            await store.responses.store_ended_response(
+                new(response(), message_item("b")), completed(response(), answered("B"))
+            )
     else:
 
         async def write() -> None:
@@ -113,7 +115,7 @@ async def test_a_file_that_is_put_back_is_used_again(store: SqlStore, file: Path
         await turn(store, "b")
     move(away, file)
     await wait_until(lambda: store.degraded_reason is None)
-    found = await store.load_response("ann", stored["id"])
+    found = await store.responses.load_response("ann", stored["id"])
     assert found is not None
     assert found.response == stored
     await turn(store, "c")
@@ -125,7 +127,7 @@ async def test_a_file_that_becomes_read_only_is_read_and_not_written(store: SqlS
     assert store.degraded_reason == READ_ONLY
     with pytest.raises(StoreUnavailable):
         await turn(store, "b")
-    found = await store.load_response("ann", stored["id"])
+    found = await store.responses.load_response("ann", stored["id"])
     assert found is not None
     assert found.response == stored
     os.chmod(file, 0o600)
@@ -166,13 +168,13 @@ async def test_the_write_ahead_log_does_not_grow_for_ever_while_much_is_read_and
 
     async def read() -> None:
         while not ended.is_set():
-            await store.load_response("ann", stored["id"])
+            await store.responses.load_response("ann", stored["id"])
 
     readers = [asyncio.create_task(read()) for _ in range(4)]
     largest = 0
     for _ in range(120):
         both = completed(begun := response(), answered("x" * 100_000))
-        await store.store_ended_response(new(begun, message_item("b")), both)
+        await store.responses.store_ended_response(new(begun, message_item("b")), both)
         largest = max(largest, log_bytes(file))
     ended.set()
     await asyncio.gather(*readers)

@@ -168,10 +168,10 @@ async def test_a_commit_interrupted_anywhere_is_absent(upstream: ScriptedUpstrea
         copy.with_name("state.db-wal").write_bytes(written[:cut])
         store = SqlStore(StoreSettings(url=databases.sqlite(copy)), BackgroundSettings())
         await store.open()
-        found = await store.load_response("anonymous", final["id"])
-        stored = await store.load_response("anonymous", before["id"])
-        turn = await store.load_conversation_history("anonymous", conversation)
-        jobs = await store.claim_jobs("another", 10)
+        found = await store.responses.load_response("anonymous", final["id"])
+        stored = await store.responses.load_response("anonymous", before["id"])
+        turn = await store.history.load_conversation_history("anonymous", conversation)
+        jobs = await store.jobs.claim_jobs("another", 10)
         await store.aclose()
         assert found is not None
         assert stored is not None

@@ -48,7 +48,7 @@ def grant(**changes: Any) -> TokenGrant:
 
 
 def vault_of(store: SqlStore, sealer: Sealer = SEALER) -> SealedGrant:
-    return SealedGrant("crm", store, sealer)
+    return SealedGrant("crm", store.grants, sealer)
 
 
 async def test_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore, other: SqlStore) -> None:
@@ -65,14 +65,14 @@ async def test_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore
 
 async def test_a_lock_of_a_replica_that_died_ends(store: SqlStore, other: SqlStore) -> None:
     await vault_of(store).store(grant())
-    assert await store.lock_grant("crm", 1, 0.0)
-    assert await other.lock_grant("crm", 1, 60.0), "the first lock has ended"
-    assert not await store.lock_grant("crm", 1, 60.0)
-    assert not await store.lock_grant("crm", 2, 60.0)
-    await other.unlock_grant("crm", 1)
-    assert await store.lock_grant("crm", 1, 60.0)
-    assert await store.replace_grant("crm", "sealed", 1)
-    assert not await other.replace_grant("crm", "sealed", 1)
+    assert await store.grants.lock_grant("crm", 1, 0.0)
+    assert await other.grants.lock_grant("crm", 1, 60.0), "the first lock has ended"
+    assert not await store.grants.lock_grant("crm", 1, 60.0)
+    assert not await store.grants.lock_grant("crm", 2, 60.0)
+    await other.grants.unlock_grant("crm", 1)
+    assert await store.grants.lock_grant("crm", 1, 60.0)
+    assert await store.grants.replace_grant("crm", "sealed", 1)
+    assert not await other.grants.replace_grant("crm", "sealed", 1)
 
 
 async def test_an_expired_login_is_reported_with_advice_and_replaced_by_another(store: SqlStore) -> None:
@@ -103,6 +103,6 @@ async def test_tokens_are_stored_encrypted_and_for_their_server_alone(store: Sql
     async with store._database.read_transaction() as connection:
         sealed = (await connection.execute(select(mcp_grants.c.sealed))).scalar_one()
     assert "access-0" not in sealed
-    await store.store_grant("another", sealed)
-    assert await SealedGrant("another", store, SEALER).load() is None
+    await store.grants.store_grant("another", sealed)
+    assert await SealedGrant("another", store.grants, SEALER).load() is None
     assert await vault_of(store, Sealer([b"l" * 32])).load() is None

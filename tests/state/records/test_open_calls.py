@@ -25,21 +25,21 @@ async def rows(store: SqlStore) -> dict[str, str]:
 
 async def test_a_call_is_written_before_it_is_sent_and_removed_when_it_has_ended(store: SqlStore) -> None:
     for _ in range(2):
-        await store.open_calls("ann", "chatcmpl_1", [INTENDED, STARTED])
+        await store.open_calls.record_calls("ann", "chatcmpl_1", [INTENDED, STARTED])
     assert await rows(store) == {"mcp_1": "intended", "mcp_2": "started"}
-    await store.open_calls("ann", "chatcmpl_1", [INTENDED._replace(is_started=True)])
+    await store.open_calls.record_calls("ann", "chatcmpl_1", [INTENDED._replace(is_started=True)])
     assert await rows(store) == {"mcp_1": "started", "mcp_2": "started"}
     for _ in range(2):
-        await store.close_call("ann", "chatcmpl_1", "mcp_1")
-    await store.close_call("bob", "chatcmpl_1", "mcp_2")
+        await store.open_calls.close_call("ann", "chatcmpl_1", "mcp_1")
+    await store.open_calls.close_call("bob", "chatcmpl_1", "mcp_2")
     assert await rows(store) == {"mcp_2": "started"}
 
 
 async def test_a_sent_call_of_an_abandoned_reply_is_unknown(store: SqlStore) -> None:
     for reply_id in ("chatcmpl_1", "chatcmpl_2"):
-        await store.open_calls("ann", reply_id, [STARTED, INTENDED])
+        await store.open_calls.record_calls("ann", reply_id, [STARTED, INTENDED])
     with capture_logs() as lines:
-        await store.abandon_calls("ann", "chatcmpl_1")
+        await store.open_calls.abandon_calls("ann", "chatcmpl_1")
     async with store._database.read_transaction() as connection:
         found = (await connection.execute(select(tool_calls.c.response_id, tool_calls.c.state))).all()
     assert sorted((row[0], row[1]) for row in found) == [
@@ -53,7 +53,7 @@ async def test_a_sent_call_of_an_abandoned_reply_is_unknown(store: SqlStore) -> 
 
 
 async def test_calls_of_a_process_that_died_are_found(store: SqlStore) -> None:
-    await store.open_calls("ann", "chatcmpl_1", [STARTED, INTENDED])
+    await store.open_calls.record_calls("ann", "chatcmpl_1", [STARTED, INTENDED])
     await settle_abandoned_calls(store._database)
     assert await rows(store) == {"mcp_1": "intended", "mcp_2": "started"}, "others may wait for them"
     with capture_logs() as lines:
@@ -64,21 +64,21 @@ async def test_calls_of_a_process_that_died_are_found(store: SqlStore) -> None:
 
 
 async def test_open_calls_are_deleted_with_age_and_with_their_owner(store: SqlStore) -> None:
-    await store.open_calls("ann", "chatcmpl_1", [STARTED])
-    await store.open_calls("bob", "chatcmpl_2", [STARTED])
-    await store.delete_expired(before=0)
+    await store.open_calls.record_calls("ann", "chatcmpl_1", [STARTED])
+    await store.open_calls.record_calls("bob", "chatcmpl_2", [STARTED])
+    await store.retention.delete_expired(before=0)
     assert await rows(store) != {}
-    await store.erase_owner("ann")
+    await store.owner_data.erase_owner("ann")
     async with store._database.read_transaction() as connection:
         assert (await connection.execute(select(tool_calls.c.owner))).scalars().all() == ["bob"]
-    await store.delete_expired(before=LATER)
+    await store.retention.delete_expired(before=LATER)
     assert await rows(store) == {}
 
 
 async def test_many_calls_of_a_process_that_died_are_found_in_small_steps(store: SqlStore) -> None:
     calls = [STARTED._replace(item_id=f"mcp_{number}") for number in range(60)]
     calls += [INTENDED._replace(item_id=f"mcp_not_sent_{number}") for number in range(60)]
-    await store.open_calls("ann", "chatcmpl_1", calls)
+    await store.open_calls.record_calls("ann", "chatcmpl_1", calls)
     with capture_logs() as lines, queries_that_contain("UPDATE tool_calls") as updates:
         await settle_abandoned_calls(store._database, is_only_process=True)
     assert set((await rows(store)).values()) == {"unknown"}
@@ -93,7 +93,7 @@ async def test_a_sweep_looks_at_open_calls_alone(database: Database, store: SqlS
             insert(tool_calls).values(**stored, changed_us=0), [{"id": f"mcp_{number}"} for number in range(5000)]
         )
     with queries_that_contain("FROM tool_calls") as queries:
-        await store.delete_expired(before=LATER)
+        await store.retention.delete_expired(before=LATER)
     looking = [query for query in queries if query[0].startswith("SELECT")]
     assert len(looking) == 2
     async with database.read_transaction() as connection:

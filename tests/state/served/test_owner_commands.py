@@ -47,10 +47,10 @@ def _with_store(url: str, use: Callable[[SqlStore], Awaitable[None]]) -> None:
 
 async def _fill(store: SqlStore) -> None:
     for owner in ("ann", "bob"):
-        await store.create_conversation(owner, CONVERSATION, [ITEM])
+        await store.conversations.create_conversation(owner, CONVERSATION, [ITEM])
         for number in range(2):
             completion = {"id": f"c{number}", "object": "chat.completion", "model": "m", "metadata": {}}
-            await store.store_completion(owner, completion, [])
+            await store.completions.store_completion(owner, completion, [])
 
 
 def test_export_prints_one_object_a_line(config: Path) -> None:
@@ -68,8 +68,8 @@ def test_erase_deletes_everything_of_one_owner(config: Path, store_url: str) -> 
     assert run("export", "--owner", "ann", "--config", str(config)).stdout == ""
 
     async def check(store: SqlStore) -> None:
-        assert await store.load_conversation("bob", "conv_1") == CONVERSATION
-        assert len((await store.list_completions("bob", PageRequest())).rows) == 2
+        assert await store.conversations.load_conversation("bob", "conv_1") == CONVERSATION
+        assert len((await store.completions.list_completions("bob", PageRequest())).rows) == 2
 
     _with_store(store_url, check)
 

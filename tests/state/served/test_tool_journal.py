@@ -31,7 +31,7 @@ async def journal_of(store_url: str, response_id: str) -> list[str]:
     """The states of the calls of a response, as the database has them."""
     store = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
     await store.open()
-    states: list[str] = [call.state for call in await store.load_calls("anonymous", response_id)]
+    states: list[str] = [call.state for call in await store.call_journal.load_calls("anonymous", response_id)]
     await store.aclose()
     return states
 

@@ -11,7 +11,7 @@ async def pages(store: SqlStore, **how: Any) -> list[str]:
     ids: list[str] = []
     after = None
     while True:
-        page = await store.list_responses("ann", PageRequest(after=after, **how))
+        page = await store.responses.list_responses("ann", PageRequest(after=after, **how))
         ids += [row["id"] for row in page.rows]
         if not page.has_more:
             return ids

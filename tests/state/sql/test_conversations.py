@@ -9,6 +9,7 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
 from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.conversations import SqlConversationStore
+from gateway.state.sql.history import SqlHistoryReader
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import NewResponse
 from translation.representation.json_types import Item, Json
@@ -19,6 +20,11 @@ OWNER = "ann"
 @pytest.fixture
 def conversation_store(database: Database) -> SqlConversationStore:
     return SqlConversationStore(database)
+
+
+@pytest.fixture
+def history(database: Database) -> SqlHistoryReader:
+    return SqlHistoryReader(database)
 
 
 def conversation(conversation_id: str = "conv_1") -> Json:
@@ -63,24 +69,20 @@ async def test_a_cursor_that_is_no_item_of_it_is_unknown(conversation_store, cur
         await conversation_store.list_conversation_items(OWNER, "conv_1", PageRequest(cursor))
 
 
-async def test_deleted_items_are_gone_and_the_others_keep_their_order(conversation_store):
+async def test_deleted_items_are_gone_and_the_others_keep_their_order(conversation_store, history):
     await conversation_store.create_conversation(OWNER, conversation(), items("a", "b", "c"))
     assert await conversation_store.delete_conversation_item(OWNER, "conv_1", "b")
     assert not await conversation_store.delete_conversation_item(OWNER, "conv_1", "b")
     await conversation_store.add_conversation_items(OWNER, "conv_1", items("d"))
-    assert [item["id"] for item in await conversation_store.load_conversation_history(OWNER, "conv_1")] == [
-        "a",
-        "c",
-        "d",
-    ]
+    assert [item["id"] for item in await history.load_conversation_history(OWNER, "conv_1")] == ["a", "c", "d"]
     assert await conversation_store.load_conversation_item(OWNER, "conv_1", "b") is None
     assert await conversation_store.load_conversation_item(OWNER, "conv_1", "c") == items("c")[0]
 
 
-async def test_history_distinguishes_an_empty_conversation_from_an_unknown_one(conversation_store):
+async def test_history_distinguishes_an_empty_conversation_from_an_unknown_one(conversation_store, history):
     await conversation_store.create_conversation(OWNER, conversation(), [])
-    assert await conversation_store.load_conversation_history(OWNER, "conv_1") == []
-    assert await conversation_store.load_conversation_history(OWNER, "conv_2") is None
+    assert await history.load_conversation_history(OWNER, "conv_1") == []
+    assert await history.load_conversation_history(OWNER, "conv_2") is None
 
 
 async def test_metadata_is_replaced(conversation_store):
@@ -130,11 +132,11 @@ async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole
             new = NewResponse(
                 owner=OWNER, response=begun, input_items=said, conversation_id="conv_1", worker=f"w{place % 2}"
             )
-            await replicas[place % 2].create_response(new)
+            await replicas[place % 2].responses.create_response(new)
         async with asyncio.TaskGroup() as group:
             for place, name in enumerate(names):
                 ended = {"id": name, "status": "completed", "output": items(f"{name}_said"), "usage": None}
-                group.create_task(replicas[place % 2].finish_response(OWNER, ended, worker=f"w{place % 2}"))
+                group.create_task(replicas[place % 2].responses.finish_response(OWNER, ended, worker=f"w{place % 2}"))
     found, _ = await ids(conversation_store, PageRequest(limit=100, order="asc"))
     turns = [found[place : place + 3] for place in range(0, len(found), 3)]
     assert sorted(turns) == sorted([f"{name}_asked", f"{name}_also", f"{name}_said"] for name in names)
@@ -152,20 +154,22 @@ async def test_a_deleted_conversation_is_unknown_and_accepts_nothing(conversatio
 
 
 @pytest.mark.parametrize(("owner", "conversation_id"), [("bob", "conv_1"), (OWNER, "conv_2"), (OWNER, "conv_1\0")])
-async def test_foreign_unknown_and_impossible_ids_are_indistinguishable(conversation_store, owner, conversation_id):
+async def test_foreign_unknown_and_impossible_ids_are_indistinguishable(
+    conversation_store, history, owner, conversation_id
+):
     await conversation_store.create_conversation(OWNER, conversation(), items("a"))
     assert await conversation_store.load_conversation(owner, conversation_id) is None
     assert await conversation_store.update_conversation(owner, conversation_id, {}) is None
     assert not await conversation_store.add_conversation_items(owner, conversation_id, items("b"))
     assert await conversation_store.list_conversation_items(owner, conversation_id, PageRequest()) is None
-    assert await conversation_store.load_conversation_history(owner, conversation_id) is None
+    assert await history.load_conversation_history(owner, conversation_id) is None
     assert await conversation_store.load_conversation_item(owner, conversation_id, "a") is None
     assert not await conversation_store.delete_conversation_item(owner, conversation_id, "a")
     assert not await conversation_store.delete_conversation(owner, conversation_id)
     assert await ids(conversation_store, PageRequest()) == (["a"], False)
 
 
-async def test_text_that_no_column_can_hold_is_stored_all_the_same(conversation_store):
+async def test_text_that_no_column_can_hold_is_stored_all_the_same(conversation_store, history):
     said = [{"type": "message", "id": "a", "role": "user", "content": [{"type": "input_text", "text": "\0\x01😀"}]}]
     await conversation_store.create_conversation(OWNER, conversation(), said)
-    assert await conversation_store.load_conversation_history(OWNER, "conv_1") == said
+    assert await history.load_conversation_history(OWNER, "conv_1") == said

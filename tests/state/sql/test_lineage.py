@@ -38,7 +38,7 @@ async def test_history_is_looked_up_link_by_link(store: SqlStore, database: Data
     one = await turn(store, "a")
     two = await turn(store, "b", one)
     with queries_that_contain("RECURSIVE") as asked:
-        await store.load_history("ann", two["id"])
+        await store.history.load_history("ann", two["id"])
     await looked_up(database, asked)
 
 
@@ -46,9 +46,9 @@ async def test_dependents_of_a_deleted_response_are_looked_up_link_by_link(store
     await fill(database)
     one = await turn(store, "a")
     two = await turn(store, "b", one)
-    await store.delete_response("ann", one["id"])
+    await store.responses.delete_response("ann", one["id"])
     with queries_that_contain("RECURSIVE") as asked:
-        await store.delete_response("ann", two["id"])
+        await store.responses.delete_response("ann", two["id"])
     await looked_up(database, asked)
 
 
@@ -59,10 +59,10 @@ async def test_referenced_items_are_looked_up_by_their_ids_alone(
     await fill(database)
     stored = await turn(store, "a")
     loose = {"id": "msg_loose", "type": "message", "role": "user", "content": "b"}
-    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
+    await store.conversations.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [loose])
     item_ids = [stored["output"][0]["id"], "msg_loose", *(f"resp_other_{number}" for number in range(count - 1))]
     with queries_that_contain("requested") as asked:
-        found = await store.load_items("ann", item_ids)
+        found = await store.history.load_items("ann", item_ids)
     assert len(found) == min(count, _MANY + 1) + 1
     assert len(asked) == 2
     for query in asked:
@@ -80,7 +80,7 @@ async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(pos
     await fill(others)
     await others.aclose()
     for _ in range(_READS):
-        await store.load_history("ann", last["id"])
+        await store.history.load_history("ann", last["id"])
     await store.aclose()
     assert fetched(postgres, url) < _MANY * _READS
 

@@ -26,7 +26,7 @@ async def rows(database: Database, table: Table) -> int:
 
 
 async def history(store: SqlStore, leaf: Json) -> list[str]:
-    found = await store.load_history("ann", leaf["id"])
+    found = await store.history.load_history("ann", leaf["id"])
     assert found is not None
     return texts(found.items)
 
@@ -34,10 +34,10 @@ async def history(store: SqlStore, leaf: Json) -> list[str]:
 async def test_json_is_returned_byte_for_byte(store: SqlStore) -> None:
     odd = {"z": 1, "a": [1.0, 1e-7, -0.0, 2**63, "\u0000\u2028\U0001f600"], "": {"b": None, "a": {}}}
     begun = response(metadata=odd)
-    await store.create_response(new(begun, message_item("a") | {"extra": odd}))
+    await store.responses.create_response(new(begun, message_item("a") | {"extra": odd}))
     ended = completed(begun, answered("b") | {"extra": odd})
-    await store.finish_response("ann", ended, worker=WORKER)
-    found = await store.load_response("ann", begun["id"])
+    await store.responses.finish_response("ann", ended, worker=WORKER)
+    found = await store.responses.load_response("ann", begun["id"])
     assert found is not None
     assert orjson.dumps(found.response) == orjson.dumps(ended)
 
@@ -45,24 +45,24 @@ async def test_json_is_returned_byte_for_byte(store: SqlStore) -> None:
 @pytest.mark.parametrize(("later", "kept"), [(None, "n=dropped"), ("n=dropped, input=truncated",) * 2])
 async def test_losses_are_those_of_the_end_if_it_has_some(store: SqlStore, later: str | None, kept: str) -> None:
     begun = response()
-    await store.create_response(new(begun, message_item("a"), losses="n=dropped"))
-    await store.finish_response("ann", completed(begun), worker=WORKER, losses=later)
-    found = await store.load_response("ann", begun["id"])
+    await store.responses.create_response(new(begun, message_item("a"), losses="n=dropped"))
+    await store.responses.finish_response("ann", completed(begun), worker=WORKER, losses=later)
+    found = await store.responses.load_response("ann", begun["id"])
     assert found is not None
     assert found.losses == kept
 
 
 async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None:
     begun = response()
-    await store.create_response(new(begun, message_item("a")))
+    await store.responses.create_response(new(begun, message_item("a")))
     with pytest.raises(LeaseLost):
-        await store.finish_response("ann", completed(begun), worker="another")
+        await store.responses.finish_response("ann", completed(begun), worker="another")
     with pytest.raises(LeaseLost):
-        await store.finish_response("bob", completed(begun), worker=WORKER)
-    await store.finish_response("ann", completed(begun), worker=WORKER)
+        await store.responses.finish_response("bob", completed(begun), worker=WORKER)
+    await store.responses.finish_response("ann", completed(begun), worker=WORKER)
     with pytest.raises(LeaseLost):
-        await store.finish_response("ann", completed(begun, answered("again")), worker=WORKER)
-    found = await store.load_response("ann", begun["id"])
+        await store.responses.finish_response("ann", completed(begun, answered("again")), worker=WORKER)
+    found = await store.responses.load_response("ann", begun["id"])
     assert found is not None
     assert found.response == completed(begun)
 
@@ -70,15 +70,15 @@ async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None
 @pytest.mark.parametrize("gone", ["cancel", "delete"])
 async def test_a_cancelled_or_deleted_response_is_lost_to_its_worker(store: SqlStore, gone: str) -> None:
     begun = response(background=True)
-    await store.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
-    await getattr(store, f"{gone}_response")("ann", begun["id"])
+    await store.responses.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
+    await getattr(store.responses, f"{gone}_response")("ann", begun["id"])
     with pytest.raises(LeaseLost):
-        await store.finish_response("ann", completed(begun), worker=WORKER)
+        await store.responses.finish_response("ann", completed(begun), worker=WORKER)
     with pytest.raises(LeaseLost):
-        await store.append_log_entry("ann", begun["id"], LogEntry(1, 1, b"x"), worker=WORKER)
-    assert await store.list_leased_responses(WORKER) == frozenset()
-    await store.release_jobs(WORKER)
-    assert not await store.claim_jobs("another", 10)
+        await store.event_log.append_log_entry("ann", begun["id"], LogEntry(1, 1, b"x"), worker=WORKER)
+    assert await store.jobs.list_leased_responses(WORKER) == frozenset()
+    await store.jobs.release_jobs(WORKER)
+    assert not await store.jobs.claim_jobs("another", 10)
 
 
 async def broken_off(work: Coroutine[Any, Any, None], steps: int) -> bool:
@@ -95,27 +95,27 @@ async def broken_off(work: Coroutine[Any, Any, None], steps: int) -> bool:
 async def test_an_end_is_stored_whole_or_not_at_all_wherever_it_is_interrupted(
     store: SqlStore, tables: Database
 ) -> None:
-    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    await store.conversations.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     steps, whole = 1.0, 0
     while not whole:
         begun = response(background=True)
-        await store.create_response(
+        await store.responses.create_response(
             new(begun, message_item("a"), conversation_id="conv_1", job_request={"body": 1}, logged=True)
         )
-        before = len(await store.load_conversation_history("ann", "conv_1") or ())
+        before = len(await store.history.load_conversation_history("ann", "conv_1") or ())
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
         broken = await broken_off(
-            store.finish_response("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")), int(steps)
+            store.responses.finish_response("ann", ended, worker=WORKER, last=LogEntry(1, 1, b"x")), int(steps)
         )
-        found = await store.load_response("ann", begun["id"])
+        found = await store.responses.load_response("ann", begun["id"])
         assert found is not None
-        log = (await store.load_log_page("ann", begun["id"], after=0)).entries
-        said_now = len(await store.load_conversation_history("ann", "conv_1") or ())
+        log = (await store.event_log.load_log_page("ann", begun["id"], after=0)).entries
+        said_now = len(await store.history.load_conversation_history("ann", "conv_1") or ())
         state = (found.response, len(log), said_now - before)
         assert state in ((begun, 0, 0), (ended, 1, 3))
         whole += not broken
-        await store.delete_response("ann", begun["id"])
+        await store.responses.delete_response("ann", begun["id"])
     assert await rows(tables, jobs) == 0
 
 
@@ -123,28 +123,28 @@ async def test_a_plain_end_is_stored_whole_or_not_at_all_wherever_it_is_interrup
     steps, whole = 1.0, 0
     while not whole:
         begun = response()
-        await store.create_response(new(begun, message_item("a")))
+        await store.responses.create_response(new(begun, message_item("a")))
         ended = completed(begun, answered("b"), answered("c"))
         steps = max(steps + 1, steps * 1.1)
-        broken = await broken_off(store.finish_response("ann", ended, worker=WORKER), int(steps))
-        found = await store.load_response("ann", begun["id"])
+        broken = await broken_off(store.responses.finish_response("ann", ended, worker=WORKER), int(steps))
+        found = await store.responses.load_response("ann", begun["id"])
         assert found is not None
         assert found.response in (begun, ended)
         whole += not broken
 
 
 async def test_an_end_that_only_seems_plain_ends_everything(store: SqlStore, tables: Database) -> None:
-    await store.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
+    await store.conversations.create_conversation("ann", {"id": "conv_1", "metadata": {}}, [])
     for fields in ({"conversation_id": "conv_1"}, {"job_request": {"body": 1}}, {"logged": True}):
         begun = response(background="job_request" in fields)
-        await store.create_response(new(begun, message_item("a"), **fields))
+        await store.responses.create_response(new(begun, message_item("a"), **fields))
         ended = completed(begun, answered("b"))
         del ended["background"]
-        await store.finish_response("ann", ended, worker=WORKER)
-        found = await store.load_response("ann", begun["id"])
+        await store.responses.finish_response("ann", ended, worker=WORKER)
+        found = await store.responses.load_response("ann", begun["id"])
         assert found is not None
         assert found.response == ended
-    assert len(await store.load_conversation_history("ann", "conv_1") or ()) == 2
+    assert len(await store.history.load_conversation_history("ann", "conv_1") or ()) == 2
     assert await rows(tables, jobs) == 0
 
 
@@ -152,7 +152,7 @@ async def test_a_chain_of_a_thousand_is_one_query_without_overhead(store: SqlSto
     parent = await turn(store, "a")
     for number in range(998):
         begun = response()
-        await store.create_response(new(begun, message_item(str(number)), parent_id=parent["id"]))
+        await store.responses.create_response(new(begun, message_item(str(number)), parent_id=parent["id"]))
         parent = begun
     parent = await turn(store, "z", parent)
     requests: list[str] = []
@@ -172,8 +172,8 @@ async def test_a_chain_is_deleted_with_its_last_response_in_any_order(store: Sql
         for number in range(60):
             chain.append(await turn(store, f"{number}", chain[-1] if chain else None))
         for one in chain[::order]:
-            assert await store.delete_response("ann", one["id"])
-            assert not await store.delete_response("ann", one["id"])
+            assert await store.responses.delete_response("ann", one["id"])
+            assert not await store.responses.delete_response("ann", one["id"])
         assert [await rows(tables, table) for table in (responses, items)] == [0, 0]
 
 
@@ -188,11 +188,11 @@ async def test_deletions_leave_every_remaining_history_whole(store: SqlStore, ta
         alive.append(one)
         if chance.random() < 0.4:
             gone = alive.pop(chance.randrange(len(alive)))
-            await store.delete_response("ann", gone["id"])
+            await store.responses.delete_response("ann", gone["id"])
     for one in alive:
         assert await history(store, one) == expected[one["id"]]
     chance.shuffle(alive)
-    await asyncio.gather(*(store.delete_response("ann", one["id"]) for one in alive))
+    await asyncio.gather(*(store.responses.delete_response("ann", one["id"]) for one in alive))
     assert [await rows(tables, table) for table in (responses, items, events, jobs)] == [0, 0, 0, 0]
 
 
@@ -200,12 +200,12 @@ async def test_a_tombstone_has_no_content(store: SqlStore) -> None:
     one = await turn(store, "secret")
     await turn(store, "b", one)
     (item,) = one["output"]
-    await store.delete_response("ann", one["id"])
-    assert await store.load_response("ann", one["id"]) is None
-    assert await store.load_history("ann", one["id"]) is None
-    assert await store.list_input_items("ann", one["id"], PageRequest()) is None
-    assert await store.cancel_response("ann", one["id"]) is None
-    assert await store.load_items("ann", [item["id"]]) == {}
+    await store.responses.delete_response("ann", one["id"])
+    assert await store.responses.load_response("ann", one["id"]) is None
+    assert await store.history.load_history("ann", one["id"]) is None
+    assert await store.responses.list_input_items("ann", one["id"], PageRequest()) is None
+    assert await store.responses.cancel_response("ann", one["id"]) is None
+    assert await store.history.load_items("ann", [item["id"]]) == {}
     assert one["id"] not in await pages(store)
     with pytest.raises(InvalidRequest) as refused:
         await turn(store, "c", one)
@@ -217,13 +217,13 @@ async def test_a_parent_deleted_while_a_child_begins_is_refused_or_preserved(sto
         parent = await turn(store, "a")
         child = response()
         begun, deleted = await asyncio.gather(
-            store.create_response(new(child, message_item("b"), parent_id=parent["id"])),
-            store.delete_response("ann", parent["id"]),
+            store.responses.create_response(new(child, message_item("b"), parent_id=parent["id"])),
+            store.responses.delete_response("ann", parent["id"]),
             return_exceptions=True,
         )
         assert deleted is True
         if isinstance(begun, InvalidRequest):
-            assert await store.load_response("ann", child["id"]) is None
+            assert await store.responses.load_response("ann", child["id"]) is None
         else:
             assert begun is None
             assert await history(store, child) == ["a", "A", "b"]

@@ -44,12 +44,12 @@ async def begin(store: SqlStore, response_id: str, owner: str = OWNER, **more) -
     new = NewResponse(
         owner=owner, response=begun(response_id), input_items=[message(f"in_{response_id}")], worker=WORKER, **more
     )
-    await store.create_response(new)
+    await store.responses.create_response(new)
 
 
 async def finish(store: SqlStore, response_id: str, owner: str = OWNER) -> None:
     ended = begun(response_id, "completed") | {"output": [message(f"out_{response_id}")]}
-    await store.finish_response(owner, ended, worker=WORKER)
+    await store.responses.finish_response(owner, ended, worker=WORKER)
 
 
 async def store_response(
@@ -61,12 +61,12 @@ async def store_response(
 
 async def converse(store: SqlStore, conversation_id: str, owner: str = OWNER) -> None:
     conversation = {"id": conversation_id, "object": "conversation", "created_at": 1, "metadata": {}}
-    await store.create_conversation(owner, conversation, [message(f"in_{conversation_id}")])
+    await store.conversations.create_conversation(owner, conversation, [message(f"in_{conversation_id}")])
 
 
 async def complete(store: SqlStore, completion_id: str, owner: str = OWNER) -> None:
     completion = {"id": completion_id, "object": "chat.completion", "model": "m", "metadata": {"a": "b"}}
-    await store.store_completion(owner, completion, [{"id": "0", "role": "user", "content": "hi"}])
+    await store.completions.store_completion(owner, completion, [{"id": "0", "role": "user", "content": "hi"}])
 
 
 async def age(tables: Database, response_id: str, *, hours: float) -> None:
@@ -89,8 +89,8 @@ async def test_expired_objects_are_deleted_and_new_ones_stay(store, retention, t
         await age(tables, f"old_{number}", hours=2)
     await store_response(store, "new")
     assert await retention.delete_expired(before=int(time.time()) - 3600) == 3
-    assert await store.load_response(OWNER, "old_1") is None
-    assert (await store.load_response(OWNER, "new")).response["status"] == "completed"
+    assert await store.responses.load_response(OWNER, "old_1") is None
+    assert (await store.responses.load_response(OWNER, "new")).response["status"] == "completed"
     assert await count(tables, items) == 2
 
 
@@ -111,8 +111,8 @@ async def test_history_of_new_responses_stays_as_long_as_they_need_it(store, ret
     for name in ("a", "b"):
         await age(tables, name, hours=2)
     assert await retention.delete_expired(before=int(time.time()) - 3600) == 2
-    assert await store.load_response(OWNER, "b") is None
-    history = await store.load_history(OWNER, "c")
+    assert await store.responses.load_response(OWNER, "b") is None
+    history = await store.history.load_history(OWNER, "c")
     assert [item["id"] for item in history.items] == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
     assert await retention.delete_expired(before=int(time.time()) - 3600) == 0
     assert await retention.delete_expired(before=LATER) == 1
@@ -131,9 +131,9 @@ async def test_a_conversation_is_as_old_as_its_last_item(store, retention, table
         await converse(store, name)
     async with tables.write_transaction() as connection:
         await connection.execute(update(conversations).values(created_us=1, used_us=1))
-    await store.add_conversation_items(OWNER, "used", [message("later")])
+    await store.conversations.add_conversation_items(OWNER, "used", [message("later")])
     assert await retention.delete_expired(before=int(time.time()) - 3600) == 1
-    assert len(await store.load_conversation_history(OWNER, "used")) == 2
+    assert len(await store.history.load_conversation_history(OWNER, "used")) == 2
 
 
 async def test_replicas_that_delete_expired_rows_at_once_count_each_row_once(store, retention):
@@ -148,7 +148,7 @@ async def test_replicas_that_delete_expired_rows_at_once_count_each_row_once(sto
 async def test_logs_of_finished_responses_expire(store, retention, tables):
     for name in ("old", "running", "new"):
         await begin(store, name, logged=True)
-        await store.append_log_entry(OWNER, name, LogEntry(1, 2, b"frames"), worker=WORKER)
+        await store.event_log.append_log_entry(OWNER, name, LogEntry(1, 2, b"frames"), worker=WORKER)
     await finish(store, "old")
     await finish(store, "new")
     for name in ("old", "running"):
@@ -157,7 +157,7 @@ async def test_logs_of_finished_responses_expire(store, retention, tables):
     async with tables.read_transaction() as connection:
         left = set(await connection.scalars(select(events.c.response_id)))
     assert left == {"running", "new"}
-    assert (await store.load_response(OWNER, "old")).response["status"] == "completed"
+    assert (await store.responses.load_response(OWNER, "old")).response["status"] == "completed"
 
 
 async def test_leftovers_of_dead_replicas_are_deleted(store, retention, tables):
@@ -166,43 +166,43 @@ async def test_leftovers_of_dead_replicas_are_deleted(store, retention, tables):
         await connection.execute(insert(jobs).values(row))
         await connection.execute(insert(workers).values([{"id": "dead", "alive_until_us": 1}]))
     await begin(store, "r", job_request={})
-    await store.renew_lease(WORKER)
+    await store.jobs.renew_lease(WORKER)
     await retention.delete_expired(before=0)
     async with tables.read_transaction() as connection:
         assert list(await connection.scalars(select(jobs.c.response_id))) == ["r"]
         assert "dead" not in set(await connection.scalars(select(workers.c.id)))
 
 
-async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, retention, tables):
+async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tables):
     for owner in (OWNER, OTHER):
         for number in range(60):
             await store_response(store, f"r{number}", f"r{number - 1}" if number else None, owner)
         await begin(store, "running", owner, logged=True, job_request={})
         call = CallRecord({"id": "mcp_1"}, 0, "started")
-        await store.record_calls(owner, "running", [call], worker=WORKER, progress=None)
+        await store.call_journal.record_calls(owner, "running", [call], worker=WORKER, progress=None)
         await converse(store, "conv_1", owner)
         await complete(store, "c1", owner)
-        await store.store_approvals(owner, [build_approval("mcpr_1")])
+        await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
         await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
-    assert await retention.erase_owner(OWNER) == 64
+    assert await store.owner_data.erase_owner(OWNER) == 64
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             assert await count(tables, table) == 0, table.name
             assert await count(tables, table, OTHER) > 0, table.name
-    assert (OWNER, "running") not in await store.list_leased_responses(WORKER)
-    assert await retention.erase_owner(OWNER) == 0
+    assert (OWNER, "running") not in await store.jobs.list_leased_responses(WORKER)
+    assert await store.owner_data.erase_owner(OWNER) == 0
 
 
-async def test_export_has_everything_of_one_owner(store, retention):
+async def test_export_has_everything_of_one_owner(store):
     for number in range(70):
         await store_response(store, f"r{number:02}")
     await store_response(store, "child", "r00")
-    await store.delete_response(OWNER, "r00")
+    await store.responses.delete_response(OWNER, "r00")
     await converse(store, "conv_1")
     await complete(store, "c1")
-    await store.store_approvals(OWNER, [build_approval("mcpr_1")])
+    await store.approvals.store_approvals(OWNER, [build_approval("mcpr_1")])
     await store_response(store, "foreign", owner=OTHER)
-    exported = [row async for row in retention.export_owner(OWNER)]
+    exported = [row async for row in store.owner_data.export_owner(OWNER)]
     approval = exported.pop()
     assert (approval["object"], approval["id"], approval["state"]) == ("approval", "mcpr_1", "open")
     assert len(exported) == 73
@@ -212,4 +212,4 @@ async def test_export_has_everything_of_one_owner(store, retention):
     assert exported[-2]["items"] == [message("in_conv_1")]
     assert exported[-1]["messages"] == [{"id": "0", "role": "user", "content": "hi"}]
     assert {row["object"] for row in exported} == {"response", "conversation", "chat.completion"}
-    assert (await store.list_responses(OWNER, PageRequest(limit=1))).rows[0]["id"] == "child"
+    assert (await store.responses.list_responses(OWNER, PageRequest(limit=1))).rows[0]["id"] == "child"

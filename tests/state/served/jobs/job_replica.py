@@ -11,6 +11,7 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
 from gateway.replies.log_replay import LogReplay, open_log_replay
+from gateway.state.sql.event_log import SqlEventLog
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import ACTIVE_STATUSES, Job, NewResponse
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
@@ -110,17 +111,18 @@ async def replica(store: SqlStore, worker: str = WORKER, **settings: Any) -> Asy
 
 
 @asynccontextmanager
-async def open_store(url: str, kind: type[SqlStore] = SqlStore) -> AsyncIterator[SqlStore]:
-    store = kind(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=LEASE_S))
+async def open_store(url: str, event_log: type[SqlEventLog] = SqlEventLog) -> AsyncIterator[SqlStore]:
+    store = SqlStore(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=LEASE_S))
+    store.event_log = event_log(store._database, store._notifier)
     await store.open()
     yield store
     await store.aclose()
 
 
 async def ended(store: SqlStore, head: Json) -> Json:
-    async with asyncio.timeout(PATIENCE_S), store.watch_response("ann", head["id"]) as watch:
+    async with asyncio.timeout(PATIENCE_S), store.event_log.watch_response("ann", head["id"]) as watch:
         while True:
-            stored = await store.load_response("ann", head["id"])
+            stored = await store.responses.load_response("ann", head["id"])
             assert stored is not None
             if stored.response["status"] not in ACTIVE_STATUSES:
                 return stored.response

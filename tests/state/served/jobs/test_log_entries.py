@@ -9,6 +9,7 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
 from gateway.jobs.job_run import LogEntryBuilder
 from gateway.replies.log_replay import LogReplay, open_log_replay
+from gateway.state.sql.jobs import SqlJobQueue
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.state.responses import WORKER, message_item, new, response
@@ -92,18 +93,16 @@ async def test_a_stream_continues_after_a_restart_of_its_database() -> None:
             await asyncio.to_thread(server.stop)
             gate.set()
             with pytest.raises(StoreUnavailable):
-                await store.list_leased_responses(WORKER)
+                await store.jobs.list_leased_responses(WORKER)
             await asyncio.to_thread(server.start)
             assert events(await following) == WHOLE
             assert await read_log_events(store, head) == WHOLE
 
 
-class LookedAt(SqlStore):
-    """A store in which something happens while the runner lists its leased responses."""
+class LookedAt(SqlJobQueue):
+    """A queue of jobs in which something happens while the runner lists its leased responses."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S))
-        self.meanwhile: Callable[[], None] | None = None
+    meanwhile: Callable[[], None] | None = None
 
     async def list_leased_responses(self, worker: str) -> frozenset[tuple[str, str]]:
         held = await super().list_leased_responses(worker)
@@ -114,12 +113,13 @@ class LookedAt(SqlStore):
 
 
 async def test_a_job_released_during_a_check_is_ended_all_the_same(store_url: str) -> None:
-    store = LookedAt(store_url)
+    store = SqlStore(StoreSettings(url=store_url, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S))
+    store.jobs = jobs = LookedAt(store._database, store._notifier, lease_s=3 * PATIENCE_S)
     await store.open()
     async with replica(store, lease_s=3 * PATIENCE_S) as here:
         begun = response()
         here.runner.track_response("ann", begun["id"])
-        await store.create_response(new(begun, message_item("hello")))
-        store.meanwhile = lambda: here.runner.untrack_response("ann", begun["id"])
+        await store.responses.create_response(new(begun, message_item("hello")))
+        jobs.meanwhile = lambda: here.runner.untrack_response("ann", begun["id"])
         assert (await ended(store, begun))["error"]["code"] == "interrupted"
     await store.aclose()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import StoreUnavailable, UnknownModel
+from gateway.state.sql.event_log import SqlEventLog
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import Job, LogEntry
 from providers.errors import UpstreamBroken
@@ -48,8 +49,8 @@ async def test_a_job_runs_where_it_was_accepted_and_is_stored_whole(store: SqlSt
         assert await ended(store, head) == wire.final
         assert await read_log_events(store, head) == WHOLE
         assert here.reopened == []
-        assert await store.list_leased_responses(WORKER) == frozenset()
-        stored = await store.load_response("ann", head["id"])
+        assert await store.jobs.list_leased_responses(WORKER) == frozenset()
+        stored = await store.responses.load_response("ann", head["id"])
         assert stored is not None
         assert stored.losses == "input=truncated"
 
@@ -57,7 +58,7 @@ async def test_a_job_runs_where_it_was_accepted_and_is_stored_whole(store: SqlSt
 async def test_jobs_of_other_workers_are_restarted_from_their_stored_state(store: SqlStore) -> None:
     head = queued()
     async with replica(store) as here:
-        await store.create_response(logged(head))
+        await store.responses.create_response(logged(head))
         assert (await ended(store, head))["status"] == "completed"
         assert await read_log_events(store, head) == WHOLE
         assert [(job.request, job.attempt, job.last_sequence_number) for job in here.reopened] == [
@@ -72,7 +73,7 @@ async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) ->
     head = queued()
     async with replica(store) as here:
         here.make = refuse
-        await store.create_response(logged(head))
+        await store.responses.create_response(logged(head))
         failed = await ended(store, head)
     assert (failed["status"], failed["error"]["message"]) == ("failed", "there is no such model any more")
     assert await read_log_events(store, head) == [(0, "response.created"), (1, "response.failed")]
@@ -111,7 +112,7 @@ async def test_a_lost_lease_closes_the_upstream(store: SqlStore, store_url: str,
         await here.runner.submit_job(logged(head), wire)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
-            await getattr(elsewhere, f"{end}_response")("ann", head["id"])
+            await getattr(elsewhere.responses, f"{end}_response")("ann", head["id"])
             await wire.closed.wait()
         assert not wire.ended
 
@@ -165,8 +166,8 @@ async def test_a_request_with_unstored_credentials_runs_here_even_at_the_limit_o
         assert here.reopened == []
 
 
-class Flaky(SqlStore):
-    """A store in which every other write of events fails, although every fourth takes effect."""
+class Flaky(SqlEventLog):
+    """An event log in which every other write of events fails, although every fourth takes effect."""
 
     writes = 0
 
@@ -189,8 +190,8 @@ async def test_every_event_is_in_the_log_once_despite_store_outages(store_url: s
             assert await read_log_events(store, head) == WHOLE
 
 
-class Deaf(SqlStore):
-    """A store that accepts no events."""
+class Deaf(SqlEventLog):
+    """An event log that accepts no events."""
 
     async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         raise StoreUnavailable
@@ -215,10 +216,10 @@ async def test_leased_responses_without_a_job_are_ended(store: SqlStore) -> None
     kept, left = response(), response()
     async with replica(store, lease_s=0.5) as here:
         here.runner.track_response("ann", kept["id"])
-        await store.create_response(new(kept, message_item("hello")))
-        await store.create_response(new(left, message_item("hello")))
+        await store.responses.create_response(new(kept, message_item("hello")))
+        await store.responses.create_response(new(left, message_item("hello")))
         assert (await ended(store, left))["error"]["code"] == "interrupted"
-        stored = await store.load_response("ann", kept["id"])
+        stored = await store.responses.load_response("ann", kept["id"])
         assert stored is not None
         assert stored.response["status"] == "in_progress"
         here.runner.untrack_response("ann", kept["id"])
@@ -232,5 +233,5 @@ async def test_a_worker_that_stops_releases_its_unfinished_jobs(store: SqlStore)
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
     assert wire.closed.is_set()
-    (job,) = await store.claim_jobs("worker-2", 1)
+    (job,) = await store.jobs.claim_jobs("worker-2", 1)
     assert (job.response_id, job.attempt) == (head["id"], 1)

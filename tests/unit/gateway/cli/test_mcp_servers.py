@@ -95,7 +95,7 @@ def test_servers_that_were_added_are_known_where_a_key_may_add_some(tmp_path: Pa
 
     async def add() -> None:
         store = SqlStore(StoreSettings(url=url), BackgroundSettings())
-        await store.store_added_server(StoredServer("calc", "calc", settings, None, "ops"), 9)
+        await store.added_servers.store_added_server(StoredServer("calc", "calc", settings, None, "ops"), 9)
         await store.aclose()
 
     asyncio.run(add())

@@ -82,7 +82,7 @@ class InterruptedStore:
         self.open: set[str] = set()
         self.unknown: set[str] = set()
 
-    async def open_calls(self, _: str, __: str, calls: Any) -> None:
+    async def record_calls(self, _: str, __: str, calls: Any) -> None:
         self.open |= {call.item_id for call in calls}
 
     async def close_call(self, _: str, __: str, item_id: str) -> None:

@@ -7,7 +7,7 @@ from translation.representation.json_types import Json
 
 
 class Retention(Protocol):
-    """Deletes expired objects, and deletes or exports everything of one owner."""
+    """Deletes expired objects of all owners."""
 
     async def delete_expired(self, *, before: int) -> int:
         """Deletes objects that are older than `before`, in epoch seconds.
@@ -18,15 +18,6 @@ class Retention(Protocol):
         """
         ...
 
-    async def erase_owner(self, owner: str) -> int:
-        """Deletes everything of one owner, running responses included. Returns how many responses, conversations and
-        completions were deleted."""
-        ...
-
-    def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """Yields everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
-        ...
-
 
 class OwnerUsage(NamedTuple):
     """The jobs of an owner that have not ended, and the bytes of all its event logs."""
@@ -35,9 +26,18 @@ class OwnerUsage(NamedTuple):
     log_bytes: int
 
 
-class OwnerMeter(Protocol):
-    """Measures the data of owners in the store."""
+class OwnerData(Protocol):
+    """Measures, erases and exports everything of one owner."""
 
     async def measure_owner(self, owner: str) -> OwnerUsage:
         """Counts the jobs of an owner and the bytes of its event logs. Raises StoreUnavailable."""
+        ...
+
+    async def erase_owner(self, owner: str) -> int:
+        """Deletes everything of one owner, running responses included. Returns how many responses, conversations and
+        completions were deleted."""
+        ...
+
+    def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
+        """Yields everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
         ...

@@ -1,0 +1,180 @@
+"""Measures, erases and exports all data of an owner, in SQL. Each transaction is small."""
+
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import orjson
+from sqlalchemy import Row, Table, and_, delete, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.state.database.database import Database
+from gateway.state.database.tables import (
+    INPUT_PLACE,
+    OUTPUT_PLACE,
+    approvals,
+    completions,
+    conversation_items,
+    conversations,
+    events,
+    idempotency_keys,
+    items,
+    jobs,
+    responses,
+    tool_calls,
+)
+from gateway.state.owner_data import OwnerUsage
+from gateway.state.records.approvals import delete_approvals, delete_approvals_of
+from gateway.state.records.idempotency_keys import delete_keys
+from gateway.state.records.open_calls import delete_open_calls
+from gateway.state.sql.completions import delete_completions
+from gateway.state.sql.conversations import delete_conversations
+from gateway.state.sql.deletion import RowKeys, delete_in_batches
+from gateway.state.sql.json_columns import parse_json, parse_with_output
+from translation.representation.json_types import Json
+
+SelectedRows: TypeAlias = Sequence[Row[Any]]
+RowExporter: TypeAlias = Callable[[AsyncConnection, str, SelectedRows], Awaitable[list[Json]]]
+
+_PAGE_ROWS: Final = 50
+"""The rows of one page of an export."""
+
+
+class SqlOwnerData:
+    """Implements `OwnerData` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def measure_owner(self, owner: str) -> OwnerUsage:
+        counts = select(
+            select(func.count()).where(jobs.c.owner == owner).scalar_subquery(),
+            # The length of a row is in its header: the frames themselves are not read.
+            select(func.coalesce(func.sum(func.length(events.c.frames)), 0))
+            .where(events.c.owner == owner)
+            .scalar_subquery(),
+        )
+        async with self._database.read_transaction() as connection:
+            job_count, log_bytes = (await connection.execute(counts)).one()
+        return OwnerUsage(job_count, int(log_bytes))
+
+    async def erase_owner(self, owner: str) -> int:
+        # Children are deleted before their parents: if this is interrupted, every remaining history is complete.
+        deleted_count = await delete_in_batches(
+            self._database,
+            responses,
+            responses.c.owner == owner,
+            delete_rows=self._erase_responses,
+            order=responses.c.created_us.desc(),
+        )
+        deleted_count += await delete_in_batches(
+            self._database, conversations, conversations.c.owner == owner, delete_rows=delete_conversations
+        )
+        await delete_in_batches(self._database, approvals, approvals.c.owner == owner, delete_rows=delete_approvals)
+        await delete_open_calls(self._database, tool_calls.c.owner == owner)
+        await delete_in_batches(
+            self._database, idempotency_keys, idempotency_keys.c.owner == owner, delete_rows=delete_keys
+        )
+        return deleted_count + await delete_in_batches(
+            self._database, completions, completions.c.owner == owner, delete_rows=delete_completions
+        )
+
+    async def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
+        """Yields a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
+
+        Deleted responses that remain only as history of later ones are included:
+        `{"object": "response", "id", "deleted": true, ...}`. Approvals and idempotency keys have digests only.
+        """
+        for table, export_rows in (
+            (responses, _export_responses),
+            (conversations, _export_conversations),
+            (completions, _export_completions),
+            (approvals, _export_approvals),
+            (idempotency_keys, _export_keys),
+        ):
+            async for exported in self._export_table(table, owner, export_rows):
+                yield exported
+
+    async def _erase_responses(self, connection: AsyncConnection, keys: RowKeys) -> int:
+        if not keys:
+            return 0
+        owner = keys[0][0]
+        await self._database.acquire_advisory_lock(connection, owner)
+        # Not a list of pairs: SQLite would scan the whole table for it.
+        response_ids = [response_id for _, response_id in keys]
+        has_key = and_(responses.c.owner == owner, responses.c.id.in_(response_ids))
+        # In the order in which replicas that claim jobs lock the rows.
+        await connection.execute(
+            select(responses.c.id).where(has_key).order_by(responses.c.owner, responses.c.id).with_for_update()
+        )
+        result = await connection.execute(delete(responses).where(has_key).returning(responses.c.deleted))
+        await delete_approvals_of(connection, owner, response_ids)
+        for table in (jobs, events, items, tool_calls):
+            await connection.execute(delete(table).where(table.c.owner == owner, table.c.response_id.in_(response_ids)))
+        return sum(not deleted for deleted in result.scalars())
+
+    async def _export_table(self, table: Table, owner: str, export_rows: RowExporter) -> AsyncGenerator[Json, None]:
+        """Yields an owner's rows, oldest first, as `export_rows` renders them.
+
+        Each page is read in one transaction and yielded after it.
+        """
+        sort_key = tuple_(table.c.created_us, table.c.id)
+        query = select(table).where(table.c.owner == owner).order_by(table.c.created_us, table.c.id).limit(_PAGE_ROWS)
+        page_query = query
+        while True:
+            async with self._database.read_transaction() as connection:
+                rows = (await connection.execute(page_query)).all()
+                page = await export_rows(connection, owner, rows)
+            for exported in page:
+                yield exported
+            if len(rows) < _PAGE_ROWS:
+                return
+            page_query = query.where(sort_key > tuple_(rows[-1].created_us, rows[-1].id))
+
+
+async def _export_responses(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
+    result = await connection.execute(
+        select(items.c.response_id, items.c.place, items.c.body)
+        .where(items.c.owner == owner, items.c.response_id.in_([row.id for row in rows]))
+        .order_by(items.c.response_id, items.c.place, items.c.position)
+    )
+    bodies: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for item in result:
+        bodies[item.response_id, item.place].append(item.body)
+    return [
+        ({"object": "response", "id": row.id, "deleted": True} if row.deleted else {})
+        | parse_with_output(row.body, bodies[row.id, OUTPUT_PLACE])
+        | {"input": [parse_json(body) for body in bodies[row.id, INPUT_PLACE]]}
+        for row in rows
+    ]
+
+
+async def _export_conversations(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
+    result = await connection.execute(
+        select(conversation_items.c.conversation_id, conversation_items.c.body)
+        .where(conversation_items.c.owner == owner, conversation_items.c.conversation_id.in_([row.id for row in rows]))
+        .order_by(conversation_items.c.conversation_id, conversation_items.c.position)
+    )
+    conversation_bodies: defaultdict[str, list[Json]] = defaultdict(list)
+    for item in result:
+        conversation_bodies[item.conversation_id].append(parse_json(item.body))
+    return [parse_json(row.body) | {"items": conversation_bodies[row.id]} for row in rows]
+
+
+async def _export_completions(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
+    return [parse_json(row.body) | {"messages": orjson.loads(row.messages)} for row in rows]
+
+
+async def _export_approvals(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
+    return _columns_of(rows, "approval")
+
+
+async def _export_keys(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
+    return _columns_of(rows, "idempotency_key")
+
+
+def _columns_of(rows: SelectedRows, object_name: str) -> list[Json]:
+    return [
+        {"object": object_name} | {name: value for name, value in row._mapping.items() if name != "owner"}
+        for row in rows
+    ]
