@@ -73,7 +73,8 @@ class Tab:
             f"""new Promise((resolve, reject) => {{
               const check = () => {{ if ({condition}) {{ resolve(); return true; }} }};
               if (check()) return;
-              new MutationObserver(check).observe(document, {{subtree: true, childList: true, characterData: true}});
+              new MutationObserver(check).observe(
+                document, {{subtree: true, childList: true, characterData: true, attributes: true}});
               setTimeout(() => reject(new Error("never: " + {json.dumps(condition)})), {int(DEADLINE_S * 1000)});
             }})"""
         )

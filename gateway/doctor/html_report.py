@@ -1,5 +1,10 @@
-"""Renders diagnoses as one self-contained HTML page, with a light and a dark theme."""
+"""Renders diagnoses as one self-contained HTML page, with a light and a dark theme.
 
+The page is a file that is mailed and archived: it is complete without a server, and without scripts.
+"""
+
+import base64
+import hashlib
 from collections.abc import Sequence
 from html import escape
 from typing import Final, NamedTuple
@@ -9,36 +14,12 @@ from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.mcp_servers import ServerDiagnosis
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.doctor.text_report import format_duration, render_score, render_summary
-from gateway.pages.document import build_document
+from gateway.pages.static_files import read_styles
 
 _SYMBOLS: Final = {"pass": "✓", "fail": "✗", "refused": "⊘", "skipped": "…"}
 """Symbols beside the verdicts, for people who cannot distinguish the colours."""
 
 _TITLES: Final = {check.name: check.title for check in CHECKS}
-
-_STYLE: Final = """
-.scroll { margin-top: 1.5rem; }
-thead th { background: var(--soft); min-width: 6.5rem; overflow-wrap: anywhere; }
-thead th:first-child { position: sticky; left: 0; z-index: 1; }
-thead th small { display: block; font-weight: normal; color: var(--faint); }
-tbody th { position: sticky; left: 0; background: var(--ground); font-weight: 500; white-space: nowrap; }
-td a { text-decoration-color: var(--line); text-underline-offset: .2em; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.detail { overflow-wrap: anywhere; min-width: 12rem; }
-:target { outline: 2px solid var(--link); outline-offset: 2px; }
-article { border-left: 4px solid var(--fail); }
-article ul { margin: .5rem 0 0; padding: 0; list-style: none; }
-article li { padding: .5rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
-summary { margin-top: .25rem; color: var(--faint); }
-@media (max-width: 40rem) {
-  tbody th { white-space: normal; min-width: 7rem; max-width: 8.5rem; } thead th { min-width: 5rem; }
-  .checks thead { display: none; }
-  .checks tr { display: grid; grid-template-columns: 1fr auto; gap: 0 .75rem; padding: .35rem 0;
-    border-bottom: 1px solid var(--line); }
-  .checks th, .checks td { border: 0; padding: 0; min-width: 0; max-width: none; position: static; }
-  .checks td.detail, .checks td.number { grid-column: 1 / -1; text-align: left; min-width: 0; color: var(--faint); }
-  .checks td.number::before { content: attr(data-label) ": "; } .checks td.detail:empty { display: none; } }
-"""
 
 _LEGEND: Final = (
     ("pass", "it works"),
@@ -78,7 +59,32 @@ configuration <code>{escape(origin.config_digest)}</code></p>
 {_render_servers(servers)}
 {sections}
 </main>"""
-    return build_document(f"{PRODUCT} doctor: {render_summary(diagnoses)}", content, style=_STYLE).text
+    return _build_document(f"{PRODUCT} doctor: {render_summary(diagnoses)}", content)
+
+
+def _build_document(title: str, content: str) -> str:
+    """Returns a document with `content`, which is HTML, in its body.
+
+    Its policy allows its style and nothing else, so text that is not escaped by mistake can still not run as a script.
+    """
+    style = read_styles("base.css", "report.css")
+    # CSP 3, section 2.3.1: the digest of an inline element allows exactly this element.
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="content-security-policy" content="default-src 'none'; img-src data:; style-src 'sha256-{digest}'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+{content}
+</body>
+</html>
+"""
 
 
 def _group_by_advice(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, list[_Failure]]]:

@@ -1,4 +1,5 @@
-"""HTML pages for people, built from plain values: the server's home page, its API page, and shared parts.
+"""Pages for people: the server's home page and its API page.
 
-May import no other package of the project.
+HTML, styles and scripts are files in `static/`. What a page shows is a read model: a value that one function builds,
+that a route serves as JSON, and that the page's script renders. May import no other package of the project.
 """

@@ -1,87 +1,80 @@
-"""The page `/docs`: the endpoints of /openapi.json for people. It loads nothing, so it also works without internet."""
+"""What the page `/docs` shows: the endpoints of /openapi.json, described for people."""
 
-import re
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.pages.document import HtmlDocument, build_document
-
 _MAX_ENUM_VALUES: Final = 8
-"""Longer lists of values are rendered as the type of the values."""
-
-_QUOTED: Final = re.compile("`([^`]+)`")
-
-_STYLE: Final = """
-article h3 { font-weight: 500; }
-.method { display: inline-block; min-width: 4.5rem; font-weight: 700; }
-nav a { text-decoration: none; } nav a:hover code { text-decoration: underline; }
-th code { font-weight: 600; white-space: nowrap; }
-td.type { overflow-wrap: anywhere; min-width: 9rem; }
-nav ul { columns: 22rem; list-style: none; padding: 0; margin-top: 1rem; }
-nav li { break-inside: avoid; }
-summary { color: var(--link); margin-top: .4rem; }
-"""
+"""Longer lists of values are described by the type of the values."""
 
 
-def build_api_page(document: Mapping[str, Any]) -> HtmlDocument:
-    """Returns the page for an OpenAPI document."""
-    groups: dict[str, list[str]] = {}
-    contents: dict[str, list[str]] = {}
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a request body. In `meaning`, code stands between backquotes."""
+
+    name: str
+    type: str
+    required: bool
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path. In `paragraphs`, code stands between backquotes."""
+
+    id: str
+    """The operation's place on the page."""
+    method: str
+    path: str
+    paragraphs: Sequence[str]
+    fields: Sequence[Field] | None
+    """None if there is no JSON body."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationGroup:
+    """Operations with one tag."""
+
+    title: str
+    operations: Sequence[Operation]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPage:
+    """The read model of the page."""
+
+    groups: Sequence[OperationGroup]
+
+
+def build_api_page(document: Mapping[str, Any]) -> ApiPage:
+    """Returns the read model of the page for an OpenAPI document."""
+    groups: dict[str, list[Operation]] = {}
     schemas = document.get("components", {}).get("schemas", {})
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             tag = (operation.get("tags") or ["Other"])[0]
-            id = f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}"
-            name = f'<span class="method">{method.upper()}</span> <code>{escape(path)}</code>'
-            contents.setdefault(tag, []).append(f'<li><a href="#{id}">{name}</a></li>')
-            groups.setdefault(tag, []).append(_render_operation(id, name, operation, schemas))
-    sections = "\n".join(
-        f"<section>\n<h2>{escape(tag)}</h2>\n{''.join(entries)}</section>" for tag, entries in groups.items()
-    )
-    index = "".join(link for links in contents.values() for link in links)
-    content = f"""<main>
-<h1>API of responses-gateway</h1>
-<p>Requests and replies are JSON; with <code>stream: true</code> a reply is a stream of server-sent events.
-Programs can read <a href="openapi.json">openapi.json</a>. <a href=".">Home page</a></p>
-<nav aria-label="Endpoints"><ul>{index}</ul></nav>
-{sections}
-</main>"""
-    return build_document("API of responses-gateway", content, style=_STYLE)
+            groups.setdefault(tag, []).append(_describe_operation(method, path, operation, schemas))
+    return ApiPage([OperationGroup(title, group) for title, group in groups.items()])
 
 
-def _render_operation(id: str, name: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    paragraphs = "".join(
-        f"<p>{_render_text(text)}</p>" for text in operation.get("description", "").split("\n\n") if text
-    )
+def _describe_operation(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> Operation:
     schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     schema = schemas[_name_of(schema)] if "$ref" in schema else schema
-    return f"""<article id="{id}">
-<h3>{name}</h3>
-{paragraphs}
-{_render_fields(schema) if schema else ""}</article>
-"""
-
-
-def _render_fields(schema: Mapping[str, Any]) -> str:
-    required = set(schema.get("required", ()))
-    rows = "\n".join(
-        f'<tr><th scope="row"><code>{escape(name)}</code></th><td class="type">{escape(_describe_type(field))}'
-        f"{', required' if name in required else ''}"
-        f"{'. ' + _render_text(field['description']) if field.get('description') else ''}</td></tr>"
-        for name, field in schema.get("properties", {}).items()
+    return Operation(
+        id=f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}",
+        method=method.upper(),
+        path=path,
+        paragraphs=[text for text in operation.get("description", "").split("\n\n") if text],
+        fields=_describe_fields(schema) if schema else None,
     )
-    return f"""<details><summary>Fields of the body</summary>
-<div class="scroll" role="region" aria-label="Fields" tabindex="0"><table>
-<thead><tr><th scope="col">Field</th><th scope="col">Type and meaning</th></tr></thead>
-<tbody>
-{rows}
-</tbody></table></div></details>
-"""
 
 
-def _render_text(text: str) -> str:
-    return _QUOTED.sub(r"<code>\1</code>", escape(text))
+def _describe_fields(schema: Mapping[str, Any]) -> list[Field]:
+    required = set(schema.get("required", ()))
+    return [
+        Field(name, _describe_type(field), name in required, field.get("description", ""))
+        for name, field in schema.get("properties", {}).items()
+    ]
 
 
 def _describe_type(schema: Mapping[str, Any]) -> str:

@@ -1,23 +1,28 @@
-"""GET / and GET /docs: pages for people."""
+"""GET / and GET /docs: pages for people, with their files and read models under /pages/."""
 
 import asyncio
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import orjson
 from fastapi import APIRouter
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.config.digest import digest_config
 from gateway.config.settings import Settings
+from gateway.errors import NotFound
 from gateway.http.auth import Principal, find_key
 from gateway.http.headers import headers_of
-from gateway.http.json_reply import build_json_reply
-from gateway.pages.api_page import build_api_page
-from gateway.pages.document import HtmlDocument
-from gateway.pages.home_page import HomePage, HomePageModel, build_home_page
+from gateway.http.json_reply import JsonReply, build_json_reply
+from gateway.pages.api_page import ApiPage, build_api_page
+from gateway.pages.home_page import HomePage, HomePageFacts, ListedModel, Note, build_home_page
 from gateway.pages.saved_report import SavedReport, UnreadableReport, read_report
+from gateway.pages.static_files import PAGE_HEADERS, StaticFile, read_static_files
 from gateway.routes.health import report_readiness
 from gateway.service.service import Service
 from gateway.version import read_installed_version
@@ -33,6 +38,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5
 def build_pages_routes(service: Service) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     version = read_installed_version()
+    files = read_static_files()
 
     @router.head("/")
     async def probe() -> Response:
@@ -41,51 +47,71 @@ def build_pages_routes(service: Service) -> APIRouter:
 
     @router.get("/")
     async def get_home_page(request: Request) -> Response:
-        """Show the status, the models with examples, and the last report of the doctor.
-
-        A client that does not accept HTML gets the status and the links as JSON. If the server has keys, a request
-        without one gets neither models nor report.
-        """
-        settings = service.settings
-        readiness, _ = report_readiness(service)
+        """Show the home page. A client that does not accept HTML gets the status and the links as JSON."""
         if "text/html" not in request.headers.get("accept", ""):
+            readiness, _ = report_readiness(service)
             return build_json_reply(_build_index(readiness, version), headers={"vary": "accept"})
-        needs_key = settings.auth is not None
-        models, report, problem = None, None, ""
-        patterns: list[HomePageModel] = []
-        if not needs_key or find_key(headers_of(request.scope)):
-            principal = service.authenticate(request)
-            models = await _list_models(service, principal)
-            patterns = _list_patterns(service, principal)
-            report, problem = await _read_report(service, principal)
-        return _build_reply(
-            build_home_page(
-                HomePage(
-                    version=version,
-                    status=readiness["status"],
-                    notes=_list_notes(readiness),
-                    base_url=_find_base_url(request, settings),
-                    needs_key=needs_key,
-                    models=models,
-                    patterns=patterns,
-                    report=report,
-                    report_problem=problem,
-                    config_digest="" if models is None else digest_config(settings),
-                )
-            )
-        )
+        return _serve_file(files["home.html"], request, {"vary": "accept"})
 
     @router.get("/docs")
     async def get_api_page(request: Request) -> Response:
-        """Show the endpoints of /openapi.json."""
+        """Show the page with the endpoints of /openapi.json."""
+        return _serve_file(files["api.html"], request)
+
+    @router.get("/pages/home.json")
+    async def get_home_page_model(request: Request) -> Response:
+        """Return what the home page shows. If the server has keys, a request without one gets neither models nor
+        report."""
+        settings = service.settings
+        readiness, _ = report_readiness(service)
+        facts = HomePageFacts(
+            version=version,
+            status=readiness["status"],
+            notes=_list_notes(readiness),
+            base_url=_find_base_url(request, settings),
+            needs_key=settings.auth is not None,
+            models=None,
+        )
+        if settings.auth is None or find_key(headers_of(request.scope)):
+            principal = service.authenticate(request)
+            report, problem = await _read_report(service, principal)
+            facts = replace(
+                facts,
+                models=await _list_models(service, principal),
+                patterns=_list_patterns(service, principal),
+                report=report,
+                report_problem=problem,
+                config_digest=digest_config(settings),
+            )
+        return _serve_model(build_home_page(facts))
+
+    @router.get("/pages/api.json")
+    async def get_api_page_model(request: Request) -> Response:
+        """Return what the API page shows."""
         # Building the document for the first time takes a second.
-        return _build_reply(await asyncio.to_thread(lambda: build_api_page(request.app.openapi())))
+        return _serve_model(await asyncio.to_thread(lambda: build_api_page(request.app.openapi())))
+
+    @router.get("/pages/{name}")
+    async def get_static_file(name: str, request: Request) -> Response:
+        """Return a style, a script or the icon of the pages."""
+        if (file := files.get(name)) is None:
+            raise NotFound(f"there is no GET {request.url.path:.200}")
+        return _serve_file(file, request)
 
     return router
 
 
-def _build_reply(document: HtmlDocument) -> Response:
-    return Response(document.text, headers=document.headers)
+def _serve_file(file: StaticFile, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+    is_cached = request.headers.get("if-none-match") == file.etag
+    return Response(
+        b"" if is_cached else file.content, 304 if is_cached else 200, headers={**file.headers, **(headers or {})}
+    )
+
+
+def _serve_model(model: HomePage | ApiPage) -> Response:
+    # What a page shows can depend on the key of its request.
+    headers = {**PAGE_HEADERS, "cache-control": "no-store", "vary": "authorization, x-api-key, x-goog-api-key"}
+    return JsonReply(orjson.dumps(model, default=BaseModel.model_dump), 200, headers)
 
 
 def _build_index(readiness: Json, version: str) -> Json:
@@ -97,23 +123,23 @@ def _build_index(readiness: Json, version: str) -> Json:
     }
 
 
-def _list_notes(readiness: Json) -> list[tuple[str, str]]:
-    """Returns (name, text) of the parts of `/readyz` that the page shows."""
-    notes = [(name.capitalize(), str(reason)) for name, reason in readiness.get("degraded", {}).items()]
+def _list_notes(readiness: Json) -> list[Note]:
+    """Returns the parts of `/readyz` that the page shows beside the status."""
+    notes = [Note(name.capitalize(), str(reason)) for name, reason in readiness.get("degraded", {}).items()]
     for name, engine in readiness.get("engines", {}).items():
         detail = f": {engine['detail']}" if engine["detail"] else ""
-        notes.append((f"Engine {name}", f"{engine['state']}{detail}, {engine['running']} running"))
+        notes.append(Note(f"Engine {name}", f"{engine['state']}{detail}, {engine['running']} running"))
     return notes
 
 
-async def _list_models(service: Service, principal: Principal) -> list[HomePageModel]:
+async def _list_models(service: Service, principal: Principal) -> list[ListedModel]:
     listed = await service.catalogue.list_models(principal.models, wait_s=_LISTING_S)
-    return [HomePageModel(name=model["id"], provider=model["owned_by"]) for model in listed]
+    return [ListedModel(model["id"], model["owned_by"]) for model in listed]
 
 
-def _list_patterns(service: Service, principal: Principal) -> list[HomePageModel]:
+def _list_patterns(service: Service, principal: Principal) -> list[ListedModel]:
     rows = service.catalogue.list_patterns(principal.models)
-    return [HomePageModel(name=pattern, provider=provider) for pattern, provider in rows]
+    return [ListedModel(pattern, provider) for pattern, provider in rows]
 
 
 async def _read_report(service: Service, principal: Principal) -> tuple[SavedReport | None, str]:

@@ -20,9 +20,10 @@ pytestmark = [
 ]
 KEY = "key-of-team-a"
 LONG = "organisation/a-model-with-a-name-that-is-longer-than-a-phone-is-wide-Q4_K_M-0123456789"
+MARKUP = "<img src=x onerror=alert(1)><script>alert(1)</script>"
 CONFIG: dict[str, Any] = {
     "providers": {"scripted": {"type": "scripted"}},
-    "models": {"demo": {"provider": "scripted"}, LONG: {"provider": "scripted"}, "*": {"provider": "scripted"}},
+    "models": {name: {"provider": "scripted"} for name in ("demo", LONG, MARKUP, "*")},
 }
 ORIGIN = ReportOrigin(product_version="0.1.0", date="2026-11-23T08:00:00Z", config_digest="abcdef012345")
 REPORTED = [diagnosis("demo", "tools", "tools_streamed", "stop"), diagnosis(LONG, "images")]
@@ -85,26 +86,35 @@ def locked(folder: Path) -> Iterator[Gateway]:
         yield gateway
 
 
-@pytest.mark.parametrize("page", ["/", "/docs", "report.html"])
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_a_page_fits_is_readable_and_loads_nothing(
-    page: str, width: int, dark: bool, tab: Tab, gateway: Gateway, folder: Path
-) -> None:
+def open_page(tab: Tab, url: str, *, width: int, dark: bool = False) -> None:
+    """Loads a page, and waits until its script has shown what the server returned."""
     tab.problems.clear()
     tab.requests.clear()
-    url = gateway.url + page if page.startswith("/") else (folder / page).as_uri()
     tab.open(url, width=width, dark=dark)
+    tab.wait_until("document.querySelector('main:not([aria-busy])')")
+
+
+@pytest.mark.parametrize("page", ["/", "/docs", "report.html"])
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_a_page_fits_is_readable_and_loads_only_its_own_files(
+    page: str, width: int, dark: bool, tab: Tab, gateway: Gateway, folder: Path
+) -> None:
+    url = gateway.url + page if page.startswith("/") else (folder / page).as_uri()
+    open_page(tab, url, width=width, dark=dark)
     assert tab.evaluate(MEASURE_OVERFLOW) <= 0
     assert tab.evaluate(MEASURE_CONTRAST) >= 4.5
     light = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert light is not dark
     assert tab.problems == []
-    assert [request for request in tab.requests if not request.startswith("data:")] == [url]
+    requests = [request for request in tab.requests if request != url and not request.startswith("data:")]
+    assert all(request.startswith(f"{gateway.url}/pages/") for request in requests)
+    assert bool(requests) is page.startswith("/")
+    assert tab.evaluate("document.body.textContent.includes('undefined')") is False
 
 
 def test_an_example_is_copied_with_the_address_of_the_page(tab: Tab, gateway: Gateway) -> None:
     tab.send("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
-    tab.open(gateway.url + "/", width=1280)
+    open_page(tab, gateway.url + "/", width=1280)
     tab.evaluate("document.querySelector('[data-copy=snippet-0-curl]').click()")
     tab.wait_until("document.querySelector('[data-copy=snippet-0-curl]').textContent !== 'Copy'")
     assert tab.evaluate("getSelection().toString()").startswith(f"curl {gateway.url}/v1/responses")
@@ -112,15 +122,43 @@ def test_an_example_is_copied_with_the_address_of_the_page(tab: Tab, gateway: Ga
 
 
 def test_scripts_that_a_page_does_not_contain_cannot_run(tab: Tab, gateway: Gateway) -> None:
-    tab.open(gateway.url + "/", width=1280)
-    tab.problems.clear()
+    open_page(tab, gateway.url + "/", width=1280)
     tab.evaluate("""new Promise((resolve) => {
       document.addEventListener("securitypolicyviolation", resolve, {once: true});
       const script = document.createElement("script");
-      script.textContent = "window.injected = true";
+      script.append("window.injected = true");
       document.body.append(script);
     })""")
     assert tab.evaluate("window.injected") is None
+
+
+def test_no_script_can_make_html_of_a_text(tab: Tab, gateway: Gateway) -> None:
+    open_page(tab, gateway.url + "/", width=1280)
+    message = tab.evaluate("""(() => {
+      try { document.querySelector("main").innerHTML = "<b>text</b>"; } catch (error) { return error.message; }
+    })()""")
+    assert "TrustedHTML" in message
+
+
+def test_names_and_reports_are_text_on_the_page(tab: Tab, gateway: Gateway) -> None:
+    open_page(tab, gateway.url + "/", width=1280)
+    names = tab.evaluate("[...document.querySelectorAll('details.model b')].map((name) => name.textContent)")
+    assert names == ["demo", LONG, MARKUP, "scripted"]
+    assert tab.evaluate("document.querySelector('main script, main img')") is None
+    cells = tab.evaluate("[...document.querySelectorAll('#results td')].map((cell) => cell.textContent)")
+    assert "<b>why</b>" in " ".join(cells)
+    assert tab.evaluate("document.querySelectorAll('#results article.failing').length") == 2
+    assert tab.evaluate("document.querySelector('#patterns').textContent").endswith("upstream: * (scripted).")
+    assert tab.evaluate("document.querySelector('#facts dd span').className") == "pass"
+
+
+def test_a_link_to_an_operation_leads_to_its_place(tab: Tab, gateway: Gateway) -> None:
+    open_page(tab, f"{gateway.url}/docs#get-readyz", width=1280)
+    top = tab.evaluate("document.getElementById('get-readyz').getBoundingClientRect().top")
+    assert 0 <= top < 800
+    links = tab.evaluate("""[...document.querySelectorAll("nav a")].map((link) =>
+      document.getElementById(link.getAttribute("href").slice(1))?.tagName)""")
+    assert set(links) == {"ARTICLE"}
 
 
 def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Gateway) -> None:
@@ -129,9 +167,10 @@ def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Ga
             f"document.getElementById('key').value = {json.dumps(key)}; document.querySelector('button').click()"
         )
 
-    tab.open(locked.url + "/", width=320)
+    open_page(tab, locked.url + "/", width=320)
     assert tab.evaluate(MEASURE_OVERFLOW) <= 0
-    assert "demo" not in tab.evaluate("document.body.textContent.replace(document.scripts[0].textContent, '')")
+    assert "demo" not in tab.evaluate("document.body.innerText")
+    assert "doctor" not in tab.evaluate("document.body.innerText")
     enter("wrong")
     tab.wait_until("document.getElementById('key-status').textContent.includes('does not know the key')")
     enter(KEY)
@@ -143,7 +182,7 @@ def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Ga
 
 
 def test_every_cell_of_the_report_leads_to_its_advice_or_its_remarks(tab: Tab, folder: Path) -> None:
-    tab.open((folder / "report.html").as_uri(), width=320)
+    open_page(tab, (folder / "report.html").as_uri(), width=320)
     links = tab.evaluate("""[...document.querySelectorAll("table:not(.checks) td a")].map((link) =>
       [link.className, document.querySelector(link.getAttribute("href"))?.tagName])""")
     assert {tuple(link) for link in links} == {("pass", "TR"), ("fail", "ARTICLE"), ("skipped", "TR")}

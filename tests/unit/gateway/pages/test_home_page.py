@@ -1,27 +1,29 @@
-"""gateway/pages: the contents of the home page, their escaping, and its examples."""
+"""gateway/pages/home_page.py: what the home page shows, and its examples."""
 
-import base64
-import hashlib
 import json
-import re
 import shlex
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
-from gateway.pages.api_page import build_api_page
-from gateway.pages.document import HtmlDocument, build_document
-from gateway.pages.home_page import HomePage, HomePageModel, build_home_page, render_curl, render_python
+from gateway.pages.home_page import (
+    HomePage,
+    HomePageFacts,
+    ListedModel,
+    Note,
+    build_home_page,
+    render_curl,
+    render_python,
+)
 from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult
 
 ODD_NAMES = ["demo", "it's", 'a"b', "$(id)`id`", "<script>alert(1)</script>", "a\\b", "日本語", "a&amp;b", "a\nb"]
-PAGE = HomePage(
+FACTS = HomePageFacts(
     version="1.2.3",
     status="ready",
     base_url="http://host:1",
     needs_key=False,
-    models=[HomePageModel(name="demo", provider="p")],
+    models=[ListedModel("demo", "p")],
     config_digest="abc",
 )
 RESULT = SavedResult(
@@ -39,47 +41,32 @@ RESULT = SavedResult(
 )
 
 
-class Reader(HTMLParser):
-    """The texts of a page by the tag around them, and its attributes."""
-
-    def __init__(self, document: HtmlDocument) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.codes: dict[str, str] = {}
-        self.text = ""
-        self._open: list[tuple[str, str]] = []
-        self.feed(document.text)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in ("meta", "link", "input"):
-            self._open.append((tag, dict(attrs).get("id") or ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop()[0] == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1][0] in ("style", "script"):
-            return
-        self.text += data
-        for tag, id in self._open:
-            if tag == "code" and id:
-                self.codes[id] = self.codes.get(id, "") + data
+def build(**changes: object) -> HomePage:
+    return build_home_page(replace(FACTS, **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_name_is_text_on_the_page_and_in_its_examples(name: str) -> None:
-    page = Reader(build_home_page(replace(PAGE, models=[HomePageModel(name=name, provider="<p>")])))
-    assert name in page.text
-    assert page.tags.count("script") == 1
-    words = shlex.split(page.codes["snippet-0-curl"])
+def test_a_model_has_examples_that_name_it(name: str) -> None:
+    [model] = build(models=[ListedModel(name, "<p>")]).models or ()
+    assert (model.name, model.provider) == (name, "<p>")
+    examples = {example.kind: example.text for example in model.examples}
+    assert examples == {
+        "curl": render_curl("http://host:1", name, needs_key=False),
+        "python": render_python("http://host:1", name, needs_key=False),
+    }
+    words = shlex.split(examples["curl"])
     assert words[:2] == ["curl", "http://host:1/v1/responses"]
     assert json.loads(words[words.index("-d") + 1])["model"] == name
-    assert page.codes["snippet-0-curl"] == render_curl("http://host:1", name, needs_key=False)
-    assert page.codes["snippet-0-python"] == render_python("http://host:1", name, needs_key=False)
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "http://host:1"])
+def test_the_first_occurrence_of_the_address_in_an_example_is_the_address(name: str) -> None:
+    [model] = build(models=[ListedModel(name, "p")]).models or ()
+    for example in model.examples:
+        before, address, after = example.text.partition("http://host:1")
+        assert address
+        assert before.endswith(("curl ", 'base_url="'))
+        assert after.startswith("/v1")
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -97,105 +84,39 @@ def test_examples_read_the_key_from_the_environment() -> None:
     assert "KEY" not in render_curl("http://host:1", "m", needs_key=False)
 
 
-@pytest.mark.parametrize("document", [build_home_page(PAGE), build_api_page({"paths": {}}), build_document("t", "<p>")])
-def test_the_policy_allows_this_style_and_this_script_and_nothing_else(document: HtmlDocument) -> None:
-    policy = dict(part.split(" ", 1) for part in document.headers["content-security-policy"].split("; "))
-    assert policy["default-src"] == "'none'"
-    for element in ("style", "script"):
-        texts = re.findall(rf"<{element}>(.*?)</{element}>", document.text, flags=re.DOTALL)
-        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
-        assert policy[f"{element}-src"] == " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
-    assert "unsafe" not in document.headers["content-security-policy"]
-    assert not re.search(r' (?:on\w+|style|src)="', document.text)
-    assert not re.search(r"(?:href|url\()=?\"?https?:", document.text)
-    assert document.headers["cache-control"] == "no-store"
+def test_a_reader_without_a_key_gets_no_model_and_no_report() -> None:
+    page = build(models=None, needs_key=True, config_digest="")
+    assert page.models is None
+    assert (page.patterns, page.results, page.report_problem, page.config_digest) == ((), [], "", "")
 
 
-def test_a_reader_without_a_key_sees_a_form_and_no_model() -> None:
-    page = Reader(build_home_page(replace(PAGE, models=None, needs_key=True, config_digest="")))
-    assert "form" in page.tags
-    assert ("input", "type", "password") in page.attributes
-    assert "demo" not in page.text
-    assert "doctor" not in page.text
-
-
-@pytest.mark.parametrize(
-    ("status", "colour"),
-    [("ready", "pass"), ("degraded", "skipped"), ("starting", "skipped"), ("draining", "fail"), ("new", "fail")],
-)
-def test_the_status_has_a_colour_and_its_notes(status: str, colour: str) -> None:
-    text = build_home_page(replace(PAGE, status=status, notes=[("Store", "<gone>")])).text
-    assert f'<span class="{colour}">{status}</span>' in text
-    assert "<dt>Store</dt><dd>&lt;gone&gt;</dd>" in text
+def test_the_status_has_its_notes() -> None:
+    page = build(status="degraded", notes=[Note("Store", "<gone>")])
+    assert (page.status, page.notes) == ("degraded", [Note("Store", "<gone>")])
 
 
 def test_a_report_has_a_score_and_each_advice_once() -> None:
-    page = Reader(build_home_page(replace(PAGE, report=SavedReport(results=(RESULT,)))))
-    assert "demo: 1 of 3" in page.text
-    assert "1 passed, 2 failed, 1 skipped" in page.text
-    assert page.text.count("Start <it> again.") == 1
-    assert "Tools, Chat tools" in page.text
-    assert "<i>no</i> flags" in page.text
-    assert "2026-11-23T08:00:00Z" in page.text
-    assert "has changed since" not in page.text
+    [result] = build(report=SavedReport(results=(RESULT,))).results
+    assert (result.model, result.score) == ("demo", "1 of 3")
+    assert [(each.count, each.meaning) for each in result.counts] == [(1, "passed"), (2, "failed"), (1, "skipped")]
+    assert [(each.titles, each.advice) for each in result.failures] == [(["Tools", "Chat tools"], "Start <it> again.")]
+    assert result.checks == RESULT.checks
+    assert result.date == "2026-11-23T08:00:00Z"
+    assert not result.config_changed
 
 
 def test_a_report_of_another_configuration_is_marked() -> None:
     report = SavedReport(results=(RESULT.model_copy(update={"config_digest": "old"}),))
-    assert "The configuration has changed since." in build_home_page(replace(PAGE, report=report)).text
+    assert build(report=report).results[0].config_changed
 
 
 def test_a_report_that_is_missing_or_unreadable_is_mentioned() -> None:
-    assert "No model was examined yet" in build_home_page(PAGE).text
-    assert "report.json is broken" in build_home_page(replace(PAGE, report_problem="report.json is broken")).text
+    assert build().results == []
+    assert build(report_problem="report.json is broken").report_problem == "report.json is broken"
 
 
 def test_many_models_are_cut_and_patterns_are_listed() -> None:
-    models = [HomePageModel(name=f"m{number}", provider="p") for number in range(250)]
-    page = Reader(build_home_page(replace(PAGE, models=models, patterns=[HomePageModel(name="gpt-*", provider="o")])))
-    assert page.tags.count("details") == 200
-    assert "50 more are listed by GET /v1/models" in page.text
-    assert "gpt-* (o)" in page.text
-    assert "No model is listed" in build_home_page(replace(PAGE, models=[])).text
-
-
-def test_the_api_page_has_every_operation_with_its_fields() -> None:
-    schema = {
-        "required": ["model"],
-        "properties": {
-            "model": {"type": "string", "description": "its `name`"},
-            "stop": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
-            "effort": {"enum": ["low", "high"]},
-            "kind": {"const": "text"},
-            "format": {"$ref": "#/components/schemas/MakeThing.Format"},
-            "tool": {"oneOf": [{"$ref": f"#/$defs/Tool{number}"} for number in range(12)]},
-            "extra": {},
-        },
-    }
-    operation = {
-        "tags": ["Things"],
-        "description": "Make <one>.\n\nWith `a` thing.",
-        "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/MakeThing"}}}},
-    }
-    page = build_api_page(
-        {
-            "paths": {"/v1/{id}/x": {"post": operation, "get": {}}},
-            "components": {"schemas": {"MakeThing": schema, "MakeThing.Format": {"type": "object"}}},
-        }
-    )
-    Reader(page)
-    for expected in (
-        '<article id="post-v1-id-x">',
-        '<a href="#post-v1-id-x">',
-        "<h2>Things</h2>",
-        "<h2>Other</h2>",
-        "<p>Make &lt;one&gt;.</p><p>With <code>a</code> thing.</p>",
-        "string, required. its <code>name</code>",
-        "string or list of string<",
-        "&#x27;low&#x27; or &#x27;high&#x27;",
-        "&#x27;text&#x27;",
-        ">Format<",
-        "object, one of several types",
-        ">any<",
-    ):
-        assert expected in page.text
+    models = [ListedModel(f"m{number}", "p") for number in range(250)]
+    page = build(models=models, patterns=[ListedModel("gpt-*", "o")])
+    assert (len(page.models or ()), page.hidden_models) == (200, 50)
+    assert page.patterns == [ListedModel("gpt-*", "o")]

@@ -1,0 +1,59 @@
+// The page /docs: shows pages/api.json.
+
+import { appendProse, fetchModel, fillTemplate, find, showPage } from "./page.js";
+
+/** Shows a path so that a narrow screen breaks it before a slash or a colon, and not inside a word. */
+function showPath(element, path) {
+  const parts = path.split(/(?=[/:])/).flatMap((part) => [document.createElement("wbr"), part]);
+  element.querySelector("code").replaceChildren(...parts);
+}
+
+function renderLinks(group) {
+  const section = fillTemplate("links-template", group);
+  section.querySelector("ul").append(...group.operations.map(renderLink));
+  return section;
+}
+
+function renderLink(operation) {
+  const link = fillTemplate("link-template", operation);
+  link.querySelector("a").href = `#${operation.id}`;
+  showPath(link, operation.path);
+  return link;
+}
+
+function renderGroup(group) {
+  const section = fillTemplate("group-template", group);
+  section.append(...group.operations.map(renderOperation));
+  return section;
+}
+
+function renderOperation(operation) {
+  const article = fillTemplate("operation-template", operation);
+  article.id = operation.id;
+  showPath(article, operation.path);
+  for (const text of operation.paragraphs) {
+    const paragraph = document.createElement("p");
+    appendProse(paragraph, text);
+    article.append(paragraph);
+  }
+  if (operation.fields !== null) {
+    const details = fillTemplate("fields-template");
+    details.querySelector("tbody").append(...operation.fields.map(renderField));
+    article.append(details);
+  }
+  return article;
+}
+
+function renderField(field) {
+  const row = fillTemplate("field-template", field);
+  const cell = row.querySelector(".type");
+  cell.append(field.type, field.required ? ", required" : "");
+  if (field.meaning) appendProse(cell, `. ${field.meaning}`);
+  return row;
+}
+
+showPage(async () => {
+  const page = await fetchModel("pages/api.json");
+  find("index").append(...page.groups.map(renderLinks));
+  find("groups").append(...page.groups.map(renderGroup));
+});

@@ -1,0 +1,111 @@
+// The page /: shows pages/home.json, lists models for a key, and copies examples.
+
+import { BASE_URL, buildElement, fetchModel, fillTemplate, fillTexts, find, showPage } from "./page.js";
+
+const STATUS_CLASSES = { ready: "pass", degraded: "skipped", starting: "skipped" };
+
+function renderPage(page) {
+  renderFacts(page);
+  find("key-form").hidden = page.models !== null;
+  find("doctor").hidden = page.models === null;
+  if (page.models !== null) {
+    renderModels(page);
+    renderReport(page);
+  }
+}
+
+function renderFacts(page) {
+  const facts = [
+    ["Status", buildElement("span", page.status, STATUS_CLASSES[page.status] ?? "fail")],
+    ...page.notes.map((note) => [note.name, note.text]),
+    ["Base URL", buildElement("code", `${BASE_URL}/v1`)],
+    ["Version", page.version],
+  ];
+  if (page.config_digest) facts.push(["Configuration", buildElement("code", page.config_digest)]);
+  find("facts").replaceChildren(...facts.flatMap(([name, value]) => renderFact(name, value)));
+}
+
+function renderFact(name, value) {
+  const description = document.createElement("dd");
+  description.append(value);
+  return [buildElement("dt", name), description];
+}
+
+function renderModels(page) {
+  find("models").replaceChildren(...page.models.map((model, number) => renderModel(page, model, number)));
+  find("hidden-models").hidden = page.hidden_models === 0;
+  fillTexts(find("hidden-models"), { count: page.hidden_models });
+  find("patterns").hidden = page.patterns.length === 0;
+  find("no-models").hidden = page.models.length + page.patterns.length > 0;
+  const patterns = page.patterns.flatMap((pattern, number) => [
+    number ? ", " : "", buildElement("code", pattern.name), ` (${pattern.provider})`,
+  ]);
+  find("patterns").querySelector("span").replaceChildren(...patterns);
+}
+
+function renderModel(page, model, number) {
+  const element = fillTemplate("model-template", model);
+  element.open = number === 0;
+  for (const example of model.examples) {
+    // Only the first occurrence is the address: a model's name may contain the same text.
+    const code = example.text.replace(page.base_url, () => BASE_URL);
+    const snippet = fillTemplate("snippet-template", { title: example.title, code });
+    const id = `snippet-${number}-${example.kind}`;
+    snippet.querySelector("code").id = id;
+    snippet.querySelector("button").dataset.copy = id;
+    element.append(snippet);
+  }
+  return element;
+}
+
+function renderReport(page) {
+  find("report-problem").textContent = page.report_problem;
+  find("no-report").hidden = Boolean(page.report_problem) || page.results.length > 0;
+  find("results").replaceChildren(...page.results.map(renderResult));
+}
+
+function renderResult(result) {
+  const element = fillTemplate("result-template", { ...result, title: `${result.model}: ${result.score}` });
+  element.classList.toggle("failing", result.failures.length > 0);
+  element.querySelector(".changed").hidden = !result.config_changed;
+  const counts = result.counts.flatMap((each, number) => [
+    number ? ", " : "", buildElement("span", `${each.count} ${each.meaning}`, each.verdict),
+  ]);
+  element.querySelector(".counts").replaceChildren(...counts);
+  const failures = result.failures.flatMap((each) => renderFact(each.titles.join(", "), each.advice));
+  element.querySelector("dl").replaceChildren(...failures);
+  element.querySelector(".scroll").setAttribute("aria-label", `Checks of ${result.model}`);
+  element.querySelector("tbody").replaceChildren(...result.checks.map(renderCheck));
+  return element;
+}
+
+function renderCheck(check) {
+  const row = fillTemplate("check-template", check);
+  row.querySelector("span").className = check.verdict;
+  return row;
+}
+
+async function copyText(element) {
+  getSelection().selectAllChildren(element);
+  // navigator.clipboard exists only on HTTPS and on the own machine.
+  if (!navigator.clipboard) return document.execCommand("copy");
+  return navigator.clipboard.writeText(element.textContent).then(() => true, () => false);
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (button) button.textContent = (await copyText(find(button.dataset.copy))) ? "Copied" : "Selected";
+});
+
+find("key-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  find("key-status").textContent = "";
+  try {
+    renderPage(await fetchModel("pages/home.json", { authorization: `Bearer ${find("key").value.trim()}` }));
+    document.querySelector("summary")?.focus();
+  } catch (error) {
+    find("key-status").textContent = error.message;
+  }
+});
+
+showPage(async () => renderPage(await fetchModel("pages/home.json")));
