@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The calls of the README against a running server: smoke.sh [URL], else BASE_URL. MODEL and API_KEY say what is asked.
+# The calls of the tutorial against a running server: smoke.sh [URL], else BASE_URL. MODEL and API_KEY say what is asked.
 set -euo pipefail
 
 if [ $# -gt 1 ]; then

@@ -1,4 +1,4 @@
-"""Every block of the README has the documented effect, with the model that it names."""
+"""Every block of the README and of the tutorial has the documented effect, with the model that it names."""
 
 import asyncio
 import importlib.util
@@ -25,7 +25,10 @@ Json = dict[str, Any]
 
 ADDRESS = "http://127.0.0.1:8080"
 README = (ROOT / "README.md").read_text()
-BLOCKS = [snippet for snippet in SNIPPETS if snippet.place.startswith("README.md")]
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
+README_BLOCKS = [snippet for snippet in SNIPPETS if snippet.place.startswith("README.md")]
+TUTORIAL_BLOCKS = [snippet for snippet in SNIPPETS if snippet.place.startswith("docs/tutorial.md")]
+BLOCKS = [*README_BLOCKS, *TUTORIAL_BLOCKS]
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -45,14 +48,14 @@ def check_sum(output: str) -> None:
     assert response["model"] == "demo"
     for kind, text in (("reasoning", "The user asks for 3 + 4. That makes 7."), ("message", "The answer is 7.")):
         assert texts_of(response, kind) == [text]
-        assert f"`{text}`" in README, "the page shows the output"
+        assert f"`{text}`" in TUTORIAL, "the page shows the output"
 
 
 def check_weather(output: str) -> None:
     call = json.loads(output)["output"][-1]
     named = {name: call[name] for name in ("type", "name", "arguments")}
     assert named == {"type": "function_call", "name": "get_weather", "arguments": '{"city": "Paris"}'}
-    assert f"`{json.dumps(named)}`" in README, "the page shows the output"
+    assert f"`{json.dumps(named)}`" in TUTORIAL, "the page shows the output"
 
 
 def check_note(output: str) -> None:
@@ -94,7 +97,7 @@ def check_stream_and_completion(output: str) -> None:
 
 def check_loss(output: str) -> None:
     head, _, body = output.replace("\r", "").partition("\n\n")
-    shown = next(block.text.strip() for block in BLOCKS if block.language == "text")
+    shown = next(block.text.strip() for block in README_BLOCKS if block.language == "text")
     assert shown in head.splitlines()
     assert "Hello" in texts_of(json.loads(body), "message")[0]
 
@@ -144,7 +147,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
-def test_a_program_of_the_readme_prints_the_documented_output(block: Snippet, gateway: Gateway, tmp_path: Path) -> None:
+def test_a_program_of_the_pages_prints_the_documented_output(block: Snippet, gateway: Gateway, tmp_path: Path) -> None:
     text = block.text.replace(ADDRESS, gateway.url)
     assert text != block.text, "a program that calls no server"
     if block.language == "python":
@@ -158,11 +161,11 @@ def test_a_program_of_the_readme_prints_the_documented_output(block: Snippet, ga
 def test_every_check_belongs_to_one_block_and_every_block_has_a_test() -> None:
     assert sorted(check_of(block).__name__ for block in PROGRAMS) == sorted(check.__name__ for check in RUN.values())
     kinds = [block.language for block in BLOCKS if block not in PROGRAMS and block.text.strip() not in MAKE]
-    assert sorted(kinds) == ["console", "console", "text", "toml", "yaml", "yaml"]
+    assert sorted(kinds) == ["console", "text", "toml", "yaml", "yaml", "yaml", "yaml"]
 
 
 def test_the_models_that_the_readme_lists_are_served(gateway: Gateway) -> None:
-    listed = re.search(r"^- always (.*?)\.$", README, flags=re.MULTILINE | re.DOTALL)
+    listed = re.search(r"always (`demo`.*?)\. ", README, flags=re.DOTALL)
     assert listed is not None
     names = {model["id"] for model in httpx.get(f"{gateway.v1}/models", trust_env=False).json()["data"]}
     assert set(re.findall(r"`(\w+)`", listed[1])) == names

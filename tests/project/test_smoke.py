@@ -1,4 +1,4 @@
-"""The calls of the README, made with curl against the server as a user starts it."""
+"""The calls of the tutorial, made with curl against the server as a user starts it."""
 
 import asyncio
 import os

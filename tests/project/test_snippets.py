@@ -57,8 +57,10 @@ def written_in(*languages: str) -> pytest.MarkDecorator:
 
 
 def programs_in(*languages: str) -> pytest.MarkDecorator:
-    """Returns the programs that run here. Those of the README run in test_readme.py, with the model that they name."""
-    chosen = [each for each in SNIPPETS if each.language in languages and not each.place.startswith("README.md")]
+    """Returns the programs that run here. Those of the README and of the tutorial run in test_readme.py, with the model
+    that they name."""
+    apart = ("README.md", "docs/tutorial.md")
+    chosen = [each for each in SNIPPETS if each.language in languages and not each.place.startswith(apart)]
     return pytest.mark.parametrize("snippet", chosen, ids=lambda snippet: snippet.place)
 
 
