@@ -1,5 +1,6 @@
 PYTHON ?= python3
 ARGS ?=
+BASE ?=
 
 BIN := .venv/bin
 SERVING := .venv/.serving
@@ -74,8 +75,9 @@ fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: setup ## CPU per delta, added delay and memory, each beside a direct run and beside the baseline
-	PLOT_PYTHON="$$(scripts/setup_apart plot)" $(BIN)/python -m bench $(ARGS)
+bench: setup ## CPU per delta, added delay and memory, each beside a direct run and the baseline; with BASE=COMMIT beside that commit
+	$(if $(BASE),base="$$(scripts/setup_base $(BASE))" && )PLOT_PYTHON="$$(scripts/setup_apart plot)" \
+		$(BIN)/python -m bench $(if $(BASE),--base "$$base") $(ARGS)
 
 bench-peers: setup ## the same beside other routers and gateways; installs them first (1 GB)
 	PLOT_PYTHON="$$(scripts/setup_apart plot)" PEERS_PYTHON="$$(scripts/setup_apart peers)" \

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _ROUNDS, _SECONDS = 5, 1.5
 """Many short rounds rather than few long ones: load of other processes comes and goes, and a median ignores it."""
@@ -22,6 +23,8 @@ class RunOptions:
     list: bool = False
     peers: bool = False
     keep: bool = False
+    base: Path | None = None
+    """The program of a gateway of another commit, which is measured in turn with this one."""
 
     def wants(self, name: str, *, default: bool = True) -> bool:
         """Returns whether to measure a scenario. `default`: a run without names includes it."""
@@ -49,6 +52,12 @@ def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) 
     parser.add_argument("--list", action="store_true", help="print the names of all scenarios")
     parser.add_argument("--peers", action="store_true", help="also measure other routers and gateways")
     parser.add_argument("--keep", action="store_true", help="write the result to the baseline file")
+    parser.add_argument(
+        "--base",
+        type=Path,
+        metavar="PROGRAM",
+        help="only the load scenarios, also with the gateway of another commit: make bench BASE=COMMIT builds it",
+    )
     parsed = parser.parse_args(arguments)
     rounds, state_rounds, seconds = (1, 1, 1.0) if parsed.quick else (_ROUNDS, _STATE_ROUNDS, _SECONDS)
     chosen = _select_names(names, parsed.only) if parsed.only else frozenset(names) if parsed.all else None
@@ -60,6 +69,7 @@ def parse_options(names: Sequence[str], arguments: Sequence[str] | None = None) 
         list=parsed.list,
         peers=parsed.peers,
         keep=parsed.keep,
+        base=parsed.base,
     )
 
 

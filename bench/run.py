@@ -46,14 +46,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
             scenarios = [scenario for scenario in SCENARIOS if options.wants(scenario.name, default=scenario.default)]
             rows = measure_scenarios(scenarios, options, Path(home))
-            stateful = [
-                scenario for scenario in STORE_SCENARIOS if options.wants(scenario.name, default=scenario.default)
-            ]
-            state, failed = _try_measure(
-                lambda: _measure_store(stateful, options, Path(home), chain=options.wants(CHAIN))
-            )
-            state += _measure_tools(options, Path(home)) if options.wants(TOOLS) else []
-            start = _measure_start(options, Path(home)) if options.wants(START) else []
+            state, start, failed = ([], [], False) if options.base else _measure_beyond_load(options, Path(home))
     except WrongAnswers as error:
         print(f"no figures, because answers were wrong: {error}", file=sys.stderr)
         return 1
@@ -66,6 +59,15 @@ def main() -> int:
     _print_tables(rows, state, start)
     _compare_and_save(scenario_table.build_run_results(rows, state, start, _describe_machine()), keep=options.keep)
     return 1 if failed else 0
+
+
+def _measure_beyond_load(options: RunOptions, home: Path) -> tuple[list[CostRow], list[CostRow], bool]:
+    """Measures the store, hosted tools and the start. Returns the rows of state and of the start, and whether the store
+    failed."""
+    stateful = [scenario for scenario in STORE_SCENARIOS if options.wants(scenario.name, default=scenario.default)]
+    state, failed = _try_measure(lambda: _measure_store(stateful, options, home, chain=options.wants(CHAIN)))
+    state += _measure_tools(options, home) if options.wants(TOOLS) else []
+    return state, _measure_start(options, home) if options.wants(START) else [], failed
 
 
 def _try_measure(measure_rows: Callable[[], list[CostRow]]) -> tuple[list[CostRow], bool]:
@@ -83,6 +85,9 @@ def _print_tables(
     if rows:
         print(scenario_table.render_scenarios(rows))
         print("req/s and deltas/s: direct / nginx / gateway. CPU is user + system time of the whole process tree.")
+    if base_table := scenario_table.render_base(rows):
+        print(f"\n{base_table}")
+        print("gateway / base: the median of the rounds' ratios. Below 1, the working tree needs less than the base.")
     if peers_table := scenario_table.render_peers(rows):
         print(f"\n{peers_table}")
     if state:
@@ -131,7 +136,7 @@ def _measure_row(
         print(f"{scenario.name}: {turn + 1} of {options.rounds}", file=sys.stderr)
         figures: dict[str, Figure] = {}
         # A new gateway for each round: memory that an earlier load left behind would hide what the next one needs.
-        with _start_servers(scenario, upstream, server_core, home) as servers:
+        with _start_servers(scenario, upstream, server_core, home, options.base) as servers:
             for server in _rotate([*servers, *peers], turn):
                 try:
                     figures[server.name] = measure_scenario(
@@ -186,16 +191,23 @@ def _measure_start(options: RunOptions, home: Path) -> list[CostRow]:
 
 
 @contextmanager
-def _start_servers(scenario: Scenario, upstream: Server, core: int | None, home: Path) -> Iterator[list[Server]]:
+def _start_servers(
+    scenario: Scenario, upstream: Server, core: int | None, home: Path, base: Path | None
+) -> Iterator[list[Server]]:
     with ExitStack() as stack:
-        measured = stack.enter_context(start_gateway(upstream, core, home, scenario.setup))
+        measured = [stack.enter_context(start_gateway(upstream, core, home, scenario.setup))]
+        if base is not None:
+            program, name = (str(base.absolute()),), scenario_table.BASE
+            measured.append(
+                stack.enter_context(start_gateway(upstream, core, home, scenario.setup, program=program, name=name))
+            )
         forwarder = stack.enter_context(start_nginx(upstream.port, core, home))
         if forwarder is None:
             print(
                 "nginx is not installed, so there are no ratios to it (Debian: apt install nginx-light)",
                 file=sys.stderr,
             )
-        yield [upstream, *([forwarder] if forwarder else []), measured]
+        yield [upstream, *([forwarder] if forwarder else []), *measured]
 
 
 def _describe_machine() -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from bench.in_process import no_sockets
+from bench.load.replies import Model
 from gateway.config.settings import Settings
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
@@ -38,12 +39,13 @@ _REPETITIONS: Final = 700
 
 _BODY: Final[Json] = {"model": "bench", "input": "Say the tokens.", "store": False}
 _CHAT_BODY: Final[Json] = {"model": "bench", "messages": [{"role": "user", "content": "Say the tokens."}]}
+_TEXT: Final = Model.named("bench-128").text
 _ANSWER: Final[Json] = {
     "id": "chatcmpl-bench",
     "object": "chat.completion",
     "created": 1,
     "model": "bench",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "tok " * 128}, "finish_reason": "stop"}],
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": _TEXT}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 5, "completion_tokens": 128, "total_tokens": 133},
 }
 
@@ -146,7 +148,7 @@ async def measure_steps(times: int = _REPETITIONS) -> dict[str, float]:
         await app(dict(scope), receive, send)
 
     await call_application()
-    if replies[0]["status"] != 200 or b"tok tok" not in replies[1]["body"]:
+    if replies[0]["status"] != 200 or b" token0000" not in replies[1]["body"]:
         raise RuntimeError(f"the application replied with {replies}")
     return {
         "chat: checked, routed, lifted, lowered": await _measure_cost(accept_chat, times),

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import orjson
 
+from bench.load.texts import write_phrases
 from providers.base import Dialect
 
 _QUESTION = "Say the tokens."
-_WORDS = "some words of a conversation that has gone on for a while, "
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -133,27 +133,27 @@ def _history_items(history: HistoryShape) -> list[dict[str, Any]]:
     items = [kinds[number % len(kinds)](number // len(kinds), history.scale) for number in range(history.items)]
     users = items[:: len(kinds)]
     for number in range(history.images):
-        text = {"type": "input_text", "text": _WORDS}
+        text = {"type": "input_text", "text": write_phrases(1)}
         image = {"type": "input_image", "image_url": _image(history.image_bytes, number)}
         users[number * len(users) // history.images]["content"] = [text, image]
     return items
 
 
 def _user(number: int, scale: int) -> dict[str, Any]:
-    return {"type": "message", "role": "user", "content": f"{number}: {_WORDS * 4 * scale}"}
+    return {"type": "message", "role": "user", "content": f"{number}: {write_phrases(4 * scale)}"}
 
 
 def _call(number: int, scale: int) -> dict[str, Any]:
-    arguments = orjson.dumps({"path": f"folder/file-{number}.txt", "words": _WORDS * scale}).decode()
+    arguments = orjson.dumps({"path": f"folder/file-{number}.txt", "words": write_phrases(scale)}).decode()
     return {"type": "function_call", "call_id": f"call_{number}", "name": "read_file", "arguments": arguments}
 
 
 def _output(number: int, scale: int) -> dict[str, Any]:
-    return {"type": "function_call_output", "call_id": f"call_{number}", "output": _WORDS * 8 * scale}
+    return {"type": "function_call_output", "call_id": f"call_{number}", "output": write_phrases(8 * scale)}
 
 
 def _assistant(number: int, scale: int) -> dict[str, Any]:
-    text = {"type": "output_text", "text": f"{number}: {_WORDS * 6 * scale}", "annotations": []}
+    text = {"type": "output_text", "text": f"{number}: {write_phrases(6 * scale)}", "annotations": []}
     return {"type": "message", "role": "assistant", "content": [text]}
 
 

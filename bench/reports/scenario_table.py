@@ -10,7 +10,7 @@ from bench.scenarios.catalog import Scenario
 from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import Figure
 
-GATEWAY, DIRECT, NGINX = "gateway", "direct", "nginx"
+GATEWAY, DIRECT, NGINX, BASE = "gateway", "direct", "nginx", "base"
 _SERVERS = (DIRECT, NGINX, GATEWAY)
 
 
@@ -28,6 +28,8 @@ class ScenarioRow:
     figures: dict[str, Figure]
     scores: list[float]
     ratios: list[float]
+    base_ratios: list[float]
+    """The gateway's figure divided by that of another commit's gateway, one per round; empty if there is no other."""
     target: float | None
     fast: float | None
 
@@ -47,10 +49,10 @@ class ScenarioRow:
 def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> ScenarioRow:
     """Returns the row of a scenario from its rounds, which have a figure per server.
 
-    The servers are `direct`, `gateway`, and `nginx` and the peers if they are installed.
+    The servers are `direct`, `gateway`, `base` if there is one, and `nginx` and the peers if they are installed.
     """
     servers = dict.fromkeys(name for figures in rounds for name in figures)
-    ratios = [ratio for figures in rounds if (ratio := _ratio_to_nginx(figures)) is not None]
+    ratios = [ratio for figures in rounds if (ratio := _ratio(figures, NGINX)) is not None]
     return ScenarioRow(
         name=scenario.name,
         unit=scenario.unit,
@@ -58,6 +60,7 @@ def build_row(scenario: Scenario, rounds: Sequence[dict[str, Figure]]) -> Scenar
         figures={name: _median([figures[name] for figures in rounds if name in figures]) for name in servers},
         scores=[_added_value(figures, scenario) for figures in rounds] if scenario.absolute else ratios,
         ratios=ratios,
+        base_ratios=[ratio for figures in rounds if (ratio := _ratio(figures, BASE)) is not None],
         target=scenario.target,
         fast=scenario.fast,
     )
@@ -93,7 +96,7 @@ def render_scenarios(rows: Sequence[ScenarioRow]) -> str:
 
 def render_peers(rows: Sequence[ScenarioRow]) -> str | None:
     """Returns the table of the peers beside the gateway; None if no peer was measured."""
-    names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in _SERVERS))
+    names = list(dict.fromkeys(name for row in rows for name in row.figures if name not in (*_SERVERS, BASE)))
     if not names:
         return None
     compared = [row for row in rows if any(name in row.figures for name in names)]
@@ -109,6 +112,21 @@ def render_peers(rows: Sequence[ScenarioRow]) -> str | None:
             for row in compared
         ],
     )
+
+
+def render_base(rows: Sequence[ScenarioRow]) -> str | None:
+    """Returns the table of another commit's gateway beside this one; None if there was no other."""
+    compared = [row for row in rows if row.base_ratios]
+    if not compared:
+        return None
+    columns = ("beside the base", "unit", GATEWAY, BASE, "gateway / base", "gateway, x nginx", "base, x nginx")
+    return render_table(columns, [*map(_base_cells, compared)])
+
+
+def _base_cells(row: ScenarioRow) -> tuple[str, ...]:
+    gateway, base, nginx = (_value(row, name) for name in (GATEWAY, BASE, NGINX))
+    multiples = [value / nginx if value and nginx else None for value in (gateway, base)]
+    return row.name, row.unit, *map(format_number, (gateway, base, median(row.base_ratios), *multiples))
 
 
 def _is_least(row: ScenarioRow, names: Sequence[str]) -> bool:
@@ -146,9 +164,10 @@ def _added_value(figures: dict[str, Figure], scenario: Scenario) -> float:
     return gateway - direct if direct is not None else gateway
 
 
-def _ratio_to_nginx(figures: dict[str, Figure]) -> float | None:
-    gateway, nginx = (figures[name].value if name in figures else None for name in (GATEWAY, NGINX))
-    return gateway / nginx if gateway is not None and nginx else None
+def _ratio(figures: dict[str, Figure], other: str) -> float | None:
+    """Returns the gateway's figure divided by another server's; None if one of them has none."""
+    gateway, divisor = (figures[name].value if name in figures else None for name in (GATEWAY, other))
+    return gateway / divisor if gateway is not None and divisor else None
 
 
 def _median(figures: Sequence[Figure]) -> Figure:

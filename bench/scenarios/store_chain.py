@@ -11,6 +11,7 @@ from sqlalchemy import Engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from bench.load.texts import write_phrases
 from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import WrongAnswers
 from bench.servers.databases import Databases
@@ -76,9 +77,7 @@ def _row(figure: str, database: str, unit: str, value: float, target: float | No
 
 def build_turn_text(turn: int, *, answer: bool) -> str:
     """Returns the question or the answer of a turn. It is equally long in every turn."""
-    return f"{'answer' if answer else 'question'} {turn:04}: " + "some words of a conversation, " * (
-        20 if answer else 5
-    )
+    return f"{'answer' if answer else 'question'} {turn:04}: {write_phrases(10 if answer else 3)}"
 
 
 async def _store_turn(store: SqlStore, turn: int, parent_id: str | None) -> str:

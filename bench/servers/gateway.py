@@ -35,13 +35,14 @@ def start_gateway(
     setup: GatewaySetup | None = None,
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = (str(Path(sys.executable).parent / "responses-gateway"),),
+    name: str = "gateway",
 ) -> AbstractContextManager[Server]:
     """Starts a gateway in front of `upstream`. `program` is the command without its subcommand and options."""
-    config = home / "config.yaml"
+    config = home / f"{name}.yaml"
     # JSON is YAML too.
     config.write_bytes(orjson.dumps(_config(upstream.port, setup or GatewaySetup())))
     command = [*program, "serve", "--config", str(config)]
-    return start_announcing_server("gateway", command, core, home / "gateway.log", environment)
+    return start_announcing_server(name, command, core, home / f"{name}.log", environment)
 
 
 def _config(upstream: int, setup: GatewaySetup) -> dict[str, Any]:

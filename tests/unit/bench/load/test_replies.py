@@ -11,20 +11,45 @@ MODEL = Model.named("bench-4")
 DIALECTS: tuple[Dialect, ...] = ("responses", "chat", "messages")
 
 
-def streamed(dialect: Dialect) -> bytes:
+def streamed(dialect: Dialect, model: Model = MODEL) -> bytes:
     """The body of a streamed reply, without its HTTP framing."""
-    frames = b"".join(build_stream_writes(MODEL.deltas, dialect)).split(b"\r\n\r\n", 1)[1]
+    frames = b"".join(build_stream_writes(model.deltas, dialect, model.kind)).split(b"\r\n\r\n", 1)[1]
     return b"".join(frames.split(b"\r\n")[1::2])
 
 
-def whole(dialect: Dialect) -> bytes:
-    return build_whole_reply(MODEL.deltas, dialect).split(b"\r\n\r\n", 1)[1]
+def whole(dialect: Dialect, model: Model = MODEL) -> bytes:
+    return build_whole_reply(model.deltas, dialect).split(b"\r\n\r\n", 1)[1]
+
+
+@pytest.mark.parametrize("name", ["bench-4", "bench-128"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_upstreams_own_answers_are_right(dialect: Dialect, name: str) -> None:
+    model = Model.named(name)
+    assert find_fault(streamed(dialect, model), model, dialect=dialect, streamed=True) is None
+    assert find_fault(whole(dialect, model), model, dialect=dialect, streamed=False) is None
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "arguments"])
+@pytest.mark.parametrize("dialect", ["chat", "messages"])
+def test_streams_of_other_kinds_are_right(dialect: Dialect, kind: str) -> None:
+    model = Model.named(f"bench-128-{kind}")
+    assert find_fault(streamed(dialect, model), model, dialect=dialect, streamed=True) is None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_upstreams_own_answers_are_right(dialect: Dialect) -> None:
-    assert find_fault(streamed(dialect), MODEL, dialect=dialect, streamed=True) is None
-    assert find_fault(whole(dialect), MODEL, dialect=dialect, streamed=False) is None
+def test_texts_have_every_kind_of_character_in_the_escapes_of_python(dialect: Dialect) -> None:
+    body = streamed(dialect, Model.named("bench-128"))
+    assert body.isascii()
+    for escaped in (b'"\\n"', b'\\"quoted\\"', b"C:\\\\dir\\\\", b"\\u00e9", b"\\ud83d\\ude00"):
+        assert body.count(escaped) >= 2, escaped
+
+
+def test_texts_may_be_escaped_differently() -> None:
+    model = Model.named("bench-128")
+    body = streamed("chat", model).replace(b"\\ud83d\\ude00", "😀".encode()).replace(b"\\u00e9", "é".encode())
+    assert find_fault(body, model, dialect="chat", streamed=True) is None
+    broken = body.replace("😀".encode(), b"\\ud83d", 1)
+    assert find_fault(broken, model, dialect="chat", streamed=True)
 
 
 CUTS = {

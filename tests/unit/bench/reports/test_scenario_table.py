@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,38 @@ def test_without_nginx_there_are_figures_but_no_ratio() -> None:
 def test_a_peer_that_failed_in_a_round_has_the_figure_of_the_others() -> None:
     rounds = [figures(direct=None, nginx=2.0, gateway=4.0, smg=6.0), figures(direct=None, nginx=2.0, gateway=4.0)]
     assert scenario_table.build_row(RELATIVE, rounds).figures["smg"].value == 6.0
+
+
+def test_another_commit_stands_beside_the_gateway() -> None:
+    # Other load doubled the figures of the second round, and the third has no figure of the base.
+    rounds = [
+        figures(direct=None, nginx=2.0, gateway=4.0, base=5.0),
+        figures(direct=None, nginx=4.0, gateway=8.0, base=10.0),
+        figures(direct=None, nginx=2.0, gateway=9.0, base=None),
+    ]
+    row = scenario_table.build_row(RELATIVE, rounds)
+    assert row.base_ratios == [0.8, 0.8]
+    lines = scenario_table.render_base([row])
+    assert lines is not None
+    assert lines.splitlines()[-1].split() == ["translate", "µs/delta", "8.00", "7.50", "0.80", "4.00", "3.75"]
+    assert scenario_table.render_peers([row]) is None
+
+
+def test_without_nginx_another_commit_is_still_compared() -> None:
+    row = scenario_table.build_row(HELD, [figures(direct=None, gateway=30.0, base=20.0)])
+    lines = scenario_table.render_base([row])
+    assert lines is not None
+    assert lines.splitlines()[-1].split() == ["memory", "KiB/stream", "30.0", "20.0", "1.50", "-", "-"]
+
+
+def test_a_run_of_one_commit_has_no_table_of_two() -> None:
+    row = scenario_table.build_row(RELATIVE, [figures(direct=None, nginx=2.0, gateway=4.0)])
+    assert scenario_table.render_base([row]) is None
+
+
+def test_the_program_of_another_commit_is_an_option() -> None:
+    assert parse_options(SCENARIO_NAMES, []).base is None
+    assert parse_options(SCENARIO_NAMES, ["--base", "bin/responses-gateway"]).base == Path("bin/responses-gateway")
 
 
 def test_peers_stand_beside_the_gateway() -> None:
