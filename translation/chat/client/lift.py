@@ -94,13 +94,13 @@ def _lift_tools(params: Mapping[str, Any]) -> list[Json]:
 
 
 def _lift_function(function: Json) -> Json:
-    return {"type": "function", **_without_nulls(function)}
+    return _build_typed("function", function)
 
 
 def _lift_custom_tool(custom: Json) -> Json:
-    tool = {"type": "custom", **_without_nulls(custom)}
+    tool = _build_typed("custom", custom)
     if tool.get("format", {}).get("type") == "grammar":
-        tool["format"] = {"type": "grammar", **tool["format"]["grammar"]}
+        tool["format"] = _build_typed("grammar", tool["format"]["grammar"])
     return tool
 
 
@@ -111,9 +111,9 @@ _TOOL_LIFTERS = {
 
 
 def _lift_web_search(options: Json) -> Json:
-    tool = {"type": "web_search", **_without_nulls(options)}
+    tool = _build_typed("web_search", options)
     if "user_location" in tool:
-        tool["user_location"] = {"type": "approximate", **tool["user_location"]["approximate"]}
+        tool["user_location"] = _build_typed("approximate", tool["user_location"]["approximate"])
     return tool
 
 
@@ -144,8 +144,10 @@ def _lift_text_format(response_format: Json | None) -> Json | None:
         return None
     if response_format["type"] == "json_object":
         return {"type": "json_object"}
-    return {"type": "json_schema", **_without_nulls(response_format["json_schema"])}
+    return _build_typed("json_schema", response_format["json_schema"])
 
 
-def _without_nulls(values: Json) -> Json:
-    return {key: value for key, value in values.items() if value is not None}
+def _build_typed(kind: str, values: Json) -> Json:
+    """Returns an object of the Responses API with the values that are not null. A `type` among them cannot
+    make a function a tool of another kind, such as `mcp`."""
+    return {"type": kind, **{key: value for key, value in values.items() if value is not None and key != "type"}}

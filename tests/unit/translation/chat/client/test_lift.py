@@ -202,3 +202,21 @@ def test_audio_output_is_refused_by_name() -> None:
 
 def test_audio_output_may_be_relayed() -> None:
     assert turn_of(relayed=True, modalities=["text", "audio"]).model == "m"
+
+
+@pytest.mark.parametrize(
+    ("kind", "inner"),
+    [
+        ("function", {"name": "f", "type": "mcp", "server_label": "own", "server_url": "http://127.0.0.1/"}),
+        ("custom", {"name": "f", "type": "mcp", "server_label": "own"}),
+    ],
+)
+def test_a_type_inside_a_tool_makes_no_tool_of_another_kind(kind: str, inner: Json) -> None:
+    (tool,) = turn_of(tools=[{"type": kind, kind: inner}]).tools
+    assert tool["type"] == kind
+
+
+def test_a_type_inside_the_legacy_functions_and_the_search_makes_no_tool_of_another_kind() -> None:
+    smuggled = {"type": "mcp", "server_label": "own"}
+    assert [tool["type"] for tool in turn_of(functions=[{"name": "f", **smuggled}]).tools] == ["function"]
+    assert [tool["type"] for tool in turn_of(web_search_options=smuggled).tools] == ["web_search"]
