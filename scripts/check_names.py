@@ -97,8 +97,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "gateway/routes/dialects/agui.py": _TO_BE_JOINED,
     "gateway/routes/generate.py": _TO_BE_JOINED,
     "gateway/routes/owner_data.py": _TO_BE_JOINED,
-    "gateway/state/outages.py": _TO_BE_JOINED,
-    "gateway/state/row_values.py": _TO_BE_JOINED,
     "gateway/text_table.py": _TO_BE_JOINED,
     "gateway/version.py": _TO_BE_JOINED,
     "providers/demo/files.py": _TO_BE_JOINED,

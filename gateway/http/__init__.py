@@ -1,6 +1,6 @@
 """HTTP handling shared by all routes: request ids, access log, API keys, bodies, headers, query parameters, and
 cancellation.
 
-May import `gateway.state.paging`, `gateway.config`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`,
+May import `gateway.state.values`, `gateway.config`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`,
 `dataplane`, `providers.errors`, `providers.new_id` and `translation`.
 """

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.datastructures import QueryParams
 
 from gateway.http import query_params
-from gateway.state.paging import Order, Page, PageRequest
+from gateway.state.values import Order, Page, PageRequest
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

@@ -13,8 +13,7 @@ from gateway.error_replies import build_failed_event
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream
 from gateway.state import endings
-from gateway.state.outages import retry_write
-from gateway.state.store import Store
+from gateway.state.store import Store, retry_write
 from gateway.state.values import Job, LeaseLost, LogEntry
 from providers.errors import ProviderError
 from translation.errors import TranslationError

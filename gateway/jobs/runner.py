@@ -124,9 +124,15 @@ class JobRunner:
 
     @property
     def _is_draining(self) -> bool:
-        if self._drain.begun and self._draining_since is None:
+        if self._drain.begun:
+            self._record_drain()
+        return self._drain.begun
+
+    def _record_drain(self) -> float:
+        """Returns the time at which this runner first noticed the drain."""
+        if self._draining_since is None:
             self._draining_since = time.monotonic()
-        return self._draining_since is not None
+        return self._draining_since
 
     async def _renew_lease(self) -> None:
         while True:
@@ -264,9 +270,7 @@ class JobRunner:
 
     async def _stop_jobs(self) -> None:
         self._drain.begin()
-        assert self._is_draining
-        assert self._draining_since is not None
-        left_s = self._draining_since + self._drain_s - time.monotonic()
+        left_s = self._record_drain() + self._drain_s - time.monotonic()
         # The operator may end the drain before its time.
         waits = (self._drain.expiry.wait(), self._wait_for_tasks(max(left_s, 0.0)))
         tasks = [self._task_group.create_task(wait) for wait in waits]

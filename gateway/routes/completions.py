@@ -13,7 +13,7 @@ from gateway.replies.loss_header import render_stored_losses
 from gateway.routes.request_docs import document_json_body
 from gateway.routes.stored_objects import build_list_reply, build_not_found_error
 from gateway.service.service import Service
-from gateway.state.paging import Page, PageRequest
+from gateway.state.values import Page, PageRequest
 from translation.chat.client.completion import build_stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
 

@@ -14,7 +14,7 @@ from gateway.routes.request_docs import document_json_body
 from gateway.routes.stored_objects import build_list_reply, build_not_found_error, read_public_items
 from gateway.service import conversations
 from gateway.service.service import Service
-from gateway.state.paging import Page
+from gateway.state.values import Page
 from translation.responses.client.item_lists import to_listed_item
 from translation.responses.schema.conversations import (
     ADD_ITEMS_SCHEMA,

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from gateway.errors import NotFound
 from gateway.http.json_reply import build_json_reply
 from gateway.http.paging import build_unknown_cursor_error, render_list
-from gateway.state.paging import Page, PageRequest, UnknownCursor
+from gateway.state.values import Page, PageRequest, UnknownCursor
 from translation.responses.client.item_lists import to_listed_item
 
 PageReader: TypeAlias = Callable[[PageRequest], Awaitable[Page | None]]

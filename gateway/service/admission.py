@@ -12,7 +12,7 @@ from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import Endpoint
 from gateway.sealing.sealer import Sealer
 from gateway.service.catalogue import Catalogue
-from gateway.state.threads import ThreadTurn
+from gateway.state.values import ThreadTurn
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

@@ -31,8 +31,7 @@ from gateway.service.threads.agui import (
     restore_state,
 )
 from gateway.state.store import Store
-from gateway.state.threads import ThreadTurn
-from gateway.state.values import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES, ThreadTurn
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from translation.agui.encode import AguiEncoder
 from translation.agui.request_body import RunRequest, build_run_request

@@ -1,8 +1,10 @@
-"""The records of tool calls in the store, before and after they are sent, and the protocols that write them."""
+"""The records of tool calls in the store, of their approvals, before and after they are sent, and the protocols for
+them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from translation.hosted.approvals import ApprovalAnswers, ApprovalRecord
 from translation.representation.json_types import Item, Json
 
 CallState: TypeAlias = Literal["intended", "started", "finished", "unknown"]
@@ -85,4 +87,33 @@ class CallJournalStore(Protocol):
 
     async def load_calls(self, owner: str, response_id: str) -> Sequence[CallRecord]:
         """Returns the calls of a response in the order of its output."""
+        ...
+
+
+class ApprovalStore(Protocol):
+    """Stores the requests for approvals of calls, and their states.
+
+    A request is answered once, whichever replicas try: by `create_response`, or by `answer_approvals` for a response
+    that is not stored. Its record is deleted with the response that made it, or a week after it has expired.
+    """
+
+    async def store_approvals(self, owner: str, records: Sequence[ApprovalRecord]) -> None:
+        """Stores the records of new requests."""
+        ...
+
+    async def load_approvals(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:
+        """Returns the records by their ids, expired ones in the state `expired`. Unknown ids are absent."""
+        ...
+
+    async def answer_approvals(self, owner: str, answers: ApprovalAnswers, response_id: str) -> None:
+        """Stores all answers of a response that begins, or none. Raises InvalidRequest if one no longer counts."""
+        ...
+
+    async def void_approvals(self, owner: str, request_ids: Sequence[str], response_id: str) -> None:
+        """Changes the state of approvals from `used` to `void`: this response has used them, but did not run their
+        calls."""
+        ...
+
+    async def reopen_approvals(self, owner: str, request_ids: Sequence[str], response_id: str) -> None:
+        """Changes the state of approvals from `used` back to `open`: this response did not run their calls."""
         ...

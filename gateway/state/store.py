@@ -1,31 +1,36 @@
-"""The protocols of the store. Knows nothing of SQL.
+"""The protocols of the store, and writes that outlast an outage of it. Knows nothing of SQL.
 
 Every read and write names an owner: an object of another owner reads as unknown. Every method may raise
 `StoreUnavailable`, at the latest after `store.deadline_s`. Its changes are then stored completely or not at all. JSON
 objects are returned as they were stored, key order included.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
-from gateway.state.added_servers import AddedServerStore
-from gateway.state.approvals import ApprovalStore
-from gateway.state.call_records import CallJournalStore, OpenCallStore
-from gateway.state.grants import GrantStore
+from gateway.errors import StoreUnavailable
+from gateway.state.call_records import ApprovalStore, CallJournalStore, OpenCallStore
 from gateway.state.idempotency import KeyStore
+from gateway.state.operator_records import AddedServerStore, GrantStore
 from gateway.state.owner_data import OwnerData, Retention
-from gateway.state.paging import Page, PageRequest
 from gateway.state.values import (
     History,
     Job,
     LogEntry,
     LogPage,
     NewResponse,
+    Page,
+    PageRequest,
     StoredCompletion,
     StoredResponse,
 )
 from translation.representation.json_types import Item, Json
+
+_DELAYS_S: Final = (0.05, 1.0)
+"""The first delay between two attempts, and the longest."""
 
 
 class ResponseStore(Protocol):
@@ -320,3 +325,17 @@ class Store(Protocol):
     def degraded_reason(self) -> str | None:
         """The problem of the database, as text for `/readyz`. None if its last use succeeded."""
         ...
+
+
+async def retry_write(write: Callable[[], Awaitable[None]], max_outage_s: float) -> None:
+    """Writes, and retries while the store is unavailable. Raises StoreUnavailable once that has lasted so long."""
+    deadline = time.monotonic() + max_outage_s
+    delay_s, longest_s = _DELAYS_S
+    while True:
+        try:
+            return await write()
+        except StoreUnavailable:
+            if time.monotonic() + delay_s > deadline:
+                raise
+        await asyncio.sleep(delay_s)
+        delay_s = min(delay_s * 2, longest_s)

@@ -1,11 +1,10 @@
-"""The values that callers and the store exchange, and two failures of the store. Knows nothing of SQL."""
+"""The values that callers and the store exchange, and three failures of the store. Knows nothing of SQL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from gateway.state.idempotency import KeyedRequest
-from gateway.state.threads import ThreadTurn
 from translation.hosted.approvals import NO_ANSWERS, ApprovalAnswers
 from translation.representation.json_types import Item, Json
 
@@ -15,6 +14,17 @@ ACTIVE_STATUSES = ("queued", "in_progress")
 ENDED_WELL_STATUSES = ("completed", "incomplete")
 """The statuses of a response whose client has got its end, so that it can be continued."""
 
+LAST_RUN_KEY: Final = "agui_run"
+"""The key of a conversation's metadata that has the response id of the last run, if it is a thread of AG-UI."""
+
+STATE_KEY: Final = "agui_state"
+"""The key of a conversation that has the state of the thread, if there is one."""
+
+MESSAGE_THREAD_KEY: Final = "messages_thread"
+"""The key of a response with the data of a thread of the Messages API. Other responses do not have this key."""
+
+Order: TypeAlias = Literal["asc", "desc"]
+
 
 class SchemaMismatch(Exception):
     """The database's tables do not fit this version of the gateway. The message is one line and says what to do."""
@@ -23,6 +33,25 @@ class SchemaMismatch(Exception):
 class LeaseLost(Exception):
     """The worker no longer holds the response: it was cancelled, deleted, or claimed by another worker after the lease
     had expired."""
+
+
+class UnknownCursor(Exception):
+    """The list has no row with the id in `PageRequest.after`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadTurn:
+    """A response that is the next run of a thread of AG-UI, which is a conversation.
+
+    `conversation` has the thread's items, and is created if it does not exist. `previous_run` is the response id of the
+    last run that was known when this one was prepared, or None. Only the first `remaining_item_count` items of the
+    conversation remain; None keeps all. `state` replaces the state of the thread; None removes it.
+    """
+
+    conversation: Json
+    previous_run: str | None
+    remaining_item_count: int | None = None
+    state: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +152,21 @@ class History(NamedTuple):
     status: str
     usage: Json | None
     conversation_id: str | None = None
+
+
+class PageRequest(NamedTuple):
+    """The requested part of a list: at most `limit` rows, starting after the row whose id is `after`.
+
+    Without `after`, the part starts with the first row in `order`.
+    """
+
+    after: str | None = None
+    limit: int = 20
+    order: Order = "desc"
+
+
+class Page(NamedTuple):
+    """One part of a list, in the order of its `PageRequest`. `has_more` says whether rows follow the last one."""
+
+    rows: Sequence[Json]
+    has_more: bool

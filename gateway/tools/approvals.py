@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from gateway.errors import StoreUnavailable
-from gateway.state.approvals import ApprovalStore
+from gateway.state.call_records import ApprovalStore
 from gateway.state.row_values import read_clock_us
 from gateway.tools.input_seal import InputSeal
 from translation.errors import InvalidRequest

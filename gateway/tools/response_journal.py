@@ -9,8 +9,7 @@ import structlog
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournalStore, CallRecord, OpenCall, OpenCallStore
-from gateway.state.outages import retry_write
-from gateway.state.store import Store
+from gateway.state.store import Store, retry_write
 from gateway.state.values import LeaseLost
 from gateway.tools.tool_run import ToolRun
 from translation.hosted.calls import HostedCall

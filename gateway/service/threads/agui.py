@@ -10,8 +10,7 @@ import orjson
 
 from gateway.errors import RunInProgress
 from gateway.state.store import Store
-from gateway.state.threads import LAST_RUN_KEY, STATE_KEY
-from gateway.state.values import ACTIVE_STATUSES
+from gateway.state.values import ACTIVE_STATUSES, LAST_RUN_KEY, STATE_KEY
 from gateway.tools.approvals import ApprovalFactory
 from translation.agui.agui_history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStates

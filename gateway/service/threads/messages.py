@@ -12,8 +12,7 @@ from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.replies.recorder import Lease
 from gateway.service.run import Run
 from gateway.state.store import Store
-from gateway.state.threads import MESSAGE_THREAD_KEY
-from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, NewResponse
+from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, NewResponse
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.messages.client.lift import lift

@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 import structlog
+from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
@@ -90,19 +91,19 @@ class ChangeNotifier:
 
     def _start_listener(self) -> None:
         if self._url is not None and self._listener is None:
-            self._listener = asyncio.get_running_loop().create_task(self._run_listener())
+            self._listener = asyncio.get_running_loop().create_task(self._run_listener(self._url))
 
     def _wake_watches(self, keys: tuple[str, ...] | list[str], *, is_cached: bool = False) -> None:
         for key in keys:
             for watch in self._watches.get(key, ()):
                 watch.wake(is_cached=is_cached)
 
-    async def _run_listener(self) -> None:
+    async def _run_listener(self, url: URL) -> None:
         shortest, longest = _RETRY_DELAYS_S
         delay_s = shortest
         while True:
             try:
-                async with self._connect_listener() as connection:
+                async with self._connect_listener(url) as connection:
                     self._is_listening, delay_s = True, shortest
                     self._wake_watches(list(self._watches))  # signals sent while disconnected were not received
                     await self._send_notifications(connection)
@@ -114,11 +115,10 @@ class ChangeNotifier:
             delay_s = min(delay_s * 2, longest)
 
     @asynccontextmanager
-    async def _connect_listener(self) -> AsyncGenerator[Any, None]:
+    async def _connect_listener(self, url: URL) -> AsyncGenerator[Any, None]:
         """Yields the driver's own connection, because SQLAlchemy has no API for notifications."""
-        assert self._url is not None
         # The driver's own timeout: a driver that is cancelled while it connects leaves a socket behind.
-        engine = create_async_engine(self._url, poolclass=NullPool, connect_args={"timeout": _SERVER_TIMEOUT_S})
+        engine = create_async_engine(url, poolclass=NullPool, connect_args={"timeout": _SERVER_TIMEOUT_S})
         try:
             pooled = await engine.connect()
             try:

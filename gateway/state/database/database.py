@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import BigInteger, ColumnElement, Executable, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
@@ -130,7 +130,7 @@ class Database:
         self._record_success("write")
         return result
 
-    async def run_statement(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
+    async def run_statement(self, statement: Select[int], parameters: Mapping[str, Any]) -> int:
         """Executes one statement on PostgreSQL, as a transaction by itself, and returns the number that it selects.
 
         That is one trip to the server instead of three or more. Raises StoreUnavailable.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ClauseElement, Executable
+from sqlalchemy import Select
 from sqlalchemy.dialects.postgresql import asyncpg as asyncpg_dialect
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -59,7 +59,7 @@ class PostgresStatements:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def fetch_number(self, statement: Executable, parameters: Mapping[str, Any]) -> int:
+    async def fetch_number(self, statement: Select[int], parameters: Mapping[str, Any]) -> int:
         """Executes a statement and returns the number that it selects.
 
         Raises SQLAlchemyError, with the driver's error in `orig`, and OSError. If the caller leaves, this returns after
@@ -130,9 +130,8 @@ class PostgresStatements:
 
 
 @cache
-def _compile(statement: Executable) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
+def _compile(statement: Select[int]) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
     """Returns a statement's text, the names of its parameters in their order, and the values that it sets itself."""
-    assert isinstance(statement, ClauseElement)
     dialect: Any = asyncpg_dialect.dialect
     compiled: Any = statement.compile(dialect=dialect())
     return str(compiled), tuple(compiled.positiontup), compiled.params

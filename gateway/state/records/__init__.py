@@ -1,5 +1,5 @@
 """Stores records beside responses, in SQL: approvals, open calls, grants, added MCP servers, and idempotency keys.
 
-May import `gateway.state.added_servers`, `gateway.state.call_records`, `gateway.state.database`,
-`gateway.state.grants`, `gateway.state.idempotency`, `gateway.state.row_values` and `translation.hosted`.
+May import `gateway.state.call_records`, `gateway.state.database`, `gateway.state.idempotency`,
+`gateway.state.operator_records`, `gateway.state.row_values` and `translation.hosted`.
 """

@@ -6,9 +6,9 @@ from typing import Final
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from gateway.state.added_servers import AddResult, StoredServer
 from gateway.state.database.database import Database
 from gateway.state.database.tables import mcp_servers
+from gateway.state.operator_records import AddResult, StoredServer
 
 _LOCK: Final = "mcp_servers"
 

@@ -7,7 +7,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import mcp_grants
-from gateway.state.grants import StoredGrant
+from gateway.state.operator_records import StoredGrant
 
 
 class SqlGrantStore:

@@ -17,8 +17,7 @@ from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
 from gateway.state.database.tables import jobs, tool_calls
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.row_values import read_clock_us
-from gateway.state.sql.json_columns import dump_json, parse_json
+from gateway.state.row_values import dump_json, parse_json, read_clock_us
 from gateway.state.sql.single_trip import SELECT_WORKER_SQL, CompiledStatement, RowValues
 from gateway.state.sql.statements import SELECT_WORKER
 from gateway.state.values import LeaseLost

@@ -10,13 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.paging import Page, PageRequest, UnknownCursor
-from gateway.state.row_values import is_valid_id, read_clock_us
+from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
-from gateway.state.sql.json_columns import dump_json, parse_json
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
-from gateway.state.values import StoredCompletion
+from gateway.state.values import Page, PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 
 

@@ -10,12 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.errors import RunInProgress
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
-from gateway.state.paging import Page, PageRequest, UnknownCursor
-from gateway.state.row_values import is_valid_id, read_clock_us
+from gateway.state.row_values import dump_json, is_valid_id, lookup_id_of, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
-from gateway.state.sql.json_columns import dump_json, lookup_id_of, parse_json
 from gateway.state.sql.lineage import select_existing_ids
-from gateway.state.threads import LAST_RUN_KEY, STATE_KEY, ThreadTurn
+from gateway.state.values import LAST_RUN_KEY, STATE_KEY, Page, PageRequest, ThreadTurn, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
 

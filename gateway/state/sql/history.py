@@ -7,8 +7,7 @@ from sqlalchemy import and_, literal, null, select, union_all
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
-from gateway.state.row_values import is_valid_id
-from gateway.state.sql.json_columns import parse_json
+from gateway.state.row_values import is_valid_id, parse_json
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
 from gateway.state.sql.response_rows import match_response, select_responses
 from gateway.state.values import History

@@ -14,7 +14,7 @@ from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, jobs, responses, workers
-from gateway.state.sql.json_columns import dump_json, parse_json
+from gateway.state.row_values import dump_json, parse_json
 from gateway.state.sql.response_rows import build_orphaned_condition, end_locked_response, load_recorded_output
 from gateway.state.sql.statements import upsert_lease
 from gateway.state.store import ChangeWatch

@@ -27,10 +27,10 @@ from gateway.state.owner_data import OwnerUsage
 from gateway.state.records.approvals import delete_approvals, delete_approvals_of
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls
+from gateway.state.row_values import parse_json, parse_with_output
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import RowKeys, delete_in_batches
-from gateway.state.sql.json_columns import parse_json, parse_with_output
 from translation.representation.json_types import Json
 
 SelectedRows: TypeAlias = Sequence[Row[Any]]

@@ -9,12 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.state import endings
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses, workers
+from gateway.state.row_values import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.call_journal import load_call_records, settle_calls
 from gateway.state.sql.conversations import append_item_rows
-from gateway.state.sql.json_columns import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.statements import INSERT_ITEMS, INSERT_LOG_ENTRY
-from gateway.state.threads import MESSAGE_THREAD_KEY
-from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LogEntry
+from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, LogEntry
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.messages.client.threads import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT

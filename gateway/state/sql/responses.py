@@ -13,14 +13,19 @@ from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.paging import Page, PageRequest, UnknownCursor
 from gateway.state.records.approvals import store_answers
 from gateway.state.records.idempotency_keys import claim_key
-from gateway.state.row_values import is_valid_id, read_clock_us
+from gateway.state.row_values import (
+    dump_json,
+    dump_without_output,
+    is_valid_id,
+    parse_json,
+    parse_with_output,
+    read_clock_us,
+)
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.deletion import delete_response_rows
-from gateway.state.sql.json_columns import dump_json, dump_without_output, parse_json, parse_with_output
 from gateway.state.sql.response_rows import (
     append_turn,
     build_item_rows,
@@ -44,7 +49,17 @@ from gateway.state.sql.statements import (
     bind_items,
     upsert_lease,
 )
-from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, LeaseLost, LogEntry, NewResponse, StoredResponse
+from gateway.state.values import (
+    ACTIVE_STATUSES,
+    ENDED_WELL_STATUSES,
+    LeaseLost,
+    LogEntry,
+    NewResponse,
+    Page,
+    PageRequest,
+    StoredResponse,
+    UnknownCursor,
+)
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

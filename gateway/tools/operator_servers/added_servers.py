@@ -14,7 +14,7 @@ from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import AdminServerSettings
 from gateway.errors import NotFound, ServerNameTaken, StoreUnavailable
 from gateway.sealing.sealer import Sealer, UnsealFailed
-from gateway.state.added_servers import AddedServerStore, StoredServer
+from gateway.state.operator_records import AddedServerStore, StoredServer
 from gateway.tools.operator_servers.building import build_operator_egress
 from gateway.tools.operator_servers.server_bodies import (
     find_credential,

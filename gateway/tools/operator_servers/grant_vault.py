@@ -6,7 +6,7 @@ import orjson
 
 from gateway.errors import StoreUnavailable
 from gateway.sealing.sealer import Sealer, UnsealFailed
-from gateway.state.grants import GrantStore
+from gateway.state.operator_records import GrantStore
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.oauth.grants import TokenGrant
 

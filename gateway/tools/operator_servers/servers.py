@@ -14,7 +14,7 @@ from gateway.config.mcp_server_settings import McpServerSettings, find_server_pr
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.sealing.sealer import Sealer
-from gateway.state.grants import GrantStore
+from gateway.state.operator_records import GrantStore
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.server import TokenSource
 from gateway.tools.operator_servers.building import build_authorization_server, build_operator_egress, build_server

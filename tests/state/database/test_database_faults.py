@@ -17,8 +17,8 @@ from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import migrate_database
 from gateway.state.database.tables import workers
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
+from gateway.state.values import PageRequest
 from tests import databases
 from tests.databases import Postgres
 from tests.polling import wait_until

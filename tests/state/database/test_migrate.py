@@ -24,9 +24,8 @@ from gateway.state.database.database import Database
 from gateway.state.database.migrate import make_alembic_config, migrate_database, read_latest_schema_version
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
 from gateway.state.database.tables import metadata
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import SchemaMismatch, StoredCompletion
+from gateway.state.values import PageRequest, SchemaMismatch, StoredCompletion
 from tests import databases
 from tests.databases import Postgres
 from tests.forking import run_forked

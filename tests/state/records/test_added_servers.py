@@ -4,7 +4,7 @@ import asyncio
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
-from gateway.state.added_servers import StoredServer
+from gateway.state.operator_records import StoredServer
 from gateway.state.sql.store import SqlStore
 from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers

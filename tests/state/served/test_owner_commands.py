@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
+from gateway.state.values import PageRequest
 from tests.forking import run_forked
 from translation.representation.json_types import Json
 

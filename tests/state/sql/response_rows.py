@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
+from gateway.state.values import PageRequest
 
 
 async def pages(store: SqlStore, **how: Any) -> list[str]:

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.state.call_records import CallRecord
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LeaseLost
+from gateway.state.values import LeaseLost, PageRequest
 from tests.state.responses import WORKER, completed, message_item, new, response
 from translation.representation.json_types import Item, Json
 

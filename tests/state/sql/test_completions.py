@@ -3,9 +3,8 @@
 import pytest
 
 from gateway.state.database.database import Database
-from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.completions import SqlCompletionStore
-from gateway.state.values import StoredCompletion
+from gateway.state.values import PageRequest, StoredCompletion, UnknownCursor
 from translation.representation.json_types import Json
 
 OWNER = "ann"

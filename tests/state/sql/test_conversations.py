@@ -7,11 +7,10 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
-from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.history import SqlHistoryReader
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import NewResponse
+from gateway.state.values import NewResponse, PageRequest, UnknownCursor
 from translation.representation.json_types import Item, Json
 
 OWNER = "ann"

@@ -11,9 +11,8 @@ from sqlalchemy import Table, event, func, select
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, items, jobs, responses
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LeaseLost, LogEntry
+from gateway.state.values import LeaseLost, LogEntry, PageRequest
 from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 from tests.state.sql.response_rows import pages
 from translation.errors import InvalidRequest

@@ -1,5 +1,5 @@
-from gateway.state.paging import PageRequest
 from gateway.state.sql.store import SqlStore
+from gateway.state.values import PageRequest
 from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 
 

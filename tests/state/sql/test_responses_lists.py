@@ -11,9 +11,8 @@ from sqlalchemy import update
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
 from gateway.state.database.tables import workers
-from gateway.state.paging import PageRequest, UnknownCursor
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LogEntry, NewResponse
+from gateway.state.values import LogEntry, NewResponse, PageRequest, UnknownCursor
 from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 from tests.state.sql.response_rows import pages
 from translation.errors import InvalidRequest

@@ -10,10 +10,9 @@ from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
 from gateway.state.idempotency import KeyedRequest
-from gateway.state.paging import PageRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LogEntry, NewResponse
+from gateway.state.values import LogEntry, NewResponse, PageRequest
 from tests.state.responses import build_approval
 from translation.representation.json_types import Item, Json
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.cli import commands
 from gateway.config.settings import BackgroundSettings, StoreSettings
-from gateway.state.added_servers import StoredServer
+from gateway.state.operator_records import StoredServer
 from gateway.state.sql.store import SqlStore
 from tests.databases import ready_sqlite
 from tests.mcp_server import CountingServer

@@ -5,7 +5,7 @@ from starlette.datastructures import QueryParams
 
 from gateway.http import query_params as query_of
 from gateway.http.paging import parse_page_request, render_list
-from gateway.state.paging import Page, PageRequest
+from gateway.state.values import Page, PageRequest
 from translation.errors import InvalidRequest
 
 
