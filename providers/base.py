@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from pydantic import Field
 
 from dataplane.source import Source, as_source
 from providers.endpoints import EndpointName
+from providers.overrides import NO_KEY
 from translation.representation.events import Event
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -34,53 +37,71 @@ class Capabilities:
     """Facts about an upstream. Requests are checked against them before anything is sent.
 
     Every flag defaults to False. So if an adapter omits a flag, requests that need the capability are refused with an
-    error; nothing is dropped silently.
+    error; nothing is dropped silently. The docstring of a field is the description of its key in docs/configuration.md,
+    where "it" is the upstream.
     """
 
-    dialects: frozenset[RelayedDialect] = frozenset()
-    """The client APIs that the upstream has itself. Requests in these dialects can be relayed."""
+    dialects: frozenset[RelayedDialect] = field(default=frozenset(), metadata=NO_KEY)
+    """The client APIs that the upstream has itself. Requests in these dialects can be relayed. The
+    provider's own key `dialects` sets them."""
     streaming: bool = False
+    """It can stream."""
     tools: bool = False
+    """It can call functions."""
     parallel_tools: bool = False
+    """It can make several calls in one turn."""
     tool_kinds: frozenset[str] = frozenset({"function"})
-    """Kinds of tools that the upstream's dialect can express. Other client tools are sent as functions."""
+    """Kinds of tools that its dialect can express. Other client tools are sent as functions."""
     hosted_tools: frozenset[str] = frozenset()
     """Kinds of tools that the upstream runs itself."""
     relayed_tools: frozenset[str] = frozenset()
     """Kinds of tools that the upstream runs itself on relayed requests."""
     input_grammars: bool = False
-    """The upstream can hold the input of a custom tool that must be called to the tool's grammar."""
+    """It can hold the input of a custom tool to the tool's grammar, if the tool must be called. Its engine is then
+    prompted with token ids."""
     images: bool = False
+    """It reads images."""
     audio: bool = False
+    """It reads or writes audio."""
     files: bool = False
+    """It reads files."""
     reasoning: bool = False
+    """Requests can ask for reasoning."""
     sealed_reasoning: bool = False
-    """The upstream returns encrypted reasoning on request, and accepts it in later turns."""
+    """It returns encrypted reasoning on request, and accepts it in later turns."""
     search_sources: bool = False
-    """The upstream returns the sources of its web searches on request."""
+    """It returns the sources of its web searches on request, as OpenAI does."""
     json_schema: bool = False
+    """It can constrain its answers to a JSON schema."""
     logprobs: bool = False
+    """It reports log probabilities."""
     service_tiers: bool = False
-    """The upstream has service tiers, and reports the one that it used."""
+    """It has service tiers (`service_tier`), and reports the one that it used."""
     choices: bool = False
-    """A relayed request may ask for several choices (`n`)."""
-    max_context_window: int | None = None
-    """The size of the context window in tokens. None: unknown."""
+    """It can return several choices (`n`) to a relayed request."""
+    max_context_window: Annotated[int, Field(ge=1)] | None = None
+    """The size of the context window: the tokens of prompt and answer together."""
     manages_context: bool = False
-    """On relayed requests the upstream compacts and truncates by itself. It knows `context_management`, `truncation`
-    and compaction items."""
+    """On relayed requests it compacts and truncates by itself: it knows `context_management`, `truncation` and
+    compaction items."""
     counting: CountMethod = "none"
-    """How the tokens of an input are counted."""
+    """How the tokens of an input are counted. `responses`: by its `/responses/input_tokens`. `chat`: by its
+    `/chat/completions/input_tokens`. `tokenize`: by vLLM's `/tokenize`. `template`: by llama.cpp's `/apply-template`
+    and `/tokenize`. `own`: by the endpoint of the upstream's own API. `turn`: the turn is sent with a limit of one
+    token, and the count is in its usage. `none`: not at all."""
     two_pass: bool = False
-    """The upstream can continue a prompt of token ids, so that thinking and answer can be two passes."""
+    """It can continue a prompt of token ids, so that thinking and answer can be two passes."""
     models: bool = False
-    """The upstream can list its models."""
+    """It lists its models at `/models`."""
+    # Other models begin a new message after it.
     prefill: bool = False
-    """The model continues a last message of the assistant. Others begin a new one after it."""
+    """Its models continue a last message of the assistant. Messages requests that end with one are refused
+    otherwise."""
     extensions: frozenset[str] = frozenset()
-    """Request fields outside the API that the upstream accepts."""
+    """Request fields outside the API that it accepts."""
     endpoints: frozenset[EndpointName] = frozenset()
-    """The endpoints beside the client APIs that the upstream has, and that are relayed to it as bytes."""
+    """The endpoints beside the client APIs that it has, such as `embeddings`. Requests to them are relayed as bytes
+    (docs/relay.md)."""
 
 
 class Exchange(Protocol):

@@ -4,14 +4,14 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.base import CountMethod, RelayedDialect, WireDialect
-from providers.endpoints import EndpointName
+from providers.base import Capabilities, RelayedDialect, WireDialect
+from providers.overrides import Number, OverridesOf, WholeNumber
 
 ProviderType: TypeAlias = Literal[
     "openai_compatible",
@@ -95,95 +95,8 @@ BUDGET_ENFORCING_TYPES: frozenset[ProviderType] = frozenset({"vllm", "vllm_inpro
 """Types whose engine can enforce a thinking budget within one generation."""
 
 
-def _refuse_boolean(value: object) -> object:
-    if isinstance(value, bool):
-        raise PydanticCustomError("number_type", "write a number")
-    return value
-
-
-WholeNumber: TypeAlias = Annotated[int, BeforeValidator(_refuse_boolean)]
-"""A whole number. Unlike pydantic's `int` it refuses `true` and `false`."""
-
-Number: TypeAlias = Annotated[float, BeforeValidator(_refuse_boolean)]
-
-
-class CapabilityOverrides(BaseModel):
-    """Capabilities of an upstream or a model that differ from its type. The names are the same as in `Capabilities`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    streaming: bool | None = Field(default=None, description="It can stream.")
-    tools: bool | None = Field(default=None, description="It can call functions.")
-    parallel_tools: bool | None = Field(default=None, description="It can make several calls in one turn.")
-    tool_kinds: frozenset[str] | None = Field(
-        default=None,
-        description="Kinds of tools that its dialect can express. Other client tools are sent as functions.",
-    )
-    hosted_tools: frozenset[str] | None = Field(
-        default=None, description="Kinds of tools that the upstream runs itself."
-    )
-    relayed_tools: frozenset[str] | None = Field(
-        default=None, description="Kinds of tools that the upstream runs itself on relayed requests."
-    )
-    input_grammars: bool | None = Field(
-        default=None,
-        description="It can hold the input of a custom tool to the tool's grammar, if the tool must be called. Its "
-        "engine is then prompted with token ids.",
-    )
-    images: bool | None = Field(default=None, description="It reads images.")
-    audio: bool | None = Field(default=None, description="It reads or writes audio.")
-    files: bool | None = Field(default=None, description="It reads files.")
-    reasoning: bool | None = Field(default=None, description="Requests can ask for reasoning.")
-    sealed_reasoning: bool | None = Field(
-        default=None, description="It returns encrypted reasoning on request, and accepts it in later turns."
-    )
-    search_sources: bool | None = Field(
-        default=None, description="It returns the sources of its web searches on request, as OpenAI does."
-    )
-    json_schema: bool | None = Field(default=None, description="It can constrain its answers to a JSON schema.")
-    logprobs: bool | None = Field(default=None, description="It reports log probabilities.")
-    service_tiers: bool | None = Field(
-        default=None, description="It has service tiers (`service_tier`), and reports the one that it used."
-    )
-    choices: bool | None = Field(default=None, description="It can return several choices (`n`) to a relayed request.")
-    max_context_window: Annotated[WholeNumber, Field(ge=1)] | None = Field(
-        default=None, description="The size of the context window: the tokens of prompt and answer together."
-    )
-    manages_context: bool | None = Field(
-        default=None,
-        description="On relayed requests it compacts and truncates by itself: it knows `context_management`, "
-        "`truncation` and compaction items.",
-    )
-    counting: CountMethod | None = Field(
-        default=None,
-        description="How the tokens of an input are counted. `responses`: by its `/responses/input_tokens`. "
-        "`chat`: by its `/chat/completions/input_tokens`. `tokenize`: by vLLM's `/tokenize`. `template`: by "
-        "llama.cpp's `/apply-template` and `/tokenize`. `own`: by the endpoint of the upstream's own API. "
-        "`turn`: the turn is sent with a limit of one token, and the count is in its usage. "
-        "`none`: not at all.",
-    )
-    two_pass: bool | None = Field(
-        default=None,
-        description="It can continue a prompt of token ids, so that thinking and answer can be two passes.",
-    )
-    models: bool | None = Field(default=None, description="It lists its models at `/models`.")
-    prefill: bool | None = Field(
-        default=None,
-        description="Its models continue a last message of the assistant. Messages requests that end with one are "
-        "refused otherwise.",
-    )
-    extensions: frozenset[str] | None = Field(
-        default=None, description="Request fields outside the API that it accepts."
-    )
-    endpoints: frozenset[EndpointName] | None = Field(
-        default=None,
-        description="The endpoints beside the client APIs that it has, such as `embeddings`. Requests to them are "
-        "relayed as bytes (docs/relay.md).",
-    )
-
-    def to_overrides(self) -> dict[str, Any]:
-        """Returns only the fields that the operator set, for `dataclasses.replace` on `Capabilities`."""
-        return {name: value for name, value in self if value is not None}
+class CapabilityOverrides(OverridesOf[Capabilities]):
+    """Capabilities of an upstream or a model that differ from its type."""
 
 
 _DEFAULT_HANG_S = 60.0

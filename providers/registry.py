@@ -34,7 +34,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
         capabilities = replace(
             capabilities, tool_kinds=kinds, hosted_tools=RESPONSES_HOSTED_TOOL_KINDS, audio=False, choices=False
         )
-    capabilities = replace(capabilities, dialects=dialects, **config.capabilities.to_overrides())
+    capabilities = config.capabilities.apply_to(replace(capabilities, dialects=dialects))
     upstream = Upstream(name, config, config.base_url)
     if config.type == "llama_server":
         return LlamaServerProvider(upstream, capabilities, dialect, has_llguidance=False)
@@ -45,7 +45,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
 
 def _build_ollama(name: str, config: ProviderConfig) -> Provider:
     assert config.base_url is not None
-    capabilities = replace(CAPABILITIES["ollama"], **config.capabilities.to_overrides())
+    capabilities = config.capabilities.apply_to(CAPABILITIES["ollama"])
     # Ollama's own API is not below `/v1`, which is its API for OpenAI clients.
     base_url = config.base_url.removesuffix("/v1").removesuffix("/api")
     return OllamaProvider(Upstream(name, config, base_url), capabilities)
@@ -55,7 +55,7 @@ def _build_harmony(name: str, config: ProviderConfig) -> Provider:
     from providers.harmony.provider import HarmonyProvider
 
     assert config.base_url is not None
-    capabilities = replace(CAPABILITIES["harmony"], **config.capabilities.to_overrides())
+    capabilities = config.capabilities.apply_to(CAPABILITIES["harmony"])
     # Completions are beside the `/v1` that the server has for clients of OpenAI's.
     return HarmonyProvider(Upstream(name, config, config.base_url.removesuffix("/v1")), capabilities)
 

@@ -1,7 +1,6 @@
 """Finds settings that are valid and probably unintended, for the warnings of `check-config`."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
@@ -96,7 +95,7 @@ def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:
         provider = settings.providers[model.provider]
         # Providers of types that are not in the table determine the capabilities of their model themselves.
         types = CAPABILITIES.get(provider.type, Capabilities(tools=True))
-        known = replace(types, **provider.capabilities.to_overrides())
+        known = provider.capabilities.apply_to(types)
         if model.tools.mcp and not model.resolve_capabilities(known).tools:
             message = (
                 "the upstream has no tools, so every request is refused: remove this key, or write capabilities.tools"

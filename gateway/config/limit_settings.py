@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from providers.config import Number, WholeNumber
+from providers.overrides import Number, WholeNumber
 
 
 class LimitSettings(BaseModel):

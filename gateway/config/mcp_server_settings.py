@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from providers.config import Number, is_loopback
+from providers.config import is_loopback
+from providers.overrides import Number
 
 _Text = Annotated[str, Field(min_length=1)]
 

@@ -19,8 +19,9 @@ from gateway.config.limit_settings import LimitSettings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
-from providers.config import Number, ProviderConfig, WholeNumber
+from providers.config import ProviderConfig
 from providers.model_families import MODEL_FAMILIES, ModelFamily
+from providers.overrides import Number, WholeNumber
 
 ReasoningField = Literal["reasoning_content", "reasoning"]
 

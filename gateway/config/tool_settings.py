@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
-from providers.config import Number, WholeNumber
+from providers.overrides import Number, WholeNumber
 from translation.hosted.bounds import LoopBounds, SchemaLimits
 
 _MB: Final = 1024 * 1024

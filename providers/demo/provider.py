@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from providers.base import CountMethod, Exchange
+from providers.base import Capabilities, CountMethod, Exchange
 from providers.config import ProviderConfig
 from providers.demo.files import MODEL_FILE
 from providers.demo.prompts import is_held_to_form, select_trained_turn
@@ -32,7 +32,8 @@ class DemoProvider(LlamacppProvider):
     def __init__(self, name: str, config: ProviderConfig) -> None:
         super().__init__(name, config.model_copy(update={"model": str(MODEL_FILE), "engine": _ENGINE}))
         # A turn of any length gets an answer.
-        self._capabilities = replace(self._capabilities, max_context_window=config.capabilities.max_context_window)
+        window = config.capabilities.apply_to(Capabilities()).max_context_window
+        self._capabilities = replace(self._capabilities, max_context_window=window)
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         if asks_for_summary(turn.items):

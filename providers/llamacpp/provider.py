@@ -112,7 +112,7 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
         endpoints=frozenset(),
         max_context_window=_context_window_of(engine),
     )
-    return replace(capabilities, dialects=frozenset(config.dialects), **config.capabilities.to_overrides())
+    return config.capabilities.apply_to(replace(capabilities, dialects=frozenset(config.dialects)))
 
 
 def _context_window_of(engine: dict[str, Any]) -> int | None:

@@ -4,7 +4,6 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from providers.base import Batch, Capabilities, CountMethod, Dialect, RelayExchange
@@ -43,7 +42,7 @@ class ScriptedProvider:
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
         self._name = name
-        self._capabilities = replace(_CAPABILITIES, **config.capabilities.to_overrides())
+        self._capabilities = config.capabilities.apply_to(_CAPABILITIES)
 
     @property
     def name(self) -> str:

@@ -77,7 +77,7 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
         images=_may_read_images(Path(config.model or "")),
         max_context_window=window if isinstance(window, int) and window > 0 else None,
     )
-    return replace(capabilities, **config.capabilities.to_overrides())
+    return config.capabilities.apply_to(capabilities)
 
 
 def _may_read_images(folder: Path) -> bool:

@@ -1,7 +1,10 @@
-"""Renders docs/configuration.md from the fields of the settings and their descriptions."""
+"""Renders docs/configuration.md from the fields of the settings, and their descriptions or docstrings."""
 
+import ast
+import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import orjson
@@ -9,6 +12,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from gateway.config.settings import Settings
+from providers.overrides import OverridesOf
 from scripts.docs.markdown import join_blocks, render_table
 
 _INTRODUCTION = """\
@@ -51,14 +55,27 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
     if path:
         yield (model.__doc__ or "").split("\n\n")[0]
     fields = model.model_fields.items()
+    docstrings = _read_field_docstrings(model.facts) if issubclass(model, OverridesOf) else {}
     rows = [
-        (f"`{name}`", _describe_type(field.annotation), _render_default(field), field.description or "")
+        (f"`{name}`", _describe_type(field.annotation), _render_default(field), field.description or docstrings[name])
         for name, field in fields
     ]
     yield render_table(["key", "value", "default", "meaning"], rows)
     for name, field in fields:
         for inner, suffix in _find_models(field.annotation):
             yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), rendered)
+
+
+def _read_field_docstrings(facts: type) -> dict[str, str]:
+    """Returns the docstrings under the fields of a dataclass, in one line each."""
+    (definition,) = ast.parse(inspect.getsource(facts)).body
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        field.target.id: " ".join(text.split())
+        for field, below in pairwise(definition.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(text := ast.literal_eval(below.value), str)
+    }
 
 
 def _find_models(annotation: Any) -> Iterator[tuple[type[BaseModel], str]]:
@@ -81,7 +98,7 @@ def _describe_type(annotation: Any) -> str:
         return " or ".join(_describe_type(option) for option in arguments if option is not type(None))
     if origin is Literal:
         return " or ".join(f"`{option}`" for option in arguments)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return (
             f"keys with {_describe_type(arguments[1])}"
             if not list(_find_models(annotation))

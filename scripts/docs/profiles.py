@@ -90,8 +90,8 @@ _ADD_PROVIDER = """\
 _ADD_PROFILE = """\
 - [ ] If existing fields describe the family: a row in `MODEL_FAMILIES` (`providers/model_families.py`) with the reason, which the tables
       above show. Nothing else is needed.
-- [ ] If they do not: a field in `Profile` (`translation/representation/profile.py`) whose default changes nothing.
-- [ ] The key of the same name in `ModelConfig` (`gateway/config/model_config.py`) and in `config.example.yaml`.
+- [ ] If they do not: a field in `Profile` (`translation/representation/profile.py`) whose default changes nothing. The key of
+      the configuration and its description follow from it. Add the key to `config.example.yaml`.
 - [ ] The transformation itself, as a pure function, in the dialect's `lower` and in its relayed request; in `translation/hygiene/` if
       every dialect needs it. None of them contains a vendor's name.
 - [ ] A test of the transformation, with the field on and off, and one on the relay.

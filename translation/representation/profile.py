@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field, GetPydanticSchema
+
+from translation.validation import Name
 
 ParsingFormat: TypeAlias = Literal["direct_response", "think_tags", "leading_think_tags"]
 SystemMessages: TypeAlias = Literal["merge_leading", "merge_all", "keep"]
@@ -16,6 +20,11 @@ CallSignatures: TypeAlias = Literal["by_model", "placeholder", "none"]
 SchemaShim: TypeAlias = Literal["no_empty_required", "no_schema_key", "signed_formats", "no_descriptions"]
 TwoPass: TypeAlias = Literal["off", "on", "engine"]
 EmptyFinalFix: TypeAlias = bool | Literal["retry"]
+ReasoningEffort: TypeAlias = Annotated[
+    str,
+    GetPydanticSchema(lambda _, build: build(Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
+]
+"""An effort that the configuration may set a budget for. Requests may have others."""
 ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
 """The formats of tool calls in text that a parser exists for."""
@@ -28,119 +37,127 @@ ThinkingForm: TypeAlias = Literal["by_model", "adaptive", "budget"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The facts about one model family. The configuration of a model can override every field by its name."""
+    """The facts about one model family. The configuration of a model has a key for each of them.
+
+    The docstring of a field is the description of its key in docs/configuration.md. A key that is left out has the
+    value of the provider's type and the model's family, and None stands here for what no default describes.
+    """
 
     parsing_format: ParsingFormat = "direct_response"
     """`think_tags`: text between think tags is reasoning. `leading_think_tags`: only at the beginning of a translated
-    reply of a chat server. `direct_response`: text is not changed."""
-    raw_text_field: RawTextField = "none"
-    """The chat field that asks a server which separates thinking itself to leave it in the text, as it does with
-    `parsing_format: direct_response`: llama.cpp's `reasoning_format`."""
-    think_open: bool | None = None
-    """Whether the chat template writes the opening think tag, so that a reply starts inside it. None: unknown, so with
-    `think_tags` text before the first tag is held back, and is reasoning if that tag is a closing tag."""
-    system_messages: SystemMessages = "merge_leading"
-    """`merge_leading`: leading system and developer messages become one, later ones stay where they are. `merge_all`:
-    later ones are moved into the first, which is a loss. `keep`: nothing is changed."""
-    volatile_lines: tuple[str, ...] = ()
-    """Patterns of lines in the instructions and leading system messages that change from request to request.
-
-    They are moved to the end of the newest message, so that the upstream can reuse its cache of the prompt.
-    """
-    developer_role: Literal["developer", "system", "user"] = "system"
-    """The role that a developer message is sent with."""
-    reasoning_part: ReasoningPart = "reasoning_text"
-    """The type of part that holds reasoning in a Responses reasoning item, if the request has no `reasoning.summary`.
-    With that parameter it is `summary_text`."""
-    replay_reasoning: ReplayReasoning = "reasoning_content"
-    """The field of an assistant message that past reasoning is sent back in. `none` drops it, which is a loss."""
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    thinking_switch: ThinkingSwitch = "none"
-    """The form of `thinking: true|false`: `chat_template_kwargs.enable_thinking` of vLLM and llama.cpp,
-    `reasoning.enabled` of OpenRouter, or none, which is a loss."""
-    thinking_form: ThinkingForm = "by_model"
-    """The form of thinking in requests of the Messages API, Gemini and Ollama.
-
-    `adaptive`: an effort. `budget`: a number of tokens, or for Ollama an on/off switch. `by_model`: the name of the
-    model decides. An unknown name means `adaptive` in the Messages API, the switch for Ollama, and nothing for Gemini.
-    """
-    effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
-    """The chat field for `reasoning.effort`: `reasoning_effort`, or OpenRouter's `reasoning: {effort, max_tokens}`."""
-    forced_tool: ForcedTool = "named"
-    """The form of a `tool_choice` of one tool. `named`: its name.
-
-    `alone`: no other tool is sent, and the choice is `required`. llama.cpp's server needs that: it treats any object as
-    `auto` and reports it in its own log only.
-    """
-    media_in_tool_messages: bool = False
-    """Whether the upstream reads images in tool messages. If not, they follow in a user message after those."""
-    extra_params: frozenset[str] = frozenset()
-    """Top-level keys outside the API that the upstream understands. They are sent unchanged."""
-    two_pass: TwoPass = "off"
-    """`on`: thinking and answer are two runs of the engine, so that the budget for thinking is enforced. `engine`: they
-    are one run, in which the engine enforces the budget itself."""
-    think_tag: ThinkTag = "think"
-    """The name of the tag around the thinking with `two_pass`."""
-    max_thinking_tokens: int = 2048
-    """The budget for thinking in tokens, if the request sets none."""
-    max_response_tokens: int | None = None
-    """The limit of the answer after the thinking, in tokens. None: the rest of the context."""
-    bridge: str | None = "I have thought long enough. I answer now."
-    """The text that is inserted before the closing tag where thinking is cut off at its budget. None: no text."""
-    effort_budgets: Mapping[str, int] = field(default_factory=dict)
-    """`reasoning.effort` -> tokens for thinking. Any other effort stands for a share of `max_thinking_tokens`."""
-    tool_parser: str = "openai"
-    """The way in which calls are read. `openai`: the upstream reports them.
-
-    Any other name: that parser reads them from the text.
-    """
-    text_tool_calls: str = "none"
-    """For upstreams without tools: the tools are described in the prompt, and the parser of this name reads the calls
-    from the text. `none` does neither."""
+    reply of a chat server. `direct_response`: text remains unchanged. If left out, the model's
+    [family](providers.md#families-of-models) decides."""
+    tool_parser: Name = "openai"
+    """How tool calls are parsed. `openai`: as the upstream reports them. `hermes`, `llama`, `llama3_json`, `mistral`,
+    `json` and `pythonic` parse them from the text in that format. On `vllm_inprocess`, `vllm:NAME` is vLLM's own parser
+    of that name. With two passes the default is the format of the model's [family](providers.md#families-of-models), or
+    `hermes`."""
+    text_tool_calls: Name = "none"
+    """For upstreams without tools: tools are written into the prompt, and calls are parsed from the text, in the format
+    `hermes`, `llama`, `llama3_json`, `mistral`, `json` or `pythonic`. `none` does neither."""
     single_tool_block: bool = False
-    """Whether the answer ends with its first block of calls."""
+    """Whether a reply ends after its first block of calls, as with `parallel_tool_calls: false`."""
     tool_validation: ToolValidation = "drop"
-    """The treatment of a call in text that does not fit its tool's schema. `drop` leaves it out, `report` sends it.
-
-    Both add a warning.
-    """
-    max_tool_args_bytes: int = 200_000
-    """The longest arguments of a call that are parsed, in bytes: from text, or as an object. Longer ones stay text and
-    get a warning."""
-    empty_reasoning: bool = False
-    """Whether a chat message with calls gets an empty reasoning field if it has none. DeepSeek and Kimi refuse a
-    message without one."""
-    replay_ids: ReplayIds = "reasoning"
-    """The past items whose ids are sent to a Responses upstream.
-
-    `reasoning`: reasoning items, as OpenAI requires. `keep`: all items. `drop`: none, for servers that store no items
-    and refuse an unknown id.
-    """
-    call_signatures: CallSignatures = "by_model"
-    """The signature that Gemini is sent for a past call without one.
-
-    `placeholder`: the placeholder that Gemini's documentation names. `by_model`: the placeholder, if the model requires
-    a signature. `none`: nothing. In chat, the placeholder goes into `extra_content`, and `by_model` sends nothing.
-    """
-    schema_shims: frozenset[SchemaShim] = frozenset()
-    """Changes to tools: `no_empty_required` removes an empty `required`, `no_schema_key` removes `$schema`,
-    `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` removes the descriptions of
-    functions, which is a loss."""
-    parallel_tool_calls: bool | None = None
-    """The `parallel_tool_calls` of requests that have tools and do not set it."""
-    max_tool_output_bytes: int = 5_000_000
-    """The longest output of a call, in bytes. In a longer one text is truncated and media are replaced by a note. Both
-    are losses."""
-    max_tool_calls_per_turn: int | None = None
-    """The number of calls in one reply. Further calls are left out with a warning. None sets no limit."""
+    """What happens to a call parsed from text whose arguments do not fit the tool's schema: `drop` omits it, `report`
+    keeps it. Both add a [warning](tools.md#calls-in-text). With `drop` a stream has a call when it is complete, with
+    `report` as it arrives."""
+    max_tool_args_bytes: Annotated[int, Field(ge=1)] = 200_000
+    """The longest arguments of a call that are parsed, in bytes: from text, or as an object. Longer arguments remain
+    text and are marked."""
+    max_tool_output_bytes: Annotated[int, Field(ge=1)] = 5_000_000
+    """The longest output of a call, in bytes. In a longer output, text is cut with `[truncated]`, and media are
+    replaced by a note. Both are losses."""
+    max_tool_calls_per_turn: Annotated[int, Field(ge=1)] | None = None
+    """The most calls in one reply. Further calls are omitted, with a note. If left out, there is no limit."""
+    # The default of `anthropic` is in its own profile.
     cite_documents: bool = False
-    """Whether the Messages API is told to cite the files of a request, which it does not do by default.
-
-    It cannot cite in an answer that must match a schema, so such requests are not changed.
-    """
+    """Whether `anthropic` is asked to cite the files of a request, unless the answer must fit a schema. The default is
+    `true`. `false` is for hosts without citations, and saves the tokens of citations."""
     fix_empty_final: EmptyFinalFix = False
-    """Whether a completed reply without text and calls gets a message. Its text is the reasoning, or a note that there
-    is no answer. `retry`: the turn is generated once more before that."""
+    """`true`: a reply that completes with neither text nor a valid call gets a message: its reasoning, or a statement
+    that there is no answer. `retry`: the model is asked once more, and a second reply without an answer gets that
+    message."""
+    two_pass: TwoPass = "off"
+    """Whether to generate thinking and answer in two passes of the engine, which enforces the thinking budget: `true`,
+    `false`, or `engine` for one pass in which vLLM enforces the budget. May also be a mapping with the five keys
+    below."""
+    think_tag: ThinkTag = "think"
+    """The tag around the thinking, with two passes."""
+    max_thinking_tokens: Annotated[int, Field(ge=0)] = 2048
+    """The most tokens for thinking, if the request sets no budget."""
+    max_response_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The most tokens for the answer after the thinking. If left out, the room in the context is the limit."""
+    bridge: str | None = "I have thought long enough. I answer now."
+    """Text that ends the thinking if it is cut off at its budget. An empty text or `null` adds none."""
+    effort_budgets: Mapping[ReasoningEffort, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
+    """The most tokens for thinking, by `reasoning.effort`. An effort that is not listed gets a share of
+    `max_thinking_tokens`: `minimal` a sixteenth, `low` a quarter, `medium` half, `high` and above all of it."""
+    think_open: bool | None = None
+    """With `think_tags`: `true` if the chat template ends with the opening think tag, so that replies start inside it,
+    `false` if it does not. If left out, a reply's text before its first tag is held back: it is reasoning if that tag
+    is a closing tag, and the answer if there is no tag. `false` streams the text of replies without tags."""
+    # What `merge_all` moves is a loss.
+    system_messages: SystemMessages = "merge_leading"
+    """`merge_leading`: leading system and developer messages become one. `merge_all`: later messages too. `keep`: they
+    remain unchanged."""
+    volatile_lines: tuple[Name, ...] = ()
+    """Patterns, with `*` and `?`, of whole lines in the system prompt that change from request to request. They are
+    moved to the [end of the newest message](prefix-cache.md), so that the upstream can reuse its cache of the prompt.
+    The default contains Claude Code's billing header, except for `anthropic` and `scripted`. With `[]` no line is
+    moved."""
+    developer_role: Literal["developer", "system", "user"] = "system"
+    """The role with which a developer message is sent."""
+    reasoning_part: ReasoningPart = "reasoning_text"
+    """The type of the parts of a reasoning item for requests without `reasoning.summary`. Requests with
+    `reasoning.summary` always get `summary_text`. Write `summary_text` for Responses clients that show summaries only
+    and do not request them."""
+    # With `none` it is a loss.
+    replay_reasoning: ReplayReasoning = "reasoning_content"
+    """The field in which past reasoning is sent. `think_tags`: inside the text. `none`: past reasoning is not sent."""
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """The chat field that limits the length of the answer."""
+    # `chat_template_kwargs.enable_thinking` of vLLM and llama.cpp, `reasoning.enabled` of OpenRouter. `none` is a loss.
+    thinking_switch: ThinkingSwitch = "none"
+    """How the request field `thinking` is sent to the upstream."""
+    thinking_form: ThinkingForm = "by_model"
+    """The form in which `anthropic`, `gemini` and `ollama` are asked to think. `adaptive`: an effort. `budget`: a
+    number of tokens, or a switch on `ollama`. `by_model`: the model's name decides. For an unknown name this means
+    `adaptive` on `anthropic`, the switch on `ollama`, and nothing on `gemini`."""
+    # `reasoning` is OpenRouter's `reasoning: {effort, max_tokens}`.
+    effort_field: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
+    """The chat field for the reasoning effort."""
+    raw_text_field: RawTextField = "none"
+    """The chat field that asks a server which separates thinking itself to leave it in the text. It is sent with
+    `parsing_format: direct_response`. `reasoning_format` is the field of llama.cpp, and the default for its types.
+    `none`: no field is sent."""
+    # llama.cpp's server needs `alone`, with the choice `required`: it treats any object as `auto`, and reports it in
+    # its own log only.
+    forced_tool: ForcedTool = "named"
+    """The form in which a `tool_choice` of one tool is sent. `named`: the name of the tool. `alone`: the request has no
+    other tool, for upstreams that ignore the name."""
+    # The user message follows all tool messages of the turn.
+    media_in_tool_messages: bool = False
+    """Whether the upstream accepts images in tool messages. Otherwise images follow in a user message."""
+    # DeepSeek and Kimi refuse a message without one.
+    empty_reasoning: bool = False
+    """Whether chat messages with calls always have a reasoning field, which may be empty, for upstreams that refuse
+    messages without it."""
+    # OpenAI requires those of reasoning. `drop` is for servers that store no items and refuse an unknown id.
+    replay_ids: ReplayIds = "reasoning"
+    """The ids of past items that are sent to a Responses upstream: only ids of reasoning items (`reasoning`), all ids
+    (`keep`), or none (`drop`)."""
+    # In chat, the placeholder goes into `extra_content`.
+    call_signatures: CallSignatures = "by_model"
+    """The signature with which past calls that have none are sent to Gemini: Gemini's `placeholder`, no signature
+    (`none`), or what the model requires (`by_model`; in chat, no signature)."""
+    schema_shims: frozenset[SchemaShim] = frozenset()
+    """Changes to tools. `no_empty_required` omits an empty `required`, `no_schema_key` omits `$schema`,
+    `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` omits the descriptions of
+    functions (a loss)."""
+    parallel_tool_calls: bool | None = None
+    """The value of `parallel_tool_calls` for requests with tools that leave it out."""
+    extra_params: frozenset[Name] = frozenset()
+    """Request fields that are forwarded unchanged, in addition to the fields of the provider's type."""
 
 
 DEFAULT_PROFILE = Profile()

@@ -18,6 +18,7 @@ from providers.base import Capabilities, Provider
 _PATTERN_CHARS: Final = frozenset("*?[")
 
 _UNKNOWN_UPSTREAM_MODEL: Final = "doctor-no-such-model"
+_TEXT_PARSER_KEYS: Final = ("tool_parser", "text_tool_calls")
 """A model name that no upstream has."""
 
 
@@ -84,7 +85,7 @@ def prepare_examination(
             upstream_model=model.model or name,
             capabilities=model.resolve_capabilities(providers[model.provider].capabilities),
             strict=model.strict,
-            has_text_calls=any(parser not in (None, "none") for parser in (model.tool_parser, model.text_tool_calls)),
+            has_text_calls=any(model.to_overrides().get(name, "none") != "none" for name in _TEXT_PARSER_KEYS),
             unknown_model=unknown_names[name],
             sample_model=sample_names[name],
             sample_server=sample_server,
