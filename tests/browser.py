@@ -3,11 +3,14 @@
 import base64
 import json
 import os
+import queue
 import shutil
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +21,17 @@ Json = dict[str, Any]
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DEADLINE_S = 30.0
+_STOP_S = 5.0
+_OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 def find_chromium() -> str | None:
@@ -100,29 +114,56 @@ class Tab:
 
 @contextmanager
 def open_browser(program: str) -> Iterator[Tab]:
-    """A browser with one tab, whose profile is deleted afterwards."""
+    """A browser with one tab, whose profile is deleted afterwards.
+
+    The program may be a launcher, a shell that starts the browser: all processes that it starts are ended with it.
+    """
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-        command = [program, *options, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        assert process.stderr is not None
-        reader: threading.Thread | None = None
+        command = [program, *_OPTIONS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+        process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
+        )
+        lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        # A browser stops until its messages are read.
+        reader = threading.Thread(target=_read_lines, args=(process, lines), daemon=True)
+        reader.start()
         try:
-            prefix = "DevTools listening on "
-            line = next((line for line in process.stderr if line.startswith(prefix)), None)
-            if line is None:
-                raise RuntimeError(f"{program} did not start")
-            # A browser stops until its messages are read.
-            reader = threading.Thread(target=process.stderr.read, daemon=True)
-            reader.start()
-            with connect(line.removeprefix(prefix).strip(), max_size=None, proxy=None) as socket:
+            with connect(_find_address(program, lines), max_size=None, proxy=None) as socket:
                 yield Tab(socket, _attach(socket))
         finally:
-            process.terminate()
-            process.wait(DEADLINE_S)
-            if reader is not None:
-                reader.join(DEADLINE_S)
-            process.stderr.close()
+            _end_group(process)
+            reader.join(DEADLINE_S)
+
+
+def _read_lines(process: "subprocess.Popen[str]", lines: "queue.SimpleQueue[str]") -> None:
+    """Reads until no process of the group has the pipe open. Only this thread closes it, because whoever closes a file
+    waits for the thread that reads it."""
+    assert process.stderr is not None
+    with process.stderr:
+        for line in process.stderr:
+            lines.put(line)
+    lines.put("")
+
+
+def _find_address(program: str, lines: "queue.SimpleQueue[str]") -> str:
+    deadline = time.monotonic() + DEADLINE_S
+    prefix = "DevTools listening on "
+    read = []
+    with suppress(queue.Empty):
+        while line := lines.get(timeout=max(0.0, deadline - time.monotonic())):
+            read.append(line)
+            if line.startswith(prefix):
+                return line.removeprefix(prefix).strip()
+    raise RuntimeError(f"{program} did not start: {''.join(read)[-2000:]}")
+
+
+def _end_group(process: "subprocess.Popen[str]") -> None:
+    """Ends a process and all that it has started. What does not end in time is killed."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_S)
 
 
 def _attach(socket: ClientConnection) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.unit.support.deadlines import LastDeadlines
+
 if TYPE_CHECKING:
     from tests.mcp_server import CountingServer
 
@@ -23,11 +25,13 @@ settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 
-def pytest_configure() -> None:
-    """Has interrupts raise KeyboardInterrupt, here and in processes that tests start.
+def pytest_configure(config: pytest.Config) -> None:
+    """Gives every test its last deadline, and has interrupts raise KeyboardInterrupt, here and in processes that tests
+    start.
 
     A shell starts what it runs in the background with interrupts ignored, and every process below inherits that.
     """
+    config.pluginmanager.register(LastDeadlines())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

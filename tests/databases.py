@@ -151,7 +151,7 @@ class Postgres:
         for connection in self._connections.values():
             self._loop.call_soon_threadsafe(connection.terminate)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._thread.join(_PATIENCE_S)
         self._loop.close()
         if (self._folder / "postmaster.pid").exists():
             self._control("-m", "immediate", "stop")

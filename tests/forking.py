@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 _MESSAGE_BYTES = 1 << 16
+_STOP_S = 20.0
 
 _IMPORTS = (
     "asyncpg",
@@ -110,7 +111,11 @@ def _fork_server() -> socket.socket:
 
     def stop() -> None:
         ours.close()
-        process.wait()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_STOP_S)
 
     atexit.register(stop)
     return ours

@@ -18,6 +18,8 @@ from providers.base import Provider
 from tests.forking import Forked, fork_command
 
 READY_S = 30.0
+START_S = 50.0
+"""Seconds in which a command must listen. A busy machine takes its time to start a process."""
 
 
 class Gateway:
@@ -111,13 +113,20 @@ def command(
                 env=environment,
             )
     assert process.stdout is not None
+    giving_up = threading.Timer(START_S, process.kill)
+    giving_up.start()
     try:
         line = process.stdout.readline()
+        giving_up.cancel()
         if not line.startswith("listening on "):
             raise RuntimeError(f"the gateway did not start: {log.read_text()}")
         yield Command(process, line.removeprefix("listening on ").strip(), log)
     finally:
+        giving_up.cancel()
         if process.poll() is None:
             process.terminate()
-        process.wait(READY_S)
-        process.stdout.close()
+        try:
+            process.wait(READY_S)
+        finally:
+            process.kill()
+            process.stdout.close()

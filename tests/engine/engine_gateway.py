@@ -140,5 +140,5 @@ def hosted(models: Mapping[str, Json], folder: Path, *, within: Sequence[str] = 
             process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.wait(STOP_S)
         process.stdout.close()

@@ -133,7 +133,7 @@ def _started(
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.wait(_STOP_S)
         reader.join(_STOP_S)
 
 

@@ -40,7 +40,7 @@ def test_a_gateway_with_unread_output_serves_on(workers: int, tmp_path: Path) ->
         assert process.wait(10) == 0
     finally:
         process.kill()
-        process.wait()
+        process.wait(10)
         process.stdout.close()
         process.stderr.close()
     messages = [json.loads(line) for line in lines]

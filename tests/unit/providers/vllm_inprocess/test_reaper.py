@@ -33,7 +33,7 @@ def test_processes_are_ended_with_the_starter_of_the_reaper(engine: "subprocess.
 def test_a_reaper_that_is_ended_itself_ends_no_process(engine: "subprocess.Popen[bytes]") -> None:
     ended = start_reaper([engine.pid])
     ended.kill()
-    ended.communicate()
+    ended.communicate(timeout=SOON_S)
     assert engine.poll() is None
 
 
