@@ -11,9 +11,9 @@ from translation.hosted.calls import HostedCall
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
-from translation.hosted.loop import ToolLoop
+from translation.hosted.loop.tool_loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome
-from translation.hosted.past_hosted_calls import resolve_history
+from translation.hosted.past_hosted_calls import ApprovedCalls, resolve_history
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
 from translation.representation import items
 from translation.representation.collector import TurnCollector
@@ -126,11 +126,9 @@ class LoopDriver:
         self.loop = ToolLoop(
             turn,
             catalogue,
-            history.approved,
+            ApprovedCalls(history.approved, changed_ids, inputs or {}),
             bounds or LoopBounds(),
             lambda prefix: f"{prefix}_new_{next(numbers)}",
-            changed_ids=changed_ids,
-            inputs=inputs or {},
         )
         self.events: list[Event] = []
         self._grammar = EventGrammar()

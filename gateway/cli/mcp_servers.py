@@ -15,8 +15,8 @@ from gateway.tools.mcp.results import build_outcome, is_read_only
 from gateway.tools.mcp.tool_lists import digest_definition
 from gateway.tools.operator_servers.opening import open_servers
 from gateway.tools.operator_servers.servers import OperatorServers
+from translation.hosted.call_forms import output_text_of
 from translation.hosted.calls import is_json_object
-from translation.hosted.past_hosted_calls import output_text_of
 from translation.hosted.policy import needs_approval
 from translation.tools.call_validator import CallValidator
 

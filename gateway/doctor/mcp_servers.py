@@ -12,7 +12,7 @@ from gateway.doctor.checks.verdicts import Finding
 from gateway.doctor.text_report import format_duration
 from gateway.errors import StoreUnavailable
 from gateway.state.values import SchemaMismatch
-from translation.hosted.past_hosted_calls import output_text_of
+from translation.hosted.call_forms import output_text_of
 from translation.representation.json_types import Json
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall, describe_unknown_tool
-from translation.hosted.loop import ToolLoop
+from translation.hosted.loop.tool_loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.representation.loss import Loss

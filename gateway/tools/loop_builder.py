@@ -16,8 +16,8 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalAnswers
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.loop import ToolLoop
-from translation.hosted.past_hosted_calls import ResolvedHistory, resolve_history
+from translation.hosted.loop.tool_loop import ToolLoop
+from translation.hosted.past_hosted_calls import ApprovedCalls, ResolvedHistory, resolve_history
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.events import Event
@@ -180,17 +180,8 @@ class LoopBuilder:
         turn = replace(self._turn, items=self._tool_run.add_media(history.items))
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         changed_ids = self._answers.find_changed(tools)
-        loop = ToolLoop(
-            turn,
-            catalogue,
-            history.approved,
-            self._bounds,
-            new_id,
-            changed_ids=changed_ids,
-            inputs=self._answers.inputs,
-            reader=self._reader,
-            sources=history.sources,
-        )
+        approved = ApprovedCalls(history.approved, changed_ids, self._answers.inputs)
+        loop = ToolLoop(turn, catalogue, approved, self._bounds, new_id, reader=self._reader, sources=history.sources)
         return BuiltLoop(loop, [], lists, changed_ids, history.open_ids.difference(tools))
 
     async def _list_server(self, requested: RequestedServer) -> ListedTools:

@@ -25,7 +25,7 @@ from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.compaction import split_hosted_context
-from translation.hosted.loop import ToolLoop
+from translation.hosted.loop.tool_loop import ToolLoop
 from translation.hosted.result_reader import ResultReader
 from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, ItemEnded

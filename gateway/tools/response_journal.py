@@ -89,7 +89,11 @@ class ResponseJournal:
         try:
             await self._write(
                 lambda: self._store.finish_call(
-                    self._owner, self._response_id, item, worker=self._worker, media=outcome.media
+                    self._owner,
+                    self._response_id,
+                    item,
+                    worker=self._worker,
+                    media=call.form.build_journal_media(outcome),
                 )
             )
         except (LeaseLost, NotFound):

@@ -117,5 +117,5 @@ class ToolRun:
         if record.state == "finished":
             if record.item.get("status") == "incomplete":
                 return build_execution_error(_INPUT_NOT_REQUESTED)
-            return ToolOutcome(record.item["output"], record.item["error"], record.media)
+            return call.form.restore_outcome(record.item, record.media)
         return None if record.is_repeatable else build_unknown_outcome()

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from translation.hosted.past_hosted_calls import output_text_of
+from translation.hosted.call_forms import output_text_of
 from translation.hosted.tools import ToolKey, model_name_of
 from translation.representation.json_types import Item, Json
 

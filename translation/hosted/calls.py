@@ -5,10 +5,11 @@ from typing import Final
 
 import orjson
 
+from translation.hosted.call_forms import MCP_FORM, CallForm, CallView, output_text_of
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
-from translation.hosted.past_hosted_calls import ApprovedCall, output_text_of
+from translation.hosted.past_hosted_calls import ApprovedCall
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
@@ -62,6 +63,7 @@ class HostedCall:
         """The input of the user, with which the call continues; None if it did not request any."""
         self.input_request_id: str | None = None
         """The id of the item that asks for the input of the call; None if it needs none."""
+        self.form: CallForm = MCP_FORM if tool is None else tool.form
         self.is_incomplete = False
         """Whether the reply was cut before the arguments were complete, so that the call is not run."""
 
@@ -118,25 +120,43 @@ class HostedCall:
         """Returns all events of the item of an approved call that precede its run."""
         return [
             *self.build_start_events(),
-            Delta(self.index, None, self.arguments),
+            *self.build_delta_events(self.arguments),
             Progressed(self.index, "in_progress"),
-            self.build_arguments_event(),
+            *self.build_arguments_events(),
         ]
 
     def build_whole_events(self) -> Sequence[Event]:
         """Returns the events that begin the item of a call whose arguments are complete."""
-        return [*self.build_start_events(), Delta(self.index, None, self.arguments), self.build_arguments_event()]
+        return [
+            *self.build_start_events(),
+            *self.build_delta_events(self.arguments),
+            *self.build_arguments_events(),
+        ]
 
-    def build_arguments_event(self) -> Event:
-        """Returns the event that ends the arguments."""
-        return PartEnded(self.index, None, {"arguments": self.arguments})
+    def build_delta_events(self, text: str) -> list[Event]:
+        """Returns the events of a piece of the arguments: none if clients do not see them as they are written."""
+        return [Delta(self.index, None, text)] if self.form.streams_arguments else []
+
+    def build_arguments_events(self) -> list[Event]:
+        """Returns the events that end the arguments, and begin the run of a call that is not settled."""
+        events: list[Event] = []
+        if (key := self.form.text_key) is not None:
+            text = self.form.read_text(self.arguments)
+            if not self.form.streams_arguments:
+                events.append(Delta(self.index, None, text))
+            events.append(PartEnded(self.index, None, {key: text}))
+        if not self.is_settled:
+            events += [Progressed(self.index, phase) for phase in self.form.run_phases]
+        return events
 
     def build_end_events(self) -> Sequence[Event]:
         """Returns the events that end the item of a settled call."""
         if self.is_incomplete or self.input_request_id is not None:
             return [ItemEnded(self.index, self._build_item("incomplete", self.arguments), "incomplete")]
-        phase = "failed" if self.outcome is not None and self.outcome.failed else "completed"
-        return [Progressed(self.index, phase), ItemEnded(self.index, self._build_item(phase, self.arguments))]
+        has_failed = self.outcome is not None and self.outcome.failed
+        ended = ItemEnded(self.index, self._build_item("failed" if has_failed else "completed", self.arguments))
+        phase = self.form.failed_phase if has_failed else "completed"
+        return [ended] if phase is None else [Progressed(self.index, phase), ended]
 
     def build_model_items(self, reader: ResultReader) -> tuple[Item, Item]:
         """Returns the function call and its output for the next round. `reader` cuts the output."""
@@ -171,14 +191,9 @@ class HostedCall:
         outcome = outcome or self.outcome or ToolOutcome()
         item: Item = {
             "id": self.item_id,
-            "type": "mcp_call",
+            "type": self.form.item_type,
             "status": status,
-            "approval_request_id": self.approval_request_id,
-            "arguments": arguments,
-            "error": outcome.error,
-            "name": self.key.name,
-            "output": outcome.output,
-            "server_label": self.key.server,
+            **self.form.build_fields(CallView(*self.key, arguments, self.approval_request_id, outcome)),
         }
         if self._origin_id is not None:
             item["continues"] = self._origin_id

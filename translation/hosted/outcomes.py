@@ -21,6 +21,8 @@ class ToolOutcome:
     output: str | None = None
     error: Json | None = None
     media: Sequence[Json] = ()
+    fields: Json | None = None
+    """Fields of the item that its form takes from the outcome, such as the `action` of a search."""
     requested_input: RequestedInput | None = None
     has_declined_input: bool = False
 

@@ -1,11 +1,11 @@
 """Rewrites past items of hosted tools as function calls with outputs, which every upstream accepts."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Final, NamedTuple
-
-import orjson
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from translation.hosted.approvals import NotRunReason
+from translation.hosted.call_forms import MCP_FORMS, CallForm, PastHostedCall
+from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.tools import ToolKey
 from translation.representation.json_types import Item, Json
 
@@ -53,6 +53,21 @@ class ApprovedCall(NamedTuple):
     position: int
 
 
+class ApprovedCalls(NamedTuple):
+    """The calls that a request approves, in the order of their positions.
+
+    The tools of `changed_ids` have changed since: their calls are put to the client again. `inputs` has the user's
+    input for some of the calls, by the ids of their requests: these calls continue where they stopped.
+    """
+
+    calls: Sequence[ApprovedCall] = ()
+    changed_ids: Collection[str] = ()
+    inputs: Mapping[str, UserInput] = {}  # never changed
+
+
+NOTHING_APPROVED: Final = ApprovedCalls()
+
+
 class ResolvedHistory(NamedTuple):
     """An input in terms of function calls.
 
@@ -75,6 +90,7 @@ def resolve_history(
     continued_ids: Container[str] = (),
     not_run_reasons: Mapping[str, NotRunReason] = _NO_REASONS,
     cut: Callable[[str, str], str] = lambda _, text: text,
+    forms: Mapping[str, CallForm] = MCP_FORMS,
 ) -> ResolvedHistory:
     """Returns the items for the model. `name_of` returns the model's name of a tool.
 
@@ -85,11 +101,12 @@ def resolve_history(
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
     the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
     calls go on with any answer, because they asked for input. `not_run_reasons` says why other calls are not run. `cut`
-    returns what the model reads of the result with an id.
+    returns what the model reads of the result with an id. `forms` are those of the response's tools, by the types of
+    their items; calls of other types are not changed.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
-    past = {item.get("approval_request_id") for item in items if item["type"] == "mcp_call"} - {None}
+    past = {item.get("approval_request_id") for item in items if item["type"] in forms} - {None}
     resolved: list[Item] = []
     approved: list[ApprovedCall] = []
     listed: dict[str, Item] = {}
@@ -100,22 +117,23 @@ def resolve_history(
             case "mcp_list_tools":
                 if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item
-            case "mcp_call" if item.get("input_request_id") in requests:
-                pass  # the call continues where its request for input is answered
-            case "mcp_call":
+            case item_type if (form := forms.get(item_type)) is not None:
+                if item.get("input_request_id") in requests:
+                    continue  # the call continues where its request for input is answered
                 call_id = _id_of(item, position)
                 sources[call_id] = [item]
-                output = output_text_of(item) or (_UNFINISHED if item.get("status") == "incomplete" else "")
-                resolved += _call_and_output(call_id, item, name_of, cut(call_id, output))
+                past_call = form.read_past(item)
+                output = past_call.output or (_UNFINISHED if item.get("status") == "incomplete" else "")
+                resolved += _call_and_output(call_id, past_call, name_of, cut(call_id, output))
             case "mcp_approval_request":
-                if item.get("id") not in answered | past:
+                if item.get("id") not in answered and item.get("id") not in past:
                     output = _look_up(_UNANSWERED, not_run_reasons, item.get("id"), _NOT_APPROVED)
                     if item.get("elicitation"):
                         output = _NO_INPUT[not_run_reasons.get(item.get("id") or "")]
                     call_id = _id_of(item, position)
                     sources[call_id] = [item]
                     open_ids.add(call_id)
-                    resolved += _call_and_output(call_id, item, name_of, output)
+                    resolved += _call_and_output(call_id, _read_request(item), name_of, output)
             case "mcp_approval_response":
                 request_id = item["approval_request_id"]
                 request = requests.get(request_id)
@@ -127,35 +145,17 @@ def resolve_history(
                     open_ids.add(request_id)
                 if request_id in continued_ids or (item["approve"] and request_id in approved_ids):
                     key = ToolKey(request["server_label"], request["name"])
-                    resolved += _call_and_output(request_id, request, name_of, "")[:1]
+                    resolved += _call_and_output(request_id, _read_request(request), name_of, "")[:1]
                     approved.append(ApprovedCall(request_id, key, request["arguments"], len(resolved)))
                 else:
                     output = _look_up(_UNUSABLE, not_run_reasons, request_id, _APPROVAL_UNKNOWN)
                     output = output if item["approve"] else _denial_of(item)
                     if request.get("elicitation"):
                         output = _NO_INPUT[not_run_reasons.get(request_id)]
-                    resolved += _call_and_output(request_id, request, name_of, output)
+                    resolved += _call_and_output(request_id, _read_request(request), name_of, output)
             case _:
                 resolved.append(item)
     return ResolvedHistory(resolved, approved, listed, sources, frozenset(open_ids))
-
-
-def output_text_of(call: Item) -> str:
-    """Returns the output of an `mcp_call` item for the model: its output, or its error."""
-    error: Any = call.get("error")
-    if not error:
-        return _text_of(call.get("output"))
-    if not isinstance(error, dict):
-        return _text_of(error)
-    content = error.get("content")
-    parts = content if isinstance(content, list) else []
-    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
-    return "\n".join(texts) or _text_of(error.get("message") or error)
-
-
-def _text_of(value: Any) -> str:
-    """Returns a value of an item as text. Clients may have written values of other types."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode() if value else ""
 
 
 def _look_up(
@@ -174,9 +174,14 @@ def _id_of(item: Item, position: int) -> str:
     return item.get("id") or f"mcp_{position}"
 
 
-def _call_and_output(call_id: str, call: Item, name_of: Callable[[ToolKey], str], output: str) -> list[Json]:
-    name = name_of(ToolKey(call["server_label"], call["name"]))
+def _read_request(request: Item) -> PastHostedCall:
+    """Returns the call that a request for an approval is about."""
+    return PastHostedCall(request["server_label"], request["name"], request.get("arguments") or "{}", "")
+
+
+def _call_and_output(call_id: str, call: PastHostedCall, name_of: Callable[[ToolKey], str], output: str) -> list[Json]:
+    name = name_of(ToolKey(call.server, call.name))
     return [
-        {"type": "function_call", "call_id": call_id, "name": name, "arguments": call.get("arguments") or "{}"},
+        {"type": "function_call", "call_id": call_id, "name": name, "arguments": call.arguments},
         {"type": "function_call_output", "call_id": call_id, "output": output},
     ]

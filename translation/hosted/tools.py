@@ -1,4 +1,4 @@
-"""The tools of MCP servers that the gateway calls, and their names for models."""
+"""The tools that the gateway calls, such as those of MCP servers, and their names for models."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from translation.hosted.call_forms import MCP_FORM, CallForm
 from translation.representation.json_types import Json
 
 _MAX_NAME_CHARS: Final = 64
@@ -37,6 +38,8 @@ class HostedTool:
     """The address of its server. An approval is valid for one origin."""
     prefix: str | None = None
     """The prefix of its name for models. None stands for the label of its server; an empty text is no prefix."""
+    form: CallForm = MCP_FORM
+    """The items by which clients see its calls."""
     is_repeatable: bool = False
     """Whether a call may be sent a second time if the outcome of the first is not known."""
 
@@ -105,10 +108,8 @@ class ToolCatalogue:
 
     def name_of(self, key: ToolKey) -> str:
         """Returns the model's name of a tool, even if it is no longer listed."""
-        tools = [*self.tools.items(), *self.own_tools.items()]
-        named = [(name, tool) for name, tool in tools if tool.key.server == key.server]
-        prefix = named[0][1].prefix if named else None
-        return next((name for name, tool in named if tool.key == key), model_name_of(key, prefix))
+        name = self._names.get(key)
+        return model_name_of(key, self._prefixes.get(key.server)) if name is None else name
 
     def guess_key(self, model_name: str) -> ToolKey:
         """Returns a key for a tool that does not exist: of the server whose prefix its name has, or else of the first
@@ -118,6 +119,15 @@ class ToolCatalogue:
             if model_name.startswith(f"{prefix}_"):
                 return ToolKey(servers[prefix], model_name.removeprefix(f"{prefix}_"))
         return ToolKey(next(iter(servers.values()), ""), model_name)
+
+    @cached_property
+    def _names(self) -> Mapping[ToolKey, str]:
+        return {tool.key: name for name, tool in [*self.own_tools.items(), *self.tools.items()]}
+
+    @cached_property
+    def _prefixes(self) -> Mapping[str, str | None]:
+        """The prefix of the first tool of each server."""
+        return {tool.key.server: tool.prefix for tool in reversed([*self.tools.values(), *self.own_tools.values()])}
 
     @cached_property
     def functions(self) -> Sequence[Json]:

@@ -6,7 +6,7 @@ from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.response_validation import check_response, describe_cutoff, items_of_type, message_text_of
 from gateway.doctor.checks.tool_probes import WEATHER_PROMPT
 from gateway.doctor.checks.verdicts import UNSUPPORTED_PARAMETER, CheckFailed, Inconclusive, RequestFailed
-from translation.hosted.past_hosted_calls import output_text_of
+from translation.hosted.call_forms import output_text_of
 from translation.representation.json_types import Json
 
 WEATHERS: Final = ("cloudy", "rainy", "windy", "snowy", "foggy", "stormy")

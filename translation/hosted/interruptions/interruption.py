@@ -1,13 +1,11 @@
 """An interrupted loop: its saved progress and its sent output, with which another process continues it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from translation.hosted.calls import HostedCall
 from translation.hosted.interruptions.sent_output import SentOutput
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
-from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
 
 OUTCOME_UNKNOWN: Final = "outcome unknown: the gateway stopped during this call; it was not repeated"
@@ -50,16 +48,6 @@ def list_unsent_entries(saved_queue: Sequence[Json], sent: SentOutput) -> Sequen
         if "call" in entry and not sent.has_ended(entry["call"]["index"]):
             return saved_queue[position:]
     return ()
-
-
-def save_usage(usage: Usage | None) -> Json | None:
-    """Returns token counts as JSON."""
-    return None if usage is None else asdict(usage)
-
-
-def restore_usage(saved: Json | None) -> Usage | None:
-    """Returns the token counts that `save_usage` saved."""
-    return None if saved is None else Usage(**saved)
 
 
 def save_entries(entries: Sequence[tuple[int, Item | HostedCall]], first: int) -> list[Json]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from translation.hosted.past_hosted_calls import output_text_of
+from translation.hosted.call_forms import output_text_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.tools.arguments import parse_past_arguments

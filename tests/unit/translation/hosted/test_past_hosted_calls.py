@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from translation.hosted.past_hosted_calls import output_text_of, resolve_history
+from translation.hosted.call_forms import output_text_of
+from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import ToolKey, model_name_of
 from translation.representation.json_types import Item
 

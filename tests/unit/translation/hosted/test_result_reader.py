@@ -6,7 +6,7 @@ import pytest
 
 from tests.tool_rounds import LoopDriver, call, hosted_tool, text
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.past_hosted_calls import output_text_of
+from translation.hosted.call_forms import output_text_of
 from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.hosted.tools import ToolCatalogue
 

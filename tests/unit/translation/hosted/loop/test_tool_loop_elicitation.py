@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, text
-from tests.unit.translation.hosted.loop.test_approvals import QUESTION, answer, request
+from tests.unit.translation.hosted.loop.test_tool_loop_approvals import QUESTION, answer, request
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.elicitation.answers import UserInput, accept_input
 from translation.hosted.elicitation.forms import InputForm, RequestedInput

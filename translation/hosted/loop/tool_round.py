@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from translation.hosted.call_checks import CallChecks
 from translation.hosted.calls import NO_ITEM, HostedCall
+from translation.hosted.loop.call_checks import CallChecks
+from translation.hosted.loop.output_queue import OutputQueue
 from translation.hosted.outcomes import build_execution_error
-from translation.hosted.output_queue import OutputQueue
 from translation.hosted.tools import ToolCatalogue
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import TurnCollector
@@ -208,7 +208,7 @@ class ToolRound:
         name: str = item.get("name") or ""
         tool = self._catalogue.find(name)
         call = HostedCall(
-            item_id=self._new_id("mcp"),
+            item_id=self._new_id("mcp" if tool is None else tool.form.id_prefix),
             call_id=item["call_id"],
             key=self._catalogue.guess_key(name) if tool is None else tool.key,
             model_name=name,
@@ -226,7 +226,7 @@ class ToolRound:
         if text:
             call.append_arguments(text)
             if call.has_item:
-                self._output.put(Delta(call.index, None, text))
+                self._output.put(*call.build_delta_events(text))
 
     def _end_call(self, call: HostedCall, event: ItemEnded) -> None:
         """Ends the arguments of a call, and decides whether it is run."""
@@ -244,12 +244,14 @@ class ToolRound:
         if not call.is_incomplete:
             self._checks.settle_unless_runnable(call, withdrawal=self._withdrawal)
         if call.has_item:
-            self._output.put(call.build_arguments_event())
-        elif call.is_settled:  # It could not be run if it were approved: the model reads why.
+            self._output.put(*call.build_arguments_events())
+        elif (
+            call.is_settled or (tool := call.tool) is None
+        ):  # It could not be run if it were approved: the model reads why.
             call.index = self._output.take_index()
             self._output.put(*call.build_whole_events())
         else:
             self._awaits_approval = True
-            self._output.put_approval_request(call, self._new_id("mcpr"))
+            self._output.put_approval_request(call, tool, self._new_id("mcpr"))
             return
         self._output.put_call(call)

@@ -4,10 +4,10 @@ import pytest
 
 from tests.tool_rounds import hosted_tool
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.call_checks import CallChecks
+from translation.hosted.call_forms import output_text_of
 from translation.hosted.calls import HostedCall
+from translation.hosted.loop.call_checks import CallChecks
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
-from translation.hosted.past_hosted_calls import output_text_of
 from translation.hosted.tools import ToolCatalogue, ToolKey
 
 CATALOGUE = ToolCatalogue.build([hosted_tool()])

@@ -7,8 +7,8 @@ import orjson
 
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import INVALID_JSON, HostedCall, describe_unknown_tool, is_json_object
+from translation.hosted.loop.repetitions import RepetitionCounter
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
-from translation.hosted.repetitions import RepetitionCounter
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tool_rounds import function_tool, hosted_tool
 from translation.errors import InvalidRequest
-from translation.hosted.tool_choice import RoundChoices
+from translation.hosted.loop.tool_choice import RoundChoices
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.turn import Turn
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.calls import HostedCall, build_approval_request
 from translation.hosted.elicitation.forms import RequestedInput
+from translation.hosted.tools import HostedTool
 from translation.representation.events import Event, ItemEnded, ItemStarted
 
 
@@ -42,19 +43,17 @@ class OutputQueue:
         self._waiting.append(call)
         self.release()
 
-    def put_approval_request(self, call: HostedCall, item_id: str) -> None:
-        """Adds the item that asks the client to approve a call."""
-        assert call.tool is not None
+    def put_approval_request(self, call: HostedCall, tool: HostedTool, item_id: str) -> None:
+        """Adds the item that asks the client to approve a call of this tool."""
         item = build_approval_request(call, item_id)
-        self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool))
+        self._waiting.append(ApprovalRequest(item, self.take_index(), tool))
 
-    def put_input_request(self, call: HostedCall, item_id: str, requested: RequestedInput) -> None:
-        """Adds the item that asks the client for the input of a call. The call is in the output."""
-        assert call.tool is not None
+    def put_input_request(self, call: HostedCall, tool: HostedTool, item_id: str, requested: RequestedInput) -> None:
+        """Adds the item that asks the client for the input of a call of this tool. The call is in the output."""
         call.input_request_id = item_id
         requested = replace(requested, call_id=call.client_id)
         item = build_approval_request(call, item_id, requested)
-        self._waiting.append(ApprovalRequest(item, self.take_index(), call.tool, requested))
+        self._waiting.append(ApprovalRequest(item, self.take_index(), tool, requested))
 
     @property
     def is_waiting(self) -> bool:

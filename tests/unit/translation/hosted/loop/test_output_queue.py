@@ -2,8 +2,8 @@
 
 from tests.tool_rounds import hosted_tool
 from translation.hosted.calls import HostedCall
+from translation.hosted.loop.output_queue import OutputQueue
 from translation.hosted.outcomes import ToolOutcome
-from translation.hosted.output_queue import OutputQueue
 from translation.representation.events import ItemEnded, Noted, Progressed
 
 

@@ -1,0 +1,42 @@
+"""What the model of a response with hosted tools reads: the items of its turn, and those of the rounds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from translation.hosted.calls import HostedCall, build_model_items
+from translation.hosted.past_hosted_calls import ApprovedCall
+from translation.hosted.result_reader import ResultReader
+from translation.representation.json_types import Item
+
+
+class ModelContext:
+    """The items that the model reads, in terms of function calls. `reader` cuts results that are too long.
+
+    `sources` has the items of the API for the calls among them, by their `call_id`.
+    """
+
+    def __init__(self, items: Sequence[Item], reader: ResultReader, sources: Mapping[str, Sequence[Item]]) -> None:
+        self.items: list[Item] = [*items]
+        self.reader: Final = reader
+        self.sources: Final[dict[str, Sequence[Item]]] = {**sources}
+
+    def append_entries(self, entries: Sequence[Item | HostedCall]) -> None:
+        """Appends the items and the calls of one round."""
+        self._record_sources(entries)
+        self.items += build_model_items(entries, self.reader)
+
+    def insert_approved(self, approved: Sequence[tuple[HostedCall, ApprovedCall]]) -> None:
+        """Inserts the outputs of the approved calls behind their function calls, which the items have already."""
+        self._record_sources(call for call, _ in approved)
+        items: list[Item] = []
+        position = 0
+        for call, approval in approved:
+            items += self.items[position : approval.position]
+            items.append(call.build_model_items(self.reader)[1])
+            position = approval.position
+        self.items = items + self.items[position:]
+
+    def _record_sources(self, entries: Iterable[Item | HostedCall]) -> None:
+        for entry in entries:
+            if isinstance(entry, HostedCall):
+                self.sources[entry.call_id] = [entry.final_item]
