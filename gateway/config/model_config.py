@@ -11,6 +11,7 @@ from providers.base import Capabilities
 from providers.config import CapabilityOverrides
 from providers.model_families import MODEL_FAMILIES, ModelFamily, OwnParsingFormat, RawTextFormat
 from providers.overrides import OverridesOf
+from translation.chat.reasoning import MESSAGE_FIELDS
 from translation.representation.profile import TOOL_PARSERS, Profile
 
 NonEmptyText = Annotated[str, Field(min_length=1)]
@@ -124,6 +125,16 @@ class ModelConfig(OverridesOf[Profile], UpstreamModel):
     @classmethod
     def _refuse_unknown_parsers(cls, name: str | None, info: ValidationInfo) -> str | None:
         return _require_parser(name, native="openai" if info.field_name == "tool_parser" else "none")
+
+    @field_validator("reasoning_fields")
+    @classmethod
+    def _refuse_other_fields(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            if name in MESSAGE_FIELDS:
+                raise PydanticCustomError(
+                    "reasoning_field", "{name} is a field of chat messages that has no reasoning text", {"name": name}
+                )
+        return names
 
     def build_profile_overrides(self, families: Mapping[str, ModelFamily] = MODEL_FAMILIES) -> dict[str, Any]:
         """Returns the fields of `Profile` that the operator set, over the fields of the family in `profile`."""

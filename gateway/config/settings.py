@@ -22,8 +22,7 @@ from gateway.config.yaml_file import ConfigError, Document
 from providers.config import ProviderConfig
 from providers.model_families import MODEL_FAMILIES, ModelFamily
 from providers.overrides import Number, WholeNumber
-
-ReasoningField = Literal["reasoning_content", "reasoning"]
+from translation.chat.reasoning import ReasoningTextField
 
 
 class _Section(BaseModel):
@@ -128,7 +127,7 @@ class ServerSettings(_Section):
     cors: CorsSettings | None = Field(
         default=None, description="The web pages that may call the gateway from a browser. If left out, none may."
     )
-    reasoning_fields: tuple[ReasoningField, ...] = Field(
+    reasoning_fields: tuple[ReasoningTextField, ...] = Field(
         default=("reasoning_content", "reasoning"),
         description="The fields that contain the model's reasoning in chat replies: one, both, or none (`[]`).",
     )

@@ -12,6 +12,7 @@ from translation.chat.client.completion import CompletionCollector
 from translation.chat.client.encode import ChatEncoder
 from translation.chat.client.lift import lift as lift_chat
 from translation.chat.client.schema import validate as validate_chat
+from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import relay_body as chat_relay_body
@@ -22,7 +23,7 @@ from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
-from translation.representation.profile import Profile
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
@@ -62,6 +63,8 @@ class Presentation:
     max_frame_bytes: int
     clock: Callable[[], int]
     reported_model: str | None = None
+    profile: Profile = DEFAULT_PROFILE
+    """The profile of the upstream: where a relayed reply has its reasoning."""
     is_stored: bool = False
     """Whether the gateway stores the reply. A relayed reply then has the gateway's id and time of creation."""
     scrub: Callable[[str], str] = str
@@ -211,6 +214,7 @@ def _chat_relay(body: Json, identity: ReplyIdentity, presentation: Presentation)
         identity={"id": identity.id, "created": identity.created, "model": identity.model},
         stored=presentation.is_stored,
         reasoning_fields=presentation.reasoning_fields,
+        upstream_fields=list_text_fields(presentation.profile),
         include_usage=_includes_usage(body),
         max_frame_bytes=presentation.max_frame_bytes,
         choices=body.get("n") or 1,
@@ -234,6 +238,7 @@ def _relay_chat_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, 
         upstream_reply,
         model=presentation.reported_model,
         reasoning_fields=presentation.reasoning_fields,
+        upstream_fields=list_text_fields(presentation.profile),
         call_rules=presentation.call_rules,
         legacy_functions=uses_legacy_functions(body),
     )

@@ -181,6 +181,7 @@ def adapt_presentation(
     plan: RelayPlan | TranslationPlan,
 ) -> None:
     """Adapts how a reply is presented to its route and its plan. `view` is the body that the reply echoes."""
+    presentation.profile = route.profile
     presentation.scrub = build_redactor(request, route)
     if route.name != route.upstream_model:
         presentation.reported_model = route.name

@@ -13,6 +13,7 @@ from scripts.docs.parameters import (
     render_ollama_parameters,
     render_responses_parameters,
 )
+from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.reply_objects import FINISH_REASONS, REPLY_FIELDS
 from translation.gemini.upstream.decode import FINISH_REASONS as GEMINI_REASONS
 from translation.messages.upstream.decode import STOP_REASONS
@@ -124,7 +125,7 @@ def _render_value(value: object) -> str:
 _CHAT_FIELDS = {
     "content": "`content`",
     "refusal": "`refusal`",
-    "reasoning": "`reasoning_content`, `reasoning`",
+    "reasoning": ", ".join(f"`{field}`" for field in REASONING_TEXT_FIELDS),
     "arguments": "`tool_calls[].function.arguments`",
     "input": "`tool_calls[].custom.input`",
 }

@@ -9,15 +9,12 @@ from typing import Final, Self
 
 import orjson
 
-from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.representation.events import Delta, Event
 
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
 _FRAME_HEAD_BYTES, _FRAME_TAIL_BYTES = len(_FRAME_HEAD), len(_FRAME_TAIL)
-_TEXT_FIELDS: Final = ("content", *REASONING_TEXT_FIELDS)
-_TEXT_FIELD_KEYS: Final = {field: b'"%b":' % field.encode() for field in (*_TEXT_FIELDS, "arguments")}
 _LINE_BREAKS: Final = ("\n", "\r")
 
 
@@ -83,7 +80,7 @@ class ChatDeltaRun:
 
         Returns None if the position of the text in the bytes is ambiguous, or the text would end the run.
         """
-        key = _TEXT_FIELD_KEYS[field]
+        key = b'"%b":' % field.encode()
         before, separator, rest = payload.partition(key)
         if not separator or key in rest:
             return None
@@ -98,8 +95,8 @@ class ChatDeltaRun:
         return None if run.must_decode(delta.text) else run
 
     @classmethod
-    def from_payload(cls, payload: bytes) -> Self | None:
-        """Learns a run from a chunk that was not decoded.
+    def from_payload(cls, payload: bytes, fields: Iterable[str]) -> Self | None:
+        """Learns a run from a chunk that was not decoded. Its text is in one of `fields`.
 
         Returns None if the chunk has no text, or its position in the bytes is ambiguous.
         """
@@ -109,7 +106,7 @@ class ChatDeltaRun:
             return None
         match chunk:
             case {"choices": [{"delta": dict(delta)}]}:
-                for field in _TEXT_FIELDS:
+                for field in fields:
                     text = delta.get(field)
                     if isinstance(text, str) and text:
                         return cls.from_delta(payload, field, Delta(0, None, text))

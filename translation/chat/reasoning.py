@@ -1,25 +1,61 @@
-"""Reads reasoning from chat upstreams: one text in up to three fields, and details that a later turn sends back.
+"""Finds reasoning in messages and deltas of chat: one text in several fields, and details that a later turn sends back.
 
-Does not know which field a client expects.
+The names of these fields are here and nowhere else. A profile may add names (`reasoning_fields`).
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from translation.representation.items import new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
+from translation.representation.profile import Profile
 
 _STREAMED_KEYS: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """Type of a detail -> its key that is streamed in pieces. https://openrouter.ai/docs/use-cases/reasoning-tokens"""
 
 _TEXT_KINDS: Final = {"reasoning.text": "reasoning", "reasoning.summary": "summary"}
 
-REASONING_TEXT_FIELDS: Final = ("reasoning_content", "reasoning")
+ReasoningTextField: TypeAlias = Literal["reasoning_content", "reasoning"]
+REASONING_TEXT_FIELDS: Final[tuple[str, ...]] = get_args(ReasoningTextField)
 """DeepSeek and llama.cpp send `reasoning_content`. vLLM, Ollama and OpenRouter send `reasoning`, and OpenRouter also
 the same text in `reasoning_details`. Some servers fill all of them."""
 
-REASONING_FIELDS: Final = frozenset({*REASONING_TEXT_FIELDS, "reasoning_details"})
-"""Every field that may hold reasoning. A delta without any of them has none."""
+MESSAGE_FIELDS: Final = frozenset(
+    [
+        *("role", "name", "content", "refusal", "tool_calls", "tool_call_id", "function_call", "audio", "annotations"),
+        "reasoning_details",
+    ]
+)
+"""The other fields of messages and deltas. None of them can hold reasoning text."""
+
+DETAILS_FIELD: Final = "reasoning_details"
+PLAIN_FIELD_OF_DETAILS: Final = "reasoning"
+"""The field for reasoning without details of upstreams that read `reasoning_details`."""
+
+
+def list_text_fields(profile: Profile) -> tuple[str, ...]:
+    """Returns the fields that may hold reasoning text, in the order in which they are tried: configured ones first."""
+    if not profile.reasoning_fields:
+        return REASONING_TEXT_FIELDS
+    return tuple(dict.fromkeys((*profile.reasoning_fields, *REASONING_TEXT_FIELDS)))
+
+
+def find_replay_field(profile: Profile) -> str:
+    """Returns the field or the form of past reasoning: a configured field, or else `replay_reasoning`."""
+    if profile.reasoning_fields and profile.replay_reasoning in REASONING_TEXT_FIELDS:
+        return profile.reasoning_fields[0]
+    return profile.replay_reasoning
+
+
+def find_reasoning_text(message: Json, fields: Sequence[str] = REASONING_TEXT_FIELDS) -> str | None:
+    """Returns the reasoning text of a message or delta from the first of `fields` that has one.
+
+    Upstreams that fill several fields send the same text in each.
+    """
+    for field in fields:
+        if (text := message.get(field)) and isinstance(text, str):
+            return text
+    return None
 
 
 def is_chat_detail(detail: object) -> bool:
@@ -30,10 +66,11 @@ def is_chat_detail(detail: object) -> bool:
 class ReasoningReader:
     """Turns deltas or messages into `(kind, text)` segments. The kind is `reasoning` or `summary`.
 
-    The first field that has text is read until the end of the stream, and the other fields are ignored.
+    The first of `text_fields` that has text is read until the end of the stream, and the other fields are ignored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, text_fields: Sequence[str] = REASONING_TEXT_FIELDS) -> None:
+        self._text_fields = text_fields
         self.details: list[tuple[Json, list[str]]] = []
         """The details since the last `pop_details`, each with the pieces of its streamed text."""
         self._source: str | None = None
@@ -45,16 +82,16 @@ class ReasoningReader:
 
     def feed(self, delta: Json) -> list[tuple[str, str]]:
         """Returns the segments of reasoning that a delta or message adds."""
-        listed = delta.get("reasoning_details")
+        listed = delta.get(DETAILS_FIELD)
         details = [detail for detail in listed if isinstance(detail, dict)] if isinstance(listed, list) else []
         for detail in details:
             self._add_detail(detail)
         segments = _text_segments(details)
         if self._source is None:
-            self._source = _choose_source(delta, segments)
-        if self._source == "reasoning_details":
+            self._source = self._choose_source(delta, segments)
+        if self._source == DETAILS_FIELD:
             return segments
-        text = delta.get(self._source) if self._source in REASONING_TEXT_FIELDS else None
+        text = delta.get(self._source) if self._source and self._source in self._text_fields else None
         return [("reasoning", text)] if isinstance(text, str) and text else []
 
     def pop_details(self) -> list[Json]:
@@ -68,6 +105,15 @@ class ReasoningReader:
         ]
         self.details = []
         return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
+
+    def _choose_source(self, delta: Json, segments: list[tuple[str, str]]) -> str | None:
+        # A plain field has the text of a summary too, but does not mark it as one.
+        if any(kind == "summary" for kind, _ in segments):
+            return DETAILS_FIELD
+        for field in self._text_fields:
+            if (text := delta.get(field)) and isinstance(text, str):
+                return field
+        return DETAILS_FIELD if segments else None
 
     def _add_detail(self, detail: Json) -> None:
         key = _text_key(detail)
@@ -105,13 +151,3 @@ def _text_key(detail: Json) -> str | None:
 def _text_segments(details: list[Json]) -> list[tuple[str, str]]:
     segments = ((_TEXT_KINDS[detail["type"]], detail.get(key)) for detail in details if (key := _text_key(detail)))
     return [(kind, text) for kind, text in segments if isinstance(text, str) and text]
-
-
-def _choose_source(delta: Json, segments: list[tuple[str, str]]) -> str | None:
-    # A plain field has the text of a summary too, but does not mark it as one.
-    if any(kind == "summary" for kind, _ in segments):
-        return "reasoning_details"
-    for field in REASONING_TEXT_FIELDS:
-        if (text := delta.get(field)) and isinstance(text, str):
-            return field
-    return "reasoning_details" if segments else None

@@ -111,6 +111,10 @@ class Profile:
     """The type of the parts of a reasoning item for requests without `reasoning.summary`. Requests with
     `reasoning.summary` always get `summary_text`. Write `summary_text` for Responses clients that show summaries only
     and do not request them."""
+    reasoning_fields: tuple[Name, ...] = ()
+    """Fields in which a chat upstream sends its reasoning as text, beside `reasoning_content` and `reasoning`. All APIs
+    show it as reasoning. Past reasoning is sent back in the first of them, if `replay_reasoning` is not another form
+    than text."""
     # With `none` it is a loss.
     replay_reasoning: ReplayReasoning = "reasoning_content"
     """The field in which past reasoning is sent. `think_tags`: inside the text. `none`: past reasoning is not sent."""

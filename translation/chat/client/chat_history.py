@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from translation.chat.reasoning import DETAILS_FIELD, find_reasoning_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -121,9 +122,8 @@ _PART_LIFTERS: dict[str, Callable[[Any], Json]] = {
 
 
 def _lift_reasoning(message: Json) -> Item | None:
-    """Returns past reasoning from whichever field has it. Upstreams that send two fields send the same text in both."""
-    text = message.get("reasoning_content") or message.get("reasoning")
-    details = message.get("reasoning_details")
+    text = find_reasoning_text(message)
+    details = message.get(DETAILS_FIELD)
     if not (text or details):
         return None
     item: Item = {"type": "reasoning", "summary": []}

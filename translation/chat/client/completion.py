@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
+from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
 from translation.representation.json_types import Item, Json
@@ -90,7 +91,7 @@ class CompletionCollector(TurnReplyCollector):
         if texts["reasoning"] is not None:
             message |= dict.fromkeys(self._reasoning_fields, texts["reasoning"])
         if details and self._reasoning_fields:
-            message["reasoning_details"] = details
+            message[DETAILS_FIELD] = details
         if annotations:
             message["annotations"] = annotations
         if self._legacy_functions and calls and "function" in calls[0]:

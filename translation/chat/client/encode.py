@@ -10,6 +10,7 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
+from translation.chat.reasoning import DETAILS_FIELD
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
@@ -167,7 +168,7 @@ class ChatEncoder:
                 self._part_types[event.index, part_index] = part_type
                 self._write_text(Delta(event.index, part_index, text), frames)
         if self._reasoning_fields and event.item.get("details"):
-            self._write_delta({"reasoning_details": event.item["details"]}, frames)
+            self._write_delta({DETAILS_FIELD: event.item["details"]}, frames)
 
     def _write_text(self, event: Delta, frames: list[bytes]) -> None:
         """Writes a delta without a frame template: the first of its text, or one with log probabilities.

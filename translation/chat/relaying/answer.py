@@ -1,10 +1,12 @@
 """Relays a whole chat completion of a chat upstream, and contains the rules for choices that relayed streams share."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from translation.chat import reply_objects
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.calls import CallNormalizer
+from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
@@ -21,14 +23,16 @@ def relay_completion(
     *,
     model: str | None,
     reasoning_fields: frozenset[str],
+    upstream_fields: Sequence[str] = REASONING_TEXT_FIELDS,
     call_rules: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
 ) -> Json:
     """Returns the upstream's completion with the client's model name and with reasoning in `reasoning_fields` only.
 
-    Calls and finish reasons are normalized as on a stream, and `tool_warnings` are added by the same rules. The caller
-    must first check with `failure_of` that no choice broke off. `model=None` keeps the upstream's name. Raises
-    ProtocolViolation for anything that is not a completion. `completion` itself is not changed.
+    `upstream_fields` are the fields in which the upstream may have sent it. Calls and finish reasons are normalized as
+    on a stream, and `tool_warnings` are added by the same rules. The caller must first check with `failure_of` that no
+    choice broke off. `model=None` keeps the upstream's name. Raises ProtocolViolation for anything that is not a
+    completion. `completion` itself is not changed.
     """
     choices = completion.get("choices")
     if (
@@ -38,10 +42,11 @@ def relay_completion(
     ):
         raise ProtocolViolation("the upstream's reply is not a chat completion")
     relayed = {**completion, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
+    reasoning = ReasoningMover(upstream_fields, reasoning_fields)
     warnings: list[Json] = []
     for choice in relayed["choices"]:
-        flatten_content(choice["message"])
-        set_reasoning_fields(choice["message"], reasoning_fields)
+        reasoning.flatten_content(choice["message"])
+        reasoning.move(choice["message"])
         normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
         normalizer.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
         warnings += normalizer.warnings
@@ -61,43 +66,6 @@ def failure_of(completion: Json) -> Failed | None:
         if isinstance(choice, dict) and is_broken_off(choice):
             return build_broken_off_failure(choice)
     return None
-
-
-def set_reasoning_fields(message: Json, fields: frozenset[str]) -> bool:
-    """Moves the reasoning of a delta or message to `fields`, in place. Returns whether anything changed.
-
-    `reasoning_details` stay beside them, for clients that send them back. They are removed only if `fields` is empty.
-    """
-    text = message.get("reasoning_content") or message.get("reasoning")
-    hidden = not fields and message.get("reasoning_details")
-    if not (text or hidden):
-        return False
-    before = {key: message[key] for key in ("reasoning_content", "reasoning") if key in message}
-    target = dict.fromkeys(sorted(fields), text) if text else {}
-    current = {key: value for key, value in before.items() if value}
-    if current == target and not hidden:
-        return False
-    for key in before:
-        del message[key]
-    message |= target
-    if hidden:
-        del message["reasoning_details"]
-    return True
-
-
-def flatten_content(message: Json) -> bool:
-    """Replaces Mistral's list of content parts by its text, and moves its `thinking` parts to `reasoning`, in place.
-
-    Returns whether the content was a list.
-    """
-    parts = message.get("content")
-    if not isinstance(parts, list):
-        return False
-    thoughts = [part["thinking"] for part in parts if isinstance(part, dict) and "thinking" in part]
-    message["content"] = reply_objects.flatten_text(parts)
-    if thoughts and not any(message.get(field) for field in REASONING_TEXT_FIELDS):
-        message["reasoning"] = reply_objects.flatten_text(thoughts)
-    return True
 
 
 def is_broken_off(choice: Json) -> bool:

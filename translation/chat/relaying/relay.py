@@ -8,15 +8,14 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.chat.delta_run import ChatDeltaRun
-from translation.chat.reasoning import REASONING_FIELDS
+from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.answer import (
     CUT_REASONS,
     build_broken_off_failure,
-    flatten_content,
     is_broken_off,
-    set_reasoning_fields,
 )
 from translation.chat.relaying.calls import CallNormalizer
+from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
@@ -28,17 +27,8 @@ from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
-_CONTENT_KEYS: Final = frozenset({*REASONING_FIELDS, "content", "refusal", "tool_calls", "function_call", "audio"})
-"""Keys of a delta that hold content. Once content was sent, a retry would repeat it."""
-
 _UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
 """Keys of a delta that are forwarded unchanged, unless the content is a list."""
-
-_UNWANTED_REASONING_KEYS: Final = {
-    frozenset({"reasoning"}): b'"reasoning_content"',
-    frozenset({"reasoning_content"}): b'"reasoning":',
-}
-"""Reasoning fields of the client -> the key to remove. For other sets every chunk with reasoning is parsed."""
 
 _CALL_PATTERN: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
 """Matches calls in a payload, but no null and no empty list."""
@@ -54,11 +44,12 @@ class ChatRelay:
 
     `model` replaces the model's name in every chunk; None keeps the upstream's. `identity` (id, created, model) is used
     in chunks of the relay itself, until the upstream has sent its own. If the completion is `stored`, all
-    chunks have the id and time of `identity`. Reasoning is sent in `reasoning_fields` and in no other field. Calls are
-    normalized by `call_rules`. The chunk that ends a choice has `tool_warnings` about its invalid calls.
-    `legacy_functions`: the client sent `functions` and expects `function_call`. The upstream is always asked for usage,
-    so the chunk with nothing but usage is dropped unless the client wants it (`include_usage`). The stream is complete
-    once each of its `choices` has a finish reason. `scrub` redacts the upstream's error messages.
+    chunks have the id and time of `identity`. Reasoning text, which the upstream sends in `upstream_fields`, is sent in
+    `reasoning_fields` and in no other field. Calls are normalized by `call_rules`. The chunk that ends a choice has
+    `tool_warnings` about its invalid calls. `legacy_functions`: the client sent `functions` and expects
+    `function_call`. The upstream is always asked for usage, so the chunk with nothing but usage is dropped unless the
+    client wants it (`include_usage`). The stream is complete once each of its `choices` has a finish reason. `scrub`
+    redacts the upstream's error messages.
 
     A stream that breaks off, reports a failure, or is not chat sets `failed`. After content the closing frames are then
     a chunk with `finish_reason: "error"` and an `error` object, and `[DONE]`. Before content nothing more is returned,
@@ -73,6 +64,7 @@ class ChatRelay:
         identity: Json,
         stored: bool = False,
         reasoning_fields: frozenset[str],
+        upstream_fields: Sequence[str] = REASONING_TEXT_FIELDS,
         include_usage: bool,
         max_frame_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         choices: int = 1,
@@ -94,8 +86,7 @@ class ChatRelay:
             self._overrides["model"] = model
         self.response: Json | None = None
         """Always None: this relay does not add up the chunks. A stored completion is built from the sent frames."""
-        self._reasoning_fields = reasoning_fields
-        self._other_reasoning = _UNWANTED_REASONING_KEYS.get(reasoning_fields, b'"reasoning')
+        self._reasoning = ReasoningMover(upstream_fields, reasoning_fields)
         self._include_usage = include_usage
         self._scrub = scrub
         self._choice_count = choices
@@ -166,7 +157,7 @@ class ChatRelay:
         if not self.has_content or self._finished or not self._is_plain(payload):
             self._run = self._run_template = None
         elif self._run is None or not self._run.read_payload_texts([payload]):
-            self._run = _learn_run(payload, self._replacements)
+            self._run = _learn_run(payload, self._reasoning.text_fields, self._replacements)
             self._run_template = None if self._run is None else RelayTemplate(self._run, self._replacements)
 
     def finish(self) -> bytes:
@@ -247,7 +238,7 @@ class ChatRelay:
             and b'"finish_reason":"' not in payload
             and b'"error"' not in payload
             and (b'"usage"' not in payload or b'"usage":null' in payload)
-            and self._other_reasoning not in payload
+            and not self._reasoning.may_move(payload)
             and b'"content":[' not in payload
             and (b"_call" not in payload or _CALL_PATTERN.search(payload) is None)
             and payload[:1] == b"{"
@@ -291,13 +282,13 @@ class ChatRelay:
         changed = False
         if isinstance(delta, dict):
             for key in () if self.has_content else delta:
-                if key in _CONTENT_KEYS and delta[key]:
+                if key in self._reasoning.content_keys and delta[key]:
                     self.has_content = True
                     break
             if not _UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
                 changed = (
-                    flatten_content(delta)
-                    | set_reasoning_fields(delta, self._reasoning_fields)
+                    self._reasoning.flatten_content(delta)
+                    | self._reasoning.move(delta)
                     | self._normalize_calls(index, delta)
                 )
         if choice.get("finish_reason"):
@@ -376,7 +367,9 @@ class ChatRelay:
         self.closing_frames = frames
 
 
-def _learn_run(payload: bytes, replacements: Sequence[tuple[bytes, bytes]]) -> ChatDeltaRun | None:
+def _learn_run(
+    payload: bytes, fields: Sequence[str], replacements: Sequence[tuple[bytes, bytes]]
+) -> ChatDeltaRun | None:
     """Learns a delta run from a chunk that is forwarded unchanged, except for `replacements`.
 
     Returns None if the chunk has no text, if it is ambiguous which text, or if a replaced member is not in it exactly
@@ -384,7 +377,7 @@ def _learn_run(payload: bytes, replacements: Sequence[tuple[bytes, bytes]]) -> C
     """
     if any(payload.count(upstream_member) != 1 for upstream_member, _ in replacements):
         return None
-    return ChatDeltaRun.from_payload(payload)
+    return ChatDeltaRun.from_payload(payload, fields)
 
 
 def _json_member(key: str, value: Any) -> bytes:

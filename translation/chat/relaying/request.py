@@ -1,8 +1,16 @@
 """Adapts a client's chat request body to a chat upstream. Fields that need no change are forwarded as they are."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from translation.chat.reasoning import is_chat_detail
+from translation.chat.reasoning import (
+    DETAILS_FIELD,
+    PLAIN_FIELD_OF_DETAILS,
+    find_reasoning_text,
+    find_replay_field,
+    is_chat_detail,
+    list_text_fields,
+)
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.chat.upstream.lower_items import add_required_fields
 from translation.chat.upstream.lower_tools import restrict_to_chosen_tools
@@ -15,12 +23,8 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import SHARED_PARAMS, LoweredRequest
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
-_MESSAGE_FIELDS = {"role", "annotations", "audio", "function_call", "tool_calls", *_REASONING_FIELDS}
-"""Fields of an assistant message that no content part has."""
-
 _STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
-"""The entries of `_MESSAGE_FIELDS` that are dropped from a part. Reasoning fields are moved to the message instead."""
+"""Fields of an assistant message that are dropped from a content part. Reasoning fields are moved to the message."""
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
 """The gateway's own parameters. They are not forwarded."""
@@ -154,29 +158,30 @@ def _relay_message(message: Json, index: int, profile: Profile, losses: list[Los
 
 def _place_reasoning(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
+    text_fields = list_text_fields(profile)
+    reasoning_fields = (*text_fields, DETAILS_FIELD)
     if role == "assistant" and isinstance(message.get("content"), list):
-        message = _remove_stray_fields(message, losses)
+        message = _remove_stray_fields(message, reasoning_fields, losses)
     if role == "developer" and profile.developer_role != "developer":
         return {**message, "role": profile.developer_role}
-    if role != "assistant" or not any(name in message for name in _REASONING_FIELDS):
+    if role != "assistant" or not any(name in message for name in reasoning_fields):
         return message
-    relayed = {name: value for name, value in message.items() if name not in _REASONING_FIELDS}
-    replay_field = profile.replay_reasoning
-    text = message.get("reasoning_content") or message.get("reasoning")
-    listed = message.get("reasoning_details")
+    relayed = {name: value for name, value in message.items() if name not in reasoning_fields}
+    replay_field = find_replay_field(profile)
+    text = find_reasoning_text(message, text_fields)
+    listed = message.get(DETAILS_FIELD)
     details = [detail for detail in listed if is_chat_detail(detail)] if isinstance(listed, list) else []
-    if replay_field == "reasoning_details" and details:
-        relayed["reasoning_details"] = details
+    if replay_field == DETAILS_FIELD and details:
+        relayed[DETAILS_FIELD] = details
         if isinstance(listed, list) and len(details) < len(listed):
-            losses.append(Loss("messages.reasoning_details", "dropped"))
-    elif replay_field in ("reasoning_content", "reasoning") and text:
+            losses.append(Loss(f"messages.{DETAILS_FIELD}", "dropped"))
+    elif replay_field in text_fields and text:
         relayed[replay_field] = text
-    elif replay_field == "reasoning_details" and text:
-        relayed["reasoning"] = text
+    elif replay_field == DETAILS_FIELD and text:
+        relayed[PLAIN_FIELD_OF_DETAILS] = text
     elif replay_field == "think_tags" and text:
         relayed["content"] = _prepend_think_tags(text, message.get("content"))
-    elif text or message.get("reasoning_details"):
-        field = next(name for name in _REASONING_FIELDS if message.get(name))
+    elif field := next((name for name in reasoning_fields if message.get(name)), None):
         losses.append(Loss(f"messages.{field}", "dropped"))
     return relayed
 
@@ -186,19 +191,20 @@ def _prepend_think_tags(thought: str, content: str | list[Json] | None) -> str |
     return [{"type": "text", "text": tagged}, *content] if isinstance(content, list) else tagged + (content or "")
 
 
-def _remove_stray_fields(message: Json, losses: list[Loss]) -> Json:
+def _remove_stray_fields(message: Json, reasoning_fields: Sequence[str], losses: list[Loss]) -> Json:
     """Removes the message's own fields from its content parts, and moves reasoning among them to the message.
 
     The Agents SDK for JavaScript sends a message back with these fields on its text part. Strict upstreams refuse them.
     """
+    message_fields = {"role", *_STRAY_FIELDS, *reasoning_fields}
     stray: Json = {}
     parts = []
     for part in message["content"]:
-        stray |= {name: part[name] for name in _REASONING_FIELDS if part.get(name)}
+        stray |= {name: part[name] for name in reasoning_fields if part.get(name)}
         losses += [
             Loss(f"messages.content.{name}", "dropped")
             for name in _STRAY_FIELDS
             if part.get(name) and part[name] != message.get(name)
         ]
-        parts.append({name: value for name, value in part.items() if name not in _MESSAGE_FIELDS})
+        parts.append({name: value for name, value in part.items() if name not in message_fields})
     return {**stray, **message, "content": parts}

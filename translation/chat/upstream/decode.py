@@ -8,7 +8,7 @@ import orjson
 
 from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
-from translation.chat.reasoning import REASONING_FIELDS, REASONING_TEXT_FIELDS, ReasoningReader, build_reasoning_item
+from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_reasoning_item, list_text_fields
 from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, flatten_text
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.usage import read_logprobs, read_usage
@@ -37,8 +37,6 @@ FACT_KEYS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that become facts of a `Noted` event."""
 
 _FACT_KEY_SET: Final = frozenset(FACT_KEYS)
-
-_TEXT_FIELDS: Final = frozenset({"content", *REASONING_TEXT_FIELDS})
 
 _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """The only keys of most deltas."""
@@ -84,7 +82,10 @@ class ChatDecoder:
         self._writer = ItemWriter(new_id)
         self._calls: CallAssembler | None = None
         self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
-        self._reasoning = ReasoningReader()
+        reasoning_fields = list_text_fields(profile)
+        self._text_fields = frozenset({"content", *reasoning_fields})
+        self._reasoning_fields = frozenset({DETAILS_FIELD, *reasoning_fields})
+        self._reasoning = ReasoningReader(reasoning_fields)
         self._reasoning_segments: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
         self._edges = EdgeTrimmer()
@@ -189,7 +190,7 @@ class ChatDecoder:
         if not isinstance(delta, dict) or len(delta) != 1:
             return None
         ((field, text),) = delta.items()
-        if field not in _TEXT_FIELDS or not isinstance(text, str):
+        if field not in self._text_fields or not isinstance(text, str):
             return None
         if choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
             return None
@@ -266,7 +267,7 @@ class ChatDecoder:
     def _read_delta(self, delta: Json, *, whole: bool) -> list[Event]:
         events: list[Event] = []
         is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
-        if not (is_plain or REASONING_FIELDS.isdisjoint(delta)):
+        if not (is_plain or self._reasoning_fields.isdisjoint(delta)):
             for kind, text in self._reasoning.feed(delta):
                 events += self._write_reasoning(kind, text)
         if content := delta.get("content"):

@@ -6,7 +6,13 @@ Does not know tools or parameters.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from translation.chat.reasoning import is_chat_detail
+from translation.chat.reasoning import (
+    DETAILS_FIELD,
+    PLAIN_FIELD_OF_DETAILS,
+    REASONING_TEXT_FIELDS,
+    find_replay_field,
+    is_chat_detail,
+)
 from translation.chat.upstream.lower_parts import lower_content, lower_parts
 from translation.lowering.message_writer import MessageWriter
 from translation.lowering.text_parts import MessageBuilder, join_assistant_text, list_part_texts
@@ -17,9 +23,9 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _EMPTY_REASONING_FIELDS: Final = {
-    "none": "reasoning_content",
-    "think_tags": "reasoning_content",
-    "reasoning_details": "reasoning",
+    "none": REASONING_TEXT_FIELDS[0],
+    "think_tags": REASONING_TEXT_FIELDS[0],
+    DETAILS_FIELD: PLAIN_FIELD_OF_DETAILS,
 }
 """Profile's `replay_reasoning` -> the field for empty reasoning. For values not listed it is the field of that name."""
 
@@ -37,7 +43,8 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
         return message
     added: Json = {}
     if profile.empty_reasoning:
-        added[_EMPTY_REASONING_FIELDS.get(profile.replay_reasoning, profile.replay_reasoning)] = ""
+        field = find_replay_field(profile)
+        added[_EMPTY_REASONING_FIELDS.get(field, field)] = ""
     if profile.call_signatures == "placeholder" and "extra_content" not in calls[0]:
         # Of parallel calls only the first is signed.
         message = {**message, "tool_calls": [{**calls[0], "extra_content": _PLACEHOLDER_SIGNATURE}, *calls[1:]]}
@@ -158,12 +165,12 @@ class _MessageWriter(MessageWriter):
     def _attach_reasoning(self, assistant: MessageBuilder) -> None:
         """Adds the pending reasoning to an assistant message, in the field that the upstream reads it from."""
         reasoning_items, self._pending_reasoning = self._pending_reasoning, []
-        field = self._profile.replay_reasoning
+        field = find_replay_field(self._profile)
         details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
-        if field == "reasoning_details" and details:
-            assistant.message.setdefault("reasoning_details", []).extend(details)
+        if field == DETAILS_FIELD and details:
+            assistant.message.setdefault(DETAILS_FIELD, []).extend(details)
             return
-        self._write_reasoning(assistant, reasoning_items, "reasoning" if field == "reasoning_details" else field)
+        self._write_reasoning(assistant, reasoning_items, PLAIN_FIELD_OF_DETAILS if field == DETAILS_FIELD else field)
 
 
 _ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {
