@@ -141,6 +141,16 @@ class SqliteWriter:
     def _start_serving(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._serve_queue())
+            self._task.add_done_callback(self._on_serving_ended)
+
+    def _on_serving_ended(self, task: asyncio.Task[None]) -> None:
+        """Serves on after an unexpected error: the turns that wait would else wait for their deadlines."""
+        if task.cancelled():  # because the event loop ends
+            return
+        if (error := task.exception()) is not None:
+            _log.error("sqlite_writer_ended", why="it starts again", exc_info=error)
+        if self._queue:
+            self._start_serving()
 
     async def _serve_queue(self) -> None:
         while (turn := self._queue.take()) is not None or self._is_checkpoint_due:
@@ -161,10 +171,13 @@ class SqliteWriter:
             except asyncio.CancelledError:
                 await self._drop_connection()  # its thread may still wait for a lock
             except Exception as error:
-                await self._drop_connection()
-                for member in turn:
-                    if not member.done.done():
-                        member.done.set_exception(error)
+                self._group = ()  # a caller that leaves now must not interrupt what follows
+                try:
+                    await self._drop_connection()
+                finally:
+                    for member in turn:
+                        if not member.done.done():
+                            member.done.set_exception(error)
             finally:
                 self._group = ()
 

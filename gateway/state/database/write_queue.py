@@ -59,7 +59,8 @@ class ExclusiveTurn:
 
     @property
     def has_left(self) -> bool:
-        return self.ended.done()
+        """Whether the caller does not wait any more. A cancelled caller ends the turn only in its next step."""
+        return self.granted.cancelled() or self.ended.done()
 
 
 WriteTurn: TypeAlias = GroupTurn | ExclusiveTurn

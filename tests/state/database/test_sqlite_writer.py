@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from structlog.testing import capture_logs
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.engines import get_driver
 from gateway.state.database.migrate import migrate_database
+from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from tests import databases
@@ -195,3 +198,43 @@ async def test_a_write_that_waits_too_long_for_a_transaction_is_not_executed(fil
     assert await names(database) == {"next"}
     assert database.degraded_reason is None
     await database.aclose()
+
+
+async def test_a_caller_that_leaves_just_before_its_turn_does_not_end_the_writer(database: Database) -> None:
+    async def hold_transaction() -> None:
+        async with database.write_transaction("bob"):
+            pass
+
+    async with database.write_transaction("ann"):
+        leaving = asyncio.create_task(hold_transaction())
+        staying = asyncio.create_task(database.run_transaction(adding("next"), owner="cid"))
+        await asyncio.sleep(0)
+    # The turn of "ann" has ended. The writer sees that in its next step, when the caller's future is cancelled already.
+    leaving.cancel()
+    async with asyncio.timeout(1):
+        assert await staying == "next"
+    assert leaving.cancelled()
+    assert database.degraded_reason is None
+
+
+async def test_the_writer_starts_again_after_an_unexpected_error(
+    database: Database,
+) -> None:
+    writer = SqliteWriter(lambda: database._connect("write"), fail_to_release, None)
+    await writer.run(adding("first"), owner="ann", size=ROW_BYTES, deadline_s=5)
+    assert writer.connection is not None
+    await writer.connection.close()  # the next group fails, and then its connection cannot be released
+    failed = asyncio.create_task(writer.run(adding("a"), owner="ann", size=MAX_GROUP_BYTES, deadline_s=5))
+    waiting = asyncio.create_task(writer.run(adding("b"), owner="bob", size=MAX_GROUP_BYTES, deadline_s=5))
+    with capture_logs() as lines:
+        async with asyncio.timeout(1):
+            assert await waiting == "b"
+    with pytest.raises(Exception, match="closed"):
+        await failed
+    assert await names(database) == {"first", "b"}
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["sqlite_writer_ended"]
+    await writer.aclose()
+
+
+async def fail_to_release(_: AsyncConnection) -> None:
+    raise RuntimeError("an error that nobody expects")
