@@ -1,19 +1,20 @@
-"""Fetches URLs that the operator did not write: an image in a request, a page that a model asks for.
+"""Sends requests to URLs that the operator did not write: an image in a request, an MCP server of a client.
 
 This is the only way to such URLs, because a client could name a server that only this machine can reach. So a host is
 resolved once, all its addresses must be public, and the connection goes to the address that was checked. A redirect is
-checked like a new URL.
+not followed, or is checked like a new URL.
 """
 
 import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-import httpx
+import httpx2
 
 from translation.errors import InvalidRequest
 
@@ -33,7 +34,8 @@ DEFAULT_MAX_BYTES = 20 * 1024 * 1024
 DEFAULT_DEADLINE_S = 30.0
 """The defaults of the configuration."""
 
-_HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "responses-gateway"}
+_HEADERS_LEFT_OUT: Final = frozenset({b"accept-encoding", b"user-agent"})
+_HEADERS_ADDED: Final = [(b"Accept-Encoding", b"identity"), (b"User-Agent", b"responses-gateway")]
 """Compression is refused, because a few compressed bytes can unpack to any size."""
 
 _BLOCKED_NETWORKS: Sequence[IPv4Network | IPv6Network] = [
@@ -115,60 +117,68 @@ class EgressClient:
             raise InvalidRequest(str(refused), param=param) from refused.__cause__
 
     async def _fetch_with_redirects(self, url: str, max_bytes: int) -> FetchResult:
-        limits = httpx.Limits(max_keepalive_connections=0)
-        # Without the environment's proxy, which would resolve the name again, maybe to another address.
-        async with httpx.AsyncHTTPTransport(verify=_tls_context(), trust_env=False, limits=limits) as transport:
-            target = _parse_url(url)
+        target = _parse_url(url)
+        async with aclosing(GuardedSender(self, keeps_connections=False)) as sender:
             for _ in range(_MAX_REDIRECTS + 1):
-                result = await self._fetch_once(transport, target, max_bytes)
+                result = await _fetch_once(sender, target, max_bytes)
                 if isinstance(result, FetchResult):
                     return result
                 target = _parse_url(str(_resolve_redirect(target, result)))
         raise EgressRefused(f"the URL redirects more than {_MAX_REDIRECTS} times")
-
-    async def _fetch_once(
-        self, transport: httpx.AsyncHTTPTransport, url: httpx.URL, max_bytes: int
-    ) -> "FetchResult | str":
-        """Returns the content, or the location that the server redirects to."""
-        failure: Exception | None = None
-        for address in await self.resolve(url.scheme, url.host, url.port):
-            request = httpx.Request(
-                "GET",
-                url.copy_with(host=address),
-                headers={**_HEADERS, "host": url.netloc.decode("ascii")},
-                extensions={
-                    "sni_hostname": url.raw_host.decode("ascii"),
-                    "timeout": {"connect": _CONNECT_S, "read": None, "write": None, "pool": None},
-                },
-            )
-            try:
-                reply = await transport.handle_async_request(request)
-            except (httpx.ConnectTimeout, httpx.ConnectError) as error:
-                failure = error
-                continue
-            except httpx.HTTPError as error:
-                raise EgressRefused("the URL's server did not send a complete reply") from error
-            try:
-                return await _read_result(reply, max_bytes)
-            except httpx.HTTPError as error:
-                raise EgressRefused("the URL's server did not send a complete reply") from error
-            finally:
-                await reply.aclose()
-        raise EgressRefused("the URL cannot be reached") from failure
 
     async def resolve(self, scheme: str, host: str, port: int | None) -> Sequence[str]:
         """Returns the addresses of a host to be tried. Raises EgressRefused unless all that it has are public."""
         if scheme not in _DEFAULT_PORTS:
             raise EgressRefused("the URL must begin with http:// or https://")
         try:
-            name = httpx.URL(scheme=scheme, host=host).raw_host.decode("ascii")
+            name = httpx2.URL(scheme=scheme, host=host).raw_host.decode("ascii")
             addresses = await self._resolver(name, port or _DEFAULT_PORTS[scheme])
-        except (OSError, UnicodeError, httpx.InvalidURL) as error:
+        except (OSError, UnicodeError, httpx2.InvalidURL) as error:
             raise EgressRefused("the URL's host cannot be resolved") from error
         if host.lower() not in self._allow and not all(map(is_public, addresses)):
             # The message omits the address, so that clients cannot look up names of the internal network.
             raise EgressRefused("the URL leads to an address outside the public internet")
         return addresses[:_MAX_ADDRESSES]
+
+
+class GuardedSender:
+    """Connections to the addresses that an EgressClient allows, and to no others. It follows no redirects.
+
+    With `keeps_connections` all requests must be to one host: a connection is kept by its address, which another host
+    may have too.
+    """
+
+    def __init__(self, egress: EgressClient, *, keeps_connections: bool = True) -> None:
+        self._egress = egress
+        # Without the environment's proxy, which would resolve the name again, maybe to another address.
+        self._transport = httpx2.AsyncHTTPTransport(
+            verify=_tls_context(),
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=100, max_keepalive_connections=20 if keeps_connections else 0),
+        )
+
+    async def send(self, request: httpx2.Request) -> httpx2.Response:
+        """Raises EgressRefused if the host may not be reached, and httpx2.TransportError."""
+        url = request.url
+        addresses = await self._egress.resolve(url.scheme, url.host, url.port)
+        headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _HEADERS_LEFT_OUT]
+        failure: Exception | None = None
+        for address in addresses:
+            guarded = httpx2.Request(
+                request.method,
+                url.copy_with(host=address),
+                headers=headers + _HEADERS_ADDED,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": url.raw_host.decode("ascii")},
+            )
+            try:
+                return await self._transport.handle_async_request(guarded)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpx2.ConnectError("the host has no address")
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
 
 
 def is_public(text: str) -> bool:
@@ -203,12 +213,12 @@ def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
 
 
-def _parse_url(url: str) -> httpx.URL:
+def _parse_url(url: str) -> httpx2.URL:
     if len(url) > _MAX_URL_CHARS:
         raise EgressRefused(f"the URL is longer than {_MAX_URL_CHARS} characters")
     try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError) as error:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError) as error:
         raise EgressRefused("the URL is not valid") from error
     if parsed.scheme not in _DEFAULT_PORTS:
         raise EgressRefused("the URL must begin with http:// or https://")
@@ -221,14 +231,27 @@ def _parse_url(url: str) -> httpx.URL:
     return parsed
 
 
-def _resolve_redirect(url: httpx.URL, location: str) -> httpx.URL:
+def _resolve_redirect(url: httpx2.URL, location: str) -> httpx2.URL:
     try:
         return url.join(location)
-    except (httpx.InvalidURL, ValueError) as error:
+    except (httpx2.InvalidURL, ValueError) as error:
         raise EgressRefused("the URL redirects to an invalid URL") from error
 
 
-async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | str":
+async def _fetch_once(sender: GuardedSender, url: httpx2.URL, max_bytes: int) -> FetchResult | str:
+    """Returns the content, or the location that the server redirects to."""
+    timeout = {"connect": _CONNECT_S, "read": None, "write": None, "pool": None}
+    request = httpx2.Request("GET", url, headers={"accept": "*/*"}, extensions={"timeout": timeout})
+    try:
+        async with aclosing(await sender.send(request)) as reply:
+            return await _read_result(reply, max_bytes)
+    except (httpx2.ConnectTimeout, httpx2.ConnectError) as error:
+        raise EgressRefused("the URL cannot be reached") from error
+    except httpx2.HTTPError as error:
+        raise EgressRefused("the URL's server did not send a complete reply") from error
+
+
+async def _read_result(reply: httpx2.Response, max_bytes: int) -> FetchResult | str:
     headers = reply.headers
     if reply.has_redirect_location:
         return str(headers["location"])
@@ -252,4 +275,4 @@ async def _read_result(reply: httpx.Response, max_bytes: int) -> "FetchResult | 
 
 @cache
 def _tls_context() -> ssl.SSLContext:
-    return httpx.create_ssl_context(trust_env=False)
+    return httpx2.create_ssl_context(trust_env=False)

@@ -14,10 +14,9 @@ import orjson
 
 from gateway.tools.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
 from gateway.tools.mcp.errors import SESSION_LOST, McpFault
-from gateway.tools.mcp.guarded_send import GuardedSender
 from gateway.tools.mcp.request_record import RequestRecord, current_record
 from gateway.tools.mcp.server import PROBE_S, TokenSource
-from providers.egress import EgressClient, EgressRefused
+from providers.egress import EgressClient, EgressRefused, GuardedSender
 
 _NOTICE_S: Final = 1.0
 """The deadline of messages that need no answer: notifications, replies, the end of a session."""

@@ -1,4 +1,4 @@
 """Access tokens for MCP servers of the configuration, by client credentials or by the login of a person.
 
-May import `gateway.tools.mcp.errors`, `gateway.tools.mcp.guarded_send` and `providers.egress`.
+May import `gateway.tools.mcp.errors` and `providers.egress`.
 """

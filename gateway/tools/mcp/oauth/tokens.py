@@ -17,8 +17,7 @@ import orjson
 import structlog
 
 from gateway.tools.mcp.errors import McpFault
-from gateway.tools.mcp.guarded_send import GuardedSender
-from providers.egress import EgressClient, EgressRefused
+from providers.egress import EgressClient, EgressRefused, GuardedSender
 
 _log = structlog.get_logger(__name__)
 
