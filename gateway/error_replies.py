@@ -93,6 +93,9 @@ REJECTION_REPLIES: dict[int, ErrorReply] = {
 
 _CODE_PATTERN = re.compile(r"[A-Za-z][\w.-]{0,63}")
 
+_LIST_ENTRY = re.compile(r"[^\[\]]+\[\d+\]")
+"""Matches the entry of a list at the beginning of a path: `messages[1]` of `messages[1].content[0]`."""
+
 _QUOTA_REPLY = REJECTION_REPLIES[402]
 """Quotas and rate limits share the status 429. Official clients and Codex distinguish them by the code."""
 
@@ -144,6 +147,16 @@ def resolve_error_reply(error: Exception) -> ErrorReply:
 def choose_client_message(error: Exception) -> str:
     """Returns the message that the client may read."""
     return resolve_error_reply(error).fixed_message or str(error) or "unknown error"
+
+
+def build_message_with_place(error: Exception) -> str:
+    """Returns the client's message, for APIs whose errors have no key for the field at fault.
+
+    A place within a list is put before it, unless the message names the entry. Messages name other fields themselves.
+    """
+    message, param = choose_client_message(error), getattr(error, "param", None)
+    entry = _LIST_ENTRY.match(param) if isinstance(param, str) else None
+    return message if entry is None or entry[0] in message else f"{param}: {message}"
 
 
 def build_openai_error_body(error: Exception) -> Json:

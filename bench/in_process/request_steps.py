@@ -18,11 +18,12 @@ import orjson
 from bench.in_process import no_sockets
 from bench.load.replies import Model
 from gateway.config.settings import Settings
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.logs import configure_logs
 from gateway.process.app import create_app
-from gateway.replies.endpoints import CHAT, RESPONSES
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange

@@ -8,8 +8,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.errors import GatewayError, NotFound
+from gateway.http.error_forms import ErrorReplyBuilder
 from gateway.http.guard import ClientDisconnected
-from gateway.http.json_reply import JsonReply, build_error_reply
+from gateway.http.json_reply import JsonReply
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 
@@ -22,11 +23,18 @@ class DirectRouter:
     """ASGI middleware. Dispatches `POST` to `handlers` and WebSockets to `sockets` by exact path, all else to `app`.
 
     The paths of `handlers` are also routes of `app`, so that /openapi.json documents them. A WebSocket to an unknown
-    path is refused with 404.
+    path is refused with 404. `build_error_reply` returns the reply to a failure.
     """
 
-    def __init__(self, app: ASGIApp, handlers: Mapping[str, Handler], sockets: Mapping[str, ASGIApp]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        handlers: Mapping[str, Handler],
+        sockets: Mapping[str, ASGIApp],
+        build_error_reply: ErrorReplyBuilder,
+    ) -> None:
         self._app = app
+        self._build_error_reply = build_error_reply
         self._handlers = handlers
         self._sockets = sockets
 
@@ -47,10 +55,10 @@ class DirectRouter:
         except ClientDisconnected:
             return
         except (GatewayError, ProviderError, TranslationError) as error:
-            await build_error_reply(error, scope)(scope, receive, send)
+            await self._build_error_reply(error, scope)(scope, receive, send)
         except Exception as error:
             _log.exception("request_failed")
-            await build_error_reply(error, scope)(scope, receive, send)
+            await self._build_error_reply(error, scope)(scope, receive, send)
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -59,4 +67,4 @@ class DirectRouter:
                 raise NotFound(f"there is no WebSocket at {scope['path']:.200}: there is one at {known}")
             await socket_app(scope, receive, send)
         except (GatewayError, TranslationError) as error:
-            await build_error_reply(error, scope)(scope, receive, send)
+            await self._build_error_reply(error, scope)(scope, receive, send)

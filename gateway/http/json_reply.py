@@ -1,15 +1,13 @@
-"""Builds JSON replies for requests without `stream`, and for errors."""
+"""Builds JSON replies."""
 
 from collections.abc import Mapping
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Scope, Send
+from starlette.types import Send
 
-from gateway.http.dialect_errors.rendering import render_error
 from gateway.http.headers import encode_headers
 from gateway.http.middleware import ReplySender
-from gateway.logs import bind_failure
 from translation.representation.json_types import Json
 
 
@@ -41,13 +39,3 @@ class JsonReply(Response):
 
 def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> JsonReply:
     return JsonReply(orjson.dumps(body), status, headers or {})
-
-
-def build_error_reply(error: Exception, scope: Scope | None = None) -> Response:
-    """Returns the HTTP reply for a failure by its row in `gateway/error_replies.py`, and adds its code to the log line.
-
-    `scope` is the scope of the request, whose API decides the form of the body.
-    """
-    bind_failure(error)
-    body, status, headers = render_error(error, scope)
-    return build_json_reply(body, status, headers)

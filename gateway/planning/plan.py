@@ -17,7 +17,7 @@ from gateway.planning.resolver import Route
 from gateway.planning.truncating_relay import TruncatingRelay
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import Endpoint, uses_legacy_functions
+from gateway.replies.endpoints import Endpoint
 from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.sealing.sealer import is_sealed
@@ -26,6 +26,7 @@ from gateway.tools.host import ToolHost
 from gateway.tools.tool_events import ToolEvents
 from gateway.tools.tool_run import ToolRun
 from providers.base import Capabilities, Exchange, RelayExchange
+from translation.chat.client.schema import uses_legacy_functions
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules

@@ -1,6 +1,6 @@
 """Runs the application: assembles it, listens, starts and replaces worker processes, and stops in order.
 
-May import `gateway.routes`, `gateway.websocket`, `gateway.service`, `gateway.replies`, `gateway.http`, `gateway.state`,
-`gateway.config`, `gateway.logs`, `gateway.log_writer`, `gateway.errors`, `gateway.text_table`, `dataplane`,
-`providers.base`, `providers.config`, `providers.errors` and `translation`.
+May import `gateway.dialects`, `gateway.routes`, `gateway.websocket`, `gateway.service`, `gateway.replies`,
+`gateway.http`, `gateway.state`, `gateway.config`, `gateway.logs`, `gateway.log_writer`, `gateway.errors`,
+`gateway.text_table`, `dataplane`, `providers.base`, `providers.config`, `providers.errors` and `translation`.
 """

@@ -1,11 +1,11 @@
 """Assembles the ASGI application from settings and providers. Has no global state."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import NamedTuple
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -15,24 +15,14 @@ from starlette.types import ASGIApp
 
 from gateway import errors
 from gateway.config.settings import Settings
+from gateway.dialects.table import CLIENT_DIALECTS, ClientDialect, RouteFactory
 from gateway.http.direct_routes import DirectRouter
+from gateway.http.error_forms import ErrorReplyBuilder, build_error_reply
 from gateway.http.guard import ClientDisconnected, DrainState
-from gateway.http.json_reply import build_error_reply
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
 from gateway.process.reload import Reloader
-from gateway.replies.dialects.messages_endpoint import MESSAGES
-from gateway.replies.endpoints import CHAT, RESPONSES
-from gateway.routes.chat import build_chat_routes
-from gateway.routes.completions import build_completions_routes
-from gateway.routes.contexts import build_contexts_routes
-from gateway.routes.conversations import build_conversations_routes
-from gateway.routes.dialects.agui import build_agui_routes
-from gateway.routes.dialects.gemini import build_gemini_routes
-from gateway.routes.dialects.messages import build_messages_routes
-from gateway.routes.dialects.ollama import build_ollama_routes
-from gateway.routes.dialects.ollama_embeddings import build_ollama_embeddings_routes
-from gateway.routes.generate import build_generate_routes
+from gateway.replies.endpoints import Endpoint
 from gateway.routes.health import build_health_routes
 from gateway.routes.mcp_servers import build_mcp_servers_routes
 from gateway.routes.models import build_models_routes
@@ -40,7 +30,6 @@ from gateway.routes.owner_data import build_owner_data_routes
 from gateway.routes.pages import build_pages_routes
 from gateway.routes.relayed import build_relayed_routes
 from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
-from gateway.routes.responses import build_responses_routes
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 from gateway.service.sweeper import run_sweeper
@@ -50,25 +39,14 @@ from providers.base import Provider
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 
-ROUTER_FACTORIES: Sequence[Callable[[Service], APIRouter]] = (
-    build_responses_routes,
-    build_contexts_routes,
-    build_conversations_routes,
-    build_chat_routes,
-    build_completions_routes,
-    build_generate_routes,
-    build_messages_routes,
-    build_gemini_routes,
+_OTHER_ROUTES: Sequence[RouteFactory] = (
     build_relayed_routes,
-    build_agui_routes,
-    build_ollama_routes,
-    build_ollama_embeddings_routes,
-    build_models_routes,
     build_owner_data_routes,
     build_mcp_servers_routes,
     build_health_routes,
     build_pages_routes,
 )
+"""The routes that belong to no API of `gateway/dialects/`."""
 
 
 class Application(NamedTuple):
@@ -83,13 +61,22 @@ def create_app(settings: Settings, drain: DrainState, providers: Mapping[str, Pr
     return build_app(settings, drain, build_providers(settings, providers)).asgi
 
 
-def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Provider]) -> Application:
-    """Builds the application. `providers` are the configured providers, by name.
+def build_app(
+    settings: Settings,
+    drain: DrainState,
+    providers: Mapping[str, Provider],
+    dialects: Sequence[ClientDialect] = CLIENT_DIALECTS,
+) -> Application:
+    """Builds the application. `providers` are the configured providers, by name; `dialects` are the APIs of clients.
 
     All providers are closed when the application stops.
     """
     store = _build_store(settings)
-    service = Service(settings, providers, drain, store)
+    direct_endpoints = [dialect.direct for dialect in dialects if dialect.direct is not None]
+    job_endpoints: dict[str, Endpoint] = {
+        row.endpoint.dialect: row.endpoint for row in direct_endpoints if row.endpoint.allows_jobs
+    }
+    service = Service(settings, providers, drain, store, job_endpoints)
     lifetimes = ProviderLifetimes(providers)
 
     @asynccontextmanager
@@ -103,7 +90,12 @@ def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Pro
             await closing.enter_async_context(service.lifespan())
             yield
 
-    routers = [routes(service) for routes in ROUTER_FACTORIES]
+    model_forms = [dialect.models_form for dialect in dialects if dialect.models_form is not None]
+    error_forms = [dialect.error_form for dialect in dialects if dialect.error_form is not None]
+    build_reply: ErrorReplyBuilder = partial(build_error_reply, forms=error_forms)
+    factories = [factory for dialect in dialects for factory in dialect.routes]
+    models_routes: RouteFactory = partial(build_models_routes, model_forms)
+    routers = [build_routes(service) for build_routes in (*factories, models_routes, *_OTHER_ROUTES)]
     app = DocumentedApp(
         routers,
         title="responses-gateway",
@@ -114,17 +106,14 @@ def build_app(settings: Settings, drain: DrainState, providers: Mapping[str, Pro
         responses=FAILURE_RESPONSES,
     )
     for kind in (errors.GatewayError, ProviderError, TranslationError, ClientDisconnected, Exception):
-        app.add_exception_handler(kind, _reply_to_failure)
+        app.add_exception_handler(kind, partial(_reply_to_failure, build_reply))
     route_list = [route for router in routers for route in router.routes if isinstance(route, Route)]
-    app.add_exception_handler(HTTPException, partial(_reply_to_routing_failure, route_list))
+    app.add_exception_handler(HTTPException, partial(_reply_to_routing_failure, build_reply, route_list))
     direct = DirectRouter(
         app,
-        {
-            "/v1/responses": partial(service.serve_create, RESPONSES),
-            "/v1/chat/completions": partial(service.serve_create, CHAT),
-            "/v1/messages": partial(service.serve_create, MESSAGES),
-        },
-        {"/v1/responses": WebSocketApp(service, settings, drain)},
+        {row.path: partial(service.serve_create, row.endpoint) for row in direct_endpoints},
+        {row.path: WebSocketApp(service, row.endpoint, settings) for row in direct_endpoints if row.has_socket},
+        build_reply,
     )
     reloader = Reloader(service, lifetimes)
     if settings.server.cors is None:
@@ -147,24 +136,26 @@ def _build_store(settings: Settings) -> Store | None:
     return SqlStore(settings.store, settings.background)
 
 
-async def _reply_to_failure(request: Request, error: Exception) -> Response:
+async def _reply_to_failure(build_reply: ErrorReplyBuilder, request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnected):
         return Response(status_code=499)
-    return build_error_reply(error, request.scope)
+    return build_reply(error, request.scope)
 
 
-async def _reply_to_routing_failure(routes: Sequence[Route], request: Request, error: Exception) -> Response:
+async def _reply_to_routing_failure(
+    build_reply: ErrorReplyBuilder, routes: Sequence[Route], request: Request, error: Exception
+) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     where = f"{request.method} {path:.200}"
     if error.status_code == 404:
         suggestion = _suggest_path(routes, path)
         hint = f": did you mean {suggestion}?" if suggestion is not None else ""
-        return build_error_reply(errors.NotFound(f"there is no {where}{hint}"), request.scope)
+        return build_reply(errors.NotFound(f"there is no {where}{hint}"), request.scope)
     if error.status_code == 405:
         allowed = {"allow": ", ".join(sorted(_allowed_methods(routes, request)))}
-        return build_error_reply(errors.MethodNotAllowed(f"there is no {where}", headers=allowed), request.scope)
-    return build_error_reply(errors.NotJson(str(error.detail)), request.scope)
+        return build_reply(errors.MethodNotAllowed(f"there is no {where}", headers=allowed), request.scope)
+    return build_reply(errors.NotJson(str(error.detail)), request.scope)
 
 
 def _suggest_path(routes: Sequence[Route], path: str) -> str | None:

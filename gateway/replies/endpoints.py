@@ -1,23 +1,14 @@
-"""Client APIs as data: the functions that validate, lift, encode, collect and relay. Has the rows of OpenAI's APIs."""
+"""Client APIs as data: the row of functions with which requests of an API are read, and its replies are written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 
-from gateway.errors import TurnFailed
-from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
-from gateway.replies.stored_chat import StoredChatEncoder, StoredChatRelay
+from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
+from gateway.replies.reply_streams import FrameEncoder, Relay
+from gateway.sealing.reply_seal import ReasoningSeal
+from gateway.state.store import Store
 from providers.base import Batch, Dialect
-from translation.chat.client.completion import CompletionCollector
-from translation.chat.client.encode import ChatEncoder
-from translation.chat.client.lift import lift as lift_chat
-from translation.chat.client.schema import validate as validate_chat
-from translation.chat.reasoning import list_text_fields
-from translation.chat.relaying import answer as chat_answer
-from translation.chat.relaying.relay import ChatRelay
-from translation.chat.relaying.request import relay_body as chat_relay_body
-from translation.chat.reply_forms import build_completion
-from translation.chat.usage import read_usage as read_chat_usage
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
@@ -25,15 +16,6 @@ from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses.client.encode import ResponsesEncoder
-from translation.responses.client.initial_response import new_response
-from translation.responses.client.lift import lift as lift_responses
-from translation.responses.client.snapshot import Snapshot
-from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.request import relay_body as responses_relay_body
-from translation.responses.relaying.whole_response import failure_of_response, relay_response
-from translation.responses.schema.request import validate as validate_responses
-from translation.responses.usage import read_usage as read_responses_usage
 
 
 @dataclass(slots=True)
@@ -108,6 +90,48 @@ class ReplyCollector(Protocol):
     def result(self) -> Json: ...
 
 
+class ThreadedRequest(Protocol):
+    """A request as the next turn of a thread."""
+
+    @property
+    def history_count(self) -> int:
+        """The number of items that the lifted turn begins with and the request does not have."""
+        ...
+
+    @property
+    def history_tokens(self) -> int | None:
+        """The number of tokens of the history, if it is known."""
+        ...
+
+    def build_endpoint(self) -> "Endpoint":
+        """Returns the endpoint for this turn alone, whose lifted turn begins with the history."""
+        ...
+
+    def make_recorder(
+        self, store: Store, lease: Lease, owner: str, render_losses: RenderLosses, *, begin_delay_s: float
+    ) -> ForegroundRecorder:
+        """Returns the recorder that stores the turn's response while it is produced."""
+        ...
+
+
+class LoadedThread(Protocol):
+    """A thread as stored before a turn."""
+
+    @property
+    def has_turns(self) -> bool: ...
+    def add_turn(
+        self, endpoint: "Endpoint", body: Json, identity: ReplyIdentity, seal: ReasoningSeal | None
+    ) -> ThreadedRequest:
+        """Lifts a validated body of the endpoint as the next turn. Raises InvalidRequest."""
+        ...
+
+
+LoadThread: TypeAlias = Callable[[Store, str, Json], Awaitable[LoadedThread | None]]
+"""Loads the thread that the validated body of an owner's request names; None if it names none.
+
+Raises InvalidRequest, NotFound and StoreUnavailable."""
+
+
 def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
     """The relay functions of an API without relay. They are not called, because `allows_relay` is False."""
     raise AssertionError("this API is never relayed")
@@ -156,160 +180,7 @@ class Endpoint:
     """Whether its clients join the texts of all rounds of hosted tools, so that each must be a paragraph."""
     carries_seals: bool = False
     """Whether its clients send back sealed reasoning without requesting it, including reasoning of other servers."""
+    load_thread: LoadThread | None = None
+    """Loads the thread of a request, if the API has threads that are stored responses; None if it has none."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
     """Returns a body with parameters that the API's clients send as headers or leave out; None if there are none."""
-
-
-def _includes_usage(body: Json) -> bool:
-    return bool((body.get("stream_options") or {}).get("include_usage"))
-
-
-def uses_legacy_functions(body: Json) -> bool:
-    """Whether a chat body uses the legacy `functions`, so that its client expects `function_call` in the reply."""
-    return bool(body.get("functions")) and not body.get("tools")
-
-
-def _response_head(body: Json, identity: ReplyIdentity) -> Json:
-    return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
-
-
-def _responses_encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesEncoder:
-    encoder = ResponsesEncoder(_response_head(body, identity), presentation.clock, presentation.item_seal)
-    if presentation.sent_stream is not None:
-        encoder.restore(*presentation.sent_stream)
-    return encoder
-
-
-def _responses_collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Snapshot:
-    return Snapshot(_response_head(body, identity), presentation.clock, presentation.item_seal)
-
-
-def _chat_encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> FrameEncoder:
-    encoder = ChatEncoder(
-        completion_id=identity.id,
-        created=identity.created,
-        model=identity.model,
-        reasoning_fields=presentation.reasoning_fields,
-        include_usage=_includes_usage(body),
-        extensions=bool(body.get("extensions")),
-        legacy_functions=uses_legacy_functions(body),
-    )
-    return StoredChatEncoder(encoder) if presentation.is_stored else encoder
-
-
-def _chat_collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> CompletionCollector:
-    return CompletionCollector(
-        completion_id=identity.id,
-        created=identity.created,
-        model=identity.model,
-        reasoning_fields=presentation.reasoning_fields,
-        extensions=bool(body.get("extensions")),
-        legacy_functions=uses_legacy_functions(body),
-    )
-
-
-def _chat_relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Relay:
-    relay = ChatRelay(
-        model=presentation.reported_model,
-        identity={"id": identity.id, "created": identity.created, "model": identity.model},
-        stored=presentation.is_stored,
-        reasoning_fields=presentation.reasoning_fields,
-        upstream_fields=list_text_fields(presentation.profile),
-        include_usage=_includes_usage(body),
-        max_frame_bytes=presentation.max_frame_bytes,
-        choices=body.get("n") or 1,
-        call_rules=presentation.call_rules,
-        legacy_functions=uses_legacy_functions(body),
-        scrub=presentation.scrub,
-    )
-    return StoredChatRelay(relay) if presentation.is_stored else relay
-
-
-def _collect_chat_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    with_usage = {**body, "stream_options": {"include_usage": True}}
-    return build_completion(relay_buffered_stream(_chat_relay(with_usage, identity, presentation), stream))
-
-
-def _relay_chat_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    if (failed := chat_answer.failure_of(upstream_reply)) is not None:
-        failed.redact(presentation.scrub)
-        raise TurnFailed(failed)
-    completion = chat_answer.relay_completion(
-        upstream_reply,
-        model=presentation.reported_model,
-        reasoning_fields=presentation.reasoning_fields,
-        upstream_fields=list_text_fields(presentation.profile),
-        call_rules=presentation.call_rules,
-        legacy_functions=uses_legacy_functions(body),
-    )
-    return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
-
-
-def _responses_relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesRelay:
-    return ResponsesRelay(
-        model=presentation.reported_model,
-        initial_response=_response_head(body, identity),
-        is_stored=presentation.is_stored,
-        max_frame_bytes=presentation.max_frame_bytes,
-        scrub=presentation.scrub,
-        seal=presentation.item_seal,
-        calls=presentation.call_rules,
-        summarizes_reasoning=presentation.summarizes_reasoning,
-    )
-
-
-def _relay_responses_json(
-    body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation
-) -> Json:
-    if (failed := failure_of_response(upstream_reply)) is not None:
-        failed.redact(presentation.scrub)
-        raise TurnFailed(failed)
-    return relay_response(
-        upstream_reply,
-        model=presentation.reported_model,
-        initial_response=_response_head(body, identity),
-        is_stored=presentation.is_stored,
-        seal=presentation.item_seal,
-        calls=presentation.call_rules,
-        summarizes_reasoning=presentation.summarizes_reasoning,
-    )
-
-
-def _collect_responses_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    relay = _responses_relay(body, identity, presentation)
-    relay_buffered_stream(relay, stream)
-    assert relay.response is not None  # a stream that did not fail ends with a response
-    return relay.response
-
-
-CHAT = Endpoint(
-    dialect="chat",
-    id_prefix="chatcmpl",
-    validate=validate_chat,
-    lift=lift_chat,
-    relay_body=chat_relay_body,
-    encoder=_chat_encoder,
-    collector=_chat_collector,
-    relay=_chat_relay,
-    relay_json=_relay_chat_json,
-    collect_relayed_stream=_collect_chat_relay,
-    joins_texts=True,
-    read_usage=read_chat_usage,
-)
-
-RESPONSES = Endpoint(
-    dialect="responses",
-    id_prefix="resp",
-    validate=validate_responses,
-    lift=lift_responses,
-    relay_body=responses_relay_body,
-    encoder=_responses_encoder,
-    collector=_responses_collector,
-    relay=_responses_relay,
-    relay_json=_relay_responses_json,
-    collect_relayed_stream=_collect_responses_relay,
-    read_usage=read_responses_usage,
-)
-
-ENDPOINTS: dict[Dialect, Endpoint] = {endpoint.dialect: endpoint for endpoint in (CHAT, RESPONSES)}
-"""The APIs whose replies are stored, and whose jobs can be resumed."""

@@ -1,5 +1,4 @@
-"""The operations that routes call: accepts and plans requests, and produces replies; also models, contexts and
-conversations.
+"""The operations that routes call: accepts and plans requests, and produces replies; also models and contexts.
 
 May import `gateway.endpoint_relays`, `gateway.jobs`, `gateway.planning`, `gateway.tools`,
 `gateway.tools.operator_servers`, `gateway.replies`, `gateway.http`, `gateway.state`, `gateway.config`,

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
@@ -28,6 +28,10 @@ _RECHECK_S = 5.0
 
 _LIST_WAIT_S = 2.0
 """The seconds that a request waits for the names of its upstream."""
+
+
+CapabilitiesLookup: TypeAlias = Callable[[str], Capabilities]
+"""Returns what a model's upstream can do, by the model's name."""
 
 
 class _Listing(NamedTuple):
@@ -84,9 +88,9 @@ class Catalogue:
         """Returns the route of a model. Raises UnknownModel."""
         return self._resolver.resolve(name, allowed)
 
-    def find_window(self, allowed: Sequence[str], name: str) -> int | None:
-        """Returns a model's context window in tokens; None if it is not known. Raises UnknownModel."""
-        return self.find_route(name, allowed).capabilities.max_context_window
+    def find_default_model(self, allowed: Sequence[str]) -> str:
+        """Returns the first exact model name of the config that `allowed` matches. Raises InvalidRequest."""
+        return self._resolver.find_default_model(allowed)
 
     def find_capabilities(self, allowed: Sequence[str], name: str) -> Capabilities:
         """Returns what a model's upstream can do. Raises UnknownModel."""

@@ -1,7 +1,7 @@
 """Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.errors import NotFound
@@ -15,9 +15,7 @@ from gateway.planning.prepare_turn import lift_body, make_exchange_factory, prep
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
-from gateway.replies.dialects.gemini_endpoint import GEMINI_COUNTING
-from gateway.replies.dialects.messages_endpoint import COUNTING, add_header_params
-from gateway.replies.endpoints import RESPONSES, Endpoint
+from gateway.replies.endpoints import Endpoint
 from gateway.sealing.sealer import is_sealed
 from gateway.service.admission import Admission
 from gateway.service.provider_lifetimes import ProviderHold
@@ -28,7 +26,6 @@ from gateway.tools.host import ToolHost
 from providers.base import RelayCounter
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.schema.counted import find_counted_request
 from translation.hygiene.item_groups import is_user_message
 from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.events import Usage
@@ -54,10 +51,10 @@ class CompactionReply(NamedTuple):
 
 
 class TokenCount(NamedTuple):
-    """The JSON object for the client, and the losses of counting: servers whose tools could not be counted, and blocks
-    of another model."""
+    """The number of input tokens, and the losses of counting: servers whose tools could not be counted, and blocks of
+    another model."""
 
-    body: Json
+    tokens: int
     losses: Sequence[Loss]
 
 
@@ -99,11 +96,13 @@ class ContextService:
         self._approvals = approvals
         self._clock: Callable[[], int] = lambda: int(time.time())
 
-    async def compact_context(self, principal: Principal, body: Json, *, weight: int, strict: bool) -> CompactionReply:
+    async def compact_context(
+        self, endpoint: Endpoint, principal: Principal, body: Json, *, weight: int, strict: bool
+    ) -> CompactionReply:
         """Returns the compacted input that replaces a request's whole context. Nothing is stored.
 
-        `weight` is the weight of the body (`weigh_body`). Raises InvalidRequest, UnknownModel, StoreUnavailable,
-        CompactionFailed, TurnFailed and ProviderError.
+        `endpoint` is that of the Responses API. `weight` is the weight of the body (`weigh_body`). Raises
+        InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed and ProviderError.
         """
         for name in _REFUSED_PARAMS:
             if body.get(name):
@@ -112,7 +111,7 @@ class ContextService:
                     param=name,
                     code="unknown_parameter",
                 )
-        turn, params, route, *_ = await self._prepare_turn(principal, body, weight)
+        turn, params, route, *_ = await self._prepare_turn(endpoint, principal, body, weight)
         make_exchange = make_exchange_factory(route)
         try:
             lead, older, rest = require_compactable(turn)
@@ -135,48 +134,32 @@ class ContextService:
         }
         return CompactionReply(compaction, losses)
 
-    async def count_input_tokens(self, principal: Principal, body: Json, *, weight: int) -> TokenCount:
-        """Returns the object with the number of input tokens that a response to this body would use.
+    async def count_input_tokens(
+        self, endpoint: Endpoint, principal: Principal, body: Json, *, weight: int
+    ) -> TokenCount:
+        """Returns the number of input tokens that a response to this body would use.
 
-        With tools that the gateway runs, the first request to the model is counted, with the tools that their servers
-        list now. `weight` is the weight of the body (`weigh_body`). Raises InvalidRequest, UnknownModel,
-        StoreUnavailable, ToolListFailed and ProviderError; Unrepresentable if the upstream cannot count them.
+        `endpoint` is that of the Responses API. With tools that the gateway runs, the first request to the model is
+        counted, with the tools that their servers list now. `weight` is the weight of the body (`weigh_body`). Raises
+        InvalidRequest, UnknownModel, StoreUnavailable, ToolListFailed and ProviderError; Unrepresentable if the
+        upstream cannot count them.
         """
         if body.get("personality") is not None:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
-        prepared = await self._prepare_turn(principal, body, weight, counts=True)
+        prepared = await self._prepare_turn(endpoint, principal, body, weight, counts=True)
         try:
-            token_count, losses = await _count_prepared(prepared, body, RESPONSES)
+            token_count, losses = await _count_prepared(prepared, body, endpoint)
         except InvalidRequest as error:
             prepared.params.rename_param_of(error)
             raise
-        return TokenCount({"object": "response.input_tokens", "input_tokens": token_count}, losses)
+        return TokenCount(token_count, losses)
 
-    async def count_content_tokens(self, principal: Principal, model: str, body: Json, *, weight: int) -> TokenCount:
-        """Returns the object with the number of input tokens that a reply to this body of Gemini's API would use.
+    async def count_tokens(self, endpoint: Endpoint, principal: Principal, body: Json, *, weight: int) -> TokenCount:
+        """Returns the number of input tokens that a reply to this body would use, for an endpoint that only counts.
 
-        Raises what `count_message_tokens` raises.
+        If the request would be relayed, the upstream counts the body itself. Raises what `count_input_tokens` raises,
+        and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
-        counted = {**find_counted_request(body, model), "model": model}
-        token_count, losses = await self._count_dialect_tokens(GEMINI_COUNTING, principal, counted, weight)
-        return TokenCount({"totalTokens": token_count}, losses)
-
-    async def count_message_tokens(
-        self, principal: Principal, body: Json, headers: Mapping[bytes, bytes], *, weight: int
-    ) -> TokenCount:
-        """Returns the object with the number of input tokens that a message to this body would use.
-
-        If the message would be relayed, the upstream counts the body itself, with the client's version and betas.
-        Raises what `count_input_tokens` raises, and NotFound if the upstream cannot count them: clients of the Messages
-        API then make an estimate of their own.
-        """
-        body = add_header_params(body, headers)
-        token_count, losses = await self._count_dialect_tokens(COUNTING, principal, body, weight)
-        return TokenCount({"input_tokens": token_count}, losses)
-
-    async def _count_dialect_tokens(
-        self, endpoint: Endpoint, principal: Principal, body: Json, weight: int
-    ) -> tuple[int, Sequence[Loss]]:
         admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body)
         route = admitted.route
         if route.must_be_listed:
@@ -189,11 +172,11 @@ class ContextService:
             relayed, losses = await self._threads.run(weight, _build_relayed_count, endpoint, body, route)
             counter = route.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
-            return await counter.count_relayed_tokens(endpoint.dialect, relayed), losses
+            return TokenCount(await counter.count_relayed_tokens(endpoint.dialect, relayed), losses)
         turn, params = await self._threads.run(weight, lift_body, endpoint, admitted.body, route, 0)
         prepared = _PreparedTurn(turn, params, route, relayed=False, tool_host=tool_host)
         try:
-            return await _count_prepared(prepared, admitted.body, endpoint)
+            return TokenCount(*await _count_prepared(prepared, admitted.body, endpoint))
         except InvalidRequest as error:
             params.rename_param_of(error)
             raise
@@ -210,17 +193,17 @@ class ContextService:
         return tool_host
 
     async def _prepare_turn(
-        self, principal: Principal, body: Json, weight: int, *, counts: bool = False
+        self, endpoint: Endpoint, principal: Principal, body: Json, weight: int, *, counts: bool = False
     ) -> _PreparedTurn:
         """Returns the body's turn with its history. For a large body this happens in a thread.
 
         With `counts`, the turn includes the tools that the gateway would run.
         """
-        admitted = await self._threads.run(weight, self._admission.admit, RESPONSES, principal, body)
+        admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body)
         body, route = admitted.body, admitted.route
         if route.must_be_listed:
             await self._admission.require_listed(route, principal)
-        tool_host = await self._find_tool_host(RESPONSES, body, route, principal) if counts else None
+        tool_host = await self._find_tool_host(endpoint, body, route, principal) if counts else None
         history_count, approvals = None, None
         if self._store is not None:
             state = await resolve_continuation(self._store.history, principal.name, body)
@@ -236,7 +219,9 @@ class ContextService:
             body = {name: value for name, value in body.items() if name not in _STATE_PARAMS}
             if history_count is not None:
                 body["input"] = state.context
-        prepared = await self._threads.run(weight, _lift_with_history, body, route, history_count or 0, tool_host)
+        prepared = await self._threads.run(
+            weight, _lift_with_history, endpoint, body, route, history_count or 0, tool_host
+        )
         return prepared._replace(tool_host=tool_host, approvals=approvals)
 
 
@@ -259,9 +244,11 @@ async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoin
     return await count_tokens(turn, route, relayed=prepared.relayed, dialect=endpoint.dialect), losses
 
 
-def _lift_with_history(body: Json, route: Route, history_count: int, tool_host: ToolHost | None) -> _PreparedTurn:
+def _lift_with_history(
+    endpoint: Endpoint, body: Json, route: Route, history_count: int, tool_host: ToolHost | None
+) -> _PreparedTurn:
     if route.reasoning_seal is not None:
         route.reasoning_seal.check_input(body.get("input"), history_count)
-    relayed = tool_host is None and may_relay(RESPONSES, body, route)
-    turn, params = lift_body(RESPONSES, body, route, history_count, native_compaction=relayed)
+    relayed = tool_host is None and may_relay(endpoint, body, route)
+    turn, params = lift_body(endpoint, body, route, history_count, native_compaction=relayed)
     return _PreparedTurn(turn, params, route, relayed)

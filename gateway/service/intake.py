@@ -23,7 +23,7 @@ from gateway.planning.continuation import Continuation, EmptyHistory, continue_t
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.plan import find_tool_host, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route
-from gateway.replies.endpoints import ENDPOINTS, Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, LoadedThread, Presentation, ReplyIdentity
 from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder, Lease
 from gateway.service.accepted_request import AcceptedRequest, build_job_request, build_new_response
 from gateway.service.admission import Admission, AdmittedRequest, RequestAdapter
@@ -31,7 +31,6 @@ from gateway.service.idempotency.keys import KEY_IGNORED
 from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Run, adapt_presentation
-from gateway.service.threads.messages import ThreadedRequest, ThreadHistory, load_thread_history
 from gateway.state.store import Store
 from gateway.state.values import Job
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
@@ -70,8 +69,11 @@ class Intake:
         provider_hold: ProviderHold | None = None,
         tool_host: ToolHost | None = None,
         approvals: ApprovalFactory | None = None,
+        job_endpoints: Mapping[str, Endpoint] | None = None,
     ) -> None:
+        """`job_endpoints` are the endpoints whose replies may be jobs, by dialect."""
         self._admission = admission
+        self._job_endpoints = job_endpoints or {}
         self._threads = threads
         self._store = store
         self._lease = lease
@@ -123,11 +125,13 @@ class Intake:
         if route.mcp_servers or body.get("tools") or (endpoint.dialect == "messages" and body.get("mcp_servers")):
             tool_host = await self._find_tool_host(endpoint, body, route, principal.mcp_servers)
         if (self._store is None and connection_items is None) or not endpoint.allows_storage:
-            if endpoint.dialect == "messages" and self._store is not None and body.get("thread") is not None:
-                history = await load_thread_history(self._store, principal.name, body["thread"])
-                arguments = principal.name, body, identity, admitted, history, tool_host
+            history = None
+            if endpoint.load_thread is not None and self._store is not None:
+                history = await endpoint.load_thread(self._store, principal.name, body)
+            if history is not None:
+                arguments = endpoint, principal.name, body, identity, admitted, history, tool_host
                 accepted = await self._threads.run(weight, self._accept_thread, *arguments, strict=strict)
-                if history.previous_id is not None:
+                if history.has_turns:
                     # Of two requests that continue one message, only one may reach the upstream.
                     await accepted.store_beginning()
                 return accepted
@@ -196,16 +200,17 @@ class Intake:
 
     def _accept_thread(
         self,
+        endpoint: Endpoint,
         owner: str,
         body: Json,
         identity: ReplyIdentity,
         admitted: AdmittedRequest,
-        history: ThreadHistory,
+        history: LoadedThread,
         tool_host: ToolHost | None,
         *,
         strict: bool,
     ) -> AcceptedRequest:
-        threaded = ThreadedRequest(history, body, identity, admitted.route)
+        threaded = history.add_turn(endpoint, body, identity, admitted.route.reasoning_seal)
         run = self._build_run(
             threaded.build_endpoint(),
             body,
@@ -220,7 +225,9 @@ class Intake:
         )
         assert self._store is not None
         assert self._lease is not None
-        recorder = threaded.make_recorder(self._store, self._lease, owner, run, begin_delay_s=self._begin_delay_s)
+        recorder = threaded.make_recorder(
+            self._store, self._lease, owner, run.render_losses, begin_delay_s=self._begin_delay_s
+        )
         if run.tool_run is not None:
             recorder.call_records = run.tool_run.journal = self._journals.make_journal(
                 owner, identity.id, ensure_stored=recorder.wait_until_begun
@@ -305,7 +312,7 @@ class Intake:
         interrupted = await load_interrupted_job(self._store, job)
         if interrupted is not None:
             body = interrupted.extend_input(body)
-        endpoint = ENDPOINTS[request["dialect"]]
+        endpoint = self._job_endpoints[request["dialect"]]
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         identity = ReplyIdentity(id=job.response_id, created=request["created"], model=route.name)
         admitted = AdmittedRequest(body, route, reports_tools=bool(request.get("tool_events")))

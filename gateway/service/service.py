@@ -36,16 +36,13 @@ from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, RequestAdapter
-from gateway.service.agui import AguiRuns
 from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
 from gateway.service.embedded_engines import EmbeddedEngines
-from gateway.service.generate import GenerateAdapter
 from gateway.service.idempotency.keys import KEY_HEADER
 from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.provider_lifetimes import ProviderHold
-from gateway.service.threads.agui import RunningThreads, ThreadLimits
 from gateway.state.store import Store
 from gateway.state.values import NewResponse
 from gateway.tools.approvals import ApprovalFactory
@@ -65,7 +62,8 @@ _MB = 1024 * 1024
 class Service:
     """Everything a route may use. There is one per server process.
 
-    `store` is None if the config has no `store.url`: then nothing is stored, and no jobs run.
+    `store` is None if the config has no `store.url`: then nothing is stored, and no jobs run. `job_endpoints` are the
+    endpoints whose replies may be jobs, by dialect.
     """
 
     def __init__(
@@ -74,8 +72,10 @@ class Service:
         providers: Mapping[str, Provider],
         drain: DrainState,
         store: Store | None = None,
+        job_endpoints: Mapping[str, Endpoint] | None = None,
     ) -> None:
         self._runner = None
+        self._job_endpoints = job_endpoints
         if store is not None:
             worker, drain_s = new_id("worker"), settings.server.drain_s
             self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
@@ -92,7 +92,6 @@ class Service:
         self._form_limits = FormLimits(max_bytes, max_lookahead_bytes, server.body_s, server.form_s)
         self._keepalive_s = settings.server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
-        self._running_threads = RunningThreads()
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
         grants = None if store is None else store.grants
@@ -112,7 +111,6 @@ class Service:
         """
         # Steps that may raise come first: after a failure, nothing has changed.
         resolver = Resolver(settings, providers)
-        generate_adapter = GenerateAdapter(settings, resolver)
         authenticator = Authenticator(settings.auth)
         self.provider_hold = ProviderHold()
         catalogue = Catalogue(resolver, self.provider_hold)
@@ -135,6 +133,7 @@ class Service:
             self.provider_hold,
             tool_host,
             approvals,
+            self._job_endpoints,
         )
         limits_servers = settings.auth is not None and settings.auth.limits_servers
         self.operator_servers.use_configuration(settings.tools.mcp, names_others=not limits_servers)
@@ -144,18 +143,9 @@ class Service:
         self.contexts = ContextService(
             admission, self.large_bodies, self.store, self.provider_hold, tool_host, approvals
         )
-        self.generate_adapter = generate_adapter
         self._relays = EndpointRelays(resolver, catalogue, self.drain, self.provider_hold)
         self.accept = intake.accept
-        self.agui_runs = AguiRuns(
-            intake.accept,
-            resolver,
-            self.store,
-            self.build_event_stream,
-            self._running_threads,
-            ThreadLimits(max_state_bytes=int(settings.server.max_agui_state_kb * 1024)),
-            approvals,
-        )
+        self.approvals = approvals
         self.idempotent_requests = IdempotentRequests(
             settings,
             self.store,
@@ -225,15 +215,6 @@ class Service:
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
             return build_json_reply(result, headers=accepted.run.build_late_headers() | own_headers)
-
-    async def serve_agui(self, scope: Scope, receive: Receive, model: str | None) -> Response:
-        """Returns the events of an AG-UI run. `model` is the model in the path. Raises what `serve_create` raises."""
-        headers = headers_of(scope)
-        principal = self._authenticate(headers)
-        self._open_requests.add_until_end(principal.name, scope)
-        strict = is_strict(headers)
-        body, _, weight = await self._read_json(scope, receive)
-        return await self.agui_runs.serve(principal, body, model, scope, weight=weight, strict=strict)
 
     async def serve_relayed(self, row: EndpointRow, request: Request) -> Response:
         """Returns the reply of a relayed endpoint, as bytes. Raises what `serve_create` raises."""

@@ -12,8 +12,9 @@ from starlette.types import Message, Receive, Send
 from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
 from gateway.http.auth import Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_json_object
-from gateway.http.guard import ClientDisconnected, DrainState
+from gateway.http.guard import ClientDisconnected
 from gateway.http.large_bodies import weigh_body
+from gateway.replies.endpoints import Endpoint
 from gateway.service.service import Service
 from gateway.websocket.events import (
     Lane,
@@ -67,8 +68,8 @@ class WebSocketConnection:
     def __init__(
         self,
         service: Service,
+        endpoint: Endpoint,
         principal: Principal,
-        drain: DrainState,
         limits: ConnectionLimits,
         receive: Receive,
         send: Send,
@@ -81,7 +82,7 @@ class WebSocketConnection:
         may have changed since the handshake.
         """
         self._authenticate = authenticate
-        self._drain = drain
+        self._drain = service.drain
         self._limits = limits
         self._threads = service.large_bodies
         self._receive = receive
@@ -95,9 +96,9 @@ class WebSocketConnection:
         self._context: Context
         self._turn_runner = TurnRunner(
             service,
+            endpoint,
             principal,
             ResponseCache(limits.body.max_bytes),
-            drain,
             receive_disconnect=self._receive_disconnect,
             send_text=self._send_text,
             hold_s=limits.hold_s,

@@ -14,10 +14,10 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.config.settings import Settings
 from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections, TooManySockets
-from gateway.http.guard import DrainState
 from gateway.http.headers import headers_of
 from gateway.http.middleware import BODY_SEND
 from gateway.http.owner_counts import OwnerCounts
+from gateway.replies.endpoints import Endpoint
 from gateway.service.service import Service, is_strict
 from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
 
@@ -30,12 +30,14 @@ _CLOSE_INTERNAL_ERROR = 1011
 class WebSocketApp:
     """The ASGI application for `GET /v1/responses` with an Upgrade. One per server process.
 
-    Before it accepts a connection, it raises errors that `gateway/error_replies.py` renders as HTTP replies.
+    `endpoint` is that of the Responses API. Before it accepts a connection, it raises errors that
+    `gateway/error_replies.py` renders as HTTP replies.
     """
 
-    def __init__(self, service: Service, settings: Settings, drain: DrainState) -> None:
+    def __init__(self, service: Service, endpoint: Endpoint, settings: Settings) -> None:
         self._service = service
-        self._drain = drain
+        self._endpoint = endpoint
+        self._drain = service.drain
         self._open_count = 0
         self._max_connections = settings.websocket.max_connections
         self._owner_counts = OwnerCounts(settings.limits.websockets, TooManySockets)
@@ -66,8 +68,8 @@ class WebSocketApp:
             send_direct = scope.get(BODY_SEND, send)
             connection = WebSocketConnection(
                 self._service,
+                self._endpoint,
                 principal,
-                self._drain,
                 self._limits,
                 receive,
                 send_direct,

@@ -13,10 +13,10 @@ from starlette.types import Receive
 from gateway.error_replies import resolve_error_reply
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
-from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
+from gateway.http.guard import ClientDisconnected, RequestGuard
 from gateway.logs import bind_failure, has_failed, read_bound_fields
 from gateway.planning.plan import TranslationPlan
-from gateway.replies.endpoints import RESPONSES
+from gateway.replies.endpoints import Endpoint
 from gateway.replies.recorder import ForegroundRecorder
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
@@ -169,9 +169,9 @@ class TurnRunner:
     def __init__(
         self,
         service: Service,
+        endpoint: Endpoint,
         principal: Principal,
         cache: ResponseCache,
-        drain: DrainState,
         *,
         receive_disconnect: Receive,
         send_text: Callable[[str], Awaitable[None]],
@@ -179,10 +179,11 @@ class TurnRunner:
         strict: bool,
     ) -> None:
         self._service = service
+        self._endpoint = endpoint
         self.principal = principal
         """The principal of the turns that start from now on."""
         self._cache = cache
-        self._drain = drain
+        self._drain = service.drain
         self._receive_disconnect = receive_disconnect
         self._send_text = send_text
         self._hold_s = hold_s
@@ -217,7 +218,7 @@ class TurnRunner:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
         cached_items = self._cache.map_items_by_id()
         accepted = await self._service.accept(
-            RESPONSES,
+            self._endpoint,
             self.principal,
             create.body,
             weight=create.size,

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from gateway.config.settings import Settings
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
-from gateway.replies.endpoints import ENDPOINTS
 from gateway.replies.event_stream import ReplyStream
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
@@ -54,6 +55,9 @@ ENGINES = sorted(EMBEDDED_TYPES - {"scripted"})
 def events_of(recording: Path) -> list[Event]:
     """Returns the events of a recorded stream."""
     return [event for batch in decode_recording(recording, PROFILES["openai_compatible"]) for event in batch]
+
+
+ENDPOINTS = {"chat": CHAT, "responses": RESPONSES}
 
 
 class Source:
@@ -174,7 +178,7 @@ class Gateway:
 
     async def accept(self, api: str, **body: Any) -> AcceptedRequest:
         """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
-        return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, strict=False)  # type: ignore[index]
+        return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, strict=False)
 
     async def fetch_reply(self, api: str, **body: Any) -> Json:
         """The answer to a request."""

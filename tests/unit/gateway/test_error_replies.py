@@ -10,6 +10,7 @@ from gateway.error_replies import (
     FAILURE_REPLIES,
     REJECTION_REPLIES,
     build_failed_event,
+    build_message_with_place,
     build_openai_error_body,
     read_error_headers,
     resolve_error_reply,
@@ -28,8 +29,7 @@ from gateway.errors import (
     TurnFailed,
     UnknownModel,
 )
-from gateway.http.dialect_errors.error_places import build_message_with_place
-from gateway.http.json_reply import build_error_reply
+from gateway.http.error_forms import build_error_reply
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,

@@ -320,6 +320,11 @@ def validate(body: Json) -> None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is true.", param="top_logprobs")
 
 
+def uses_legacy_functions(body: Json) -> bool:
+    """Whether a body uses the legacy `functions`, so that its client expects `function_call` in the reply."""
+    return bool(body.get("functions")) and not body.get("tools")
+
+
 _REQUEST_ADAPTER = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
 

@@ -7,8 +7,8 @@ import pytest
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.planning.plan import RelayPlan, TranslationPlan, find_tool_host, make_plan
-from gateway.replies.endpoints import RESPONSES
 from gateway.tools.host import ToolHost
 from gateway.tools.operator_servers.servers import OperatorServers
 from providers.base import RelayedDialect

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.messages.endpoint import MESSAGES
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
-from gateway.replies.dialects.messages_endpoint import MESSAGES
-from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.replies.endpoints import Endpoint
 from providers.base import Dialect
 from providers.capabilities import CAPABILITIES
 from tests.unit.support.routing import Recorder, resolver

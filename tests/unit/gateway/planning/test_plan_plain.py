@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.dialects.chat.endpoint import CHAT
 from gateway.planning import plan
-from gateway.replies.endpoints import CHAT
 from providers.base import Capabilities
 from providers.capabilities import CAPABILITIES
 from tests.unit.support.routing import Recorder, resolver

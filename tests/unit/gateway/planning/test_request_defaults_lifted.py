@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.gemini.endpoint import GEMINI
+from gateway.dialects.messages.endpoint import COUNTING, MESSAGES
+from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.planning.request_defaults import apply_request_defaults
-from gateway.replies.dialects.gemini_endpoint import GEMINI
-from gateway.replies.dialects.messages_endpoint import COUNTING, MESSAGES
-from gateway.replies.dialects.ollama_endpoint import OLLAMA_CHAT
-from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.replies.endpoints import Endpoint
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.messages.endpoint import MESSAGES
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.replies.client_params import ClientParams
-from gateway.replies.dialects.messages_endpoint import MESSAGES
-from gateway.replies.endpoints import CHAT, RESPONSES
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

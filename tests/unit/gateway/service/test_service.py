@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gateway.config.settings import parse_settings
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.errors import CredentialsNotStored
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
-from gateway.replies.endpoints import RESPONSES
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from gateway.state.sql.store import SqlStore
@@ -68,7 +68,7 @@ async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp
         environ={},
     )
     store = SqlStore(settings.store, settings.background)
-    service = Service(settings, build_providers(settings), DrainState(), store)
+    service = Service(settings, build_providers(settings), DrainState(), store, {"responses": RESPONSES})
     body = {"model": "m", "input": "Hi", "background": True}
     for allowed, labels in ((("*",), ["open", "secret"]), (("open",), ["open"])):
         accepted = await service.accept(RESPONSES, Principal("a", ("*",), allowed), body, strict=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.config.settings import parse_settings
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.body import BodyLimits
@@ -105,8 +106,8 @@ async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator
     limits = ConnectionLimits(body=BodyLimits(10_000, 20, 1000), max_s=HOUR_S, hold_s=10.0)
     connection = WebSocketConnection(
         service or service_of(peer),
+        RESPONSES,
         ANONYMOUS,
-        peer.drain,
         limits,
         peer.receive,
         peer.send,

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from gateway.config import settings as settings_of
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.gemini.endpoint import GEMINI
+from gateway.dialects.messages.endpoint import MESSAGES
+from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
-from gateway.replies.dialects.gemini_endpoint import GEMINI
-from gateway.replies.dialects.messages_endpoint import MESSAGES
-from gateway.replies.dialects.ollama_endpoint import OLLAMA_CHAT
-from gateway.replies.endpoints import CHAT, RESPONSES, Endpoint
+from gateway.replies.endpoints import Endpoint
 from providers.base import Capabilities, Dialect, RelayedDialect
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType

@@ -1,0 +1,100 @@
+"""Chat Completions as data: the functions that validate, lift, encode, collect and relay it."""
+
+from typing import Final
+
+from gateway.dialects.chat.stored_reply import StoredChatEncoder, StoredChatRelay
+from gateway.errors import TurnFailed
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
+from translation.chat.client.completion import CompletionCollector
+from translation.chat.client.encode import ChatEncoder
+from translation.chat.client.lift import lift
+from translation.chat.client.schema import uses_legacy_functions, validate
+from translation.chat.reasoning import list_text_fields
+from translation.chat.relaying import answer as chat_answer
+from translation.chat.relaying.relay import ChatRelay
+from translation.chat.relaying.request import relay_body
+from translation.chat.reply_forms import build_completion
+from translation.chat.usage import read_usage
+from translation.representation.json_types import Json
+
+
+def _includes_usage(body: Json) -> bool:
+    return bool((body.get("stream_options") or {}).get("include_usage"))
+
+
+def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> FrameEncoder:
+    encoder = ChatEncoder(
+        completion_id=identity.id,
+        created=identity.created,
+        model=identity.model,
+        reasoning_fields=presentation.reasoning_fields,
+        include_usage=_includes_usage(body),
+        extensions=bool(body.get("extensions")),
+        legacy_functions=uses_legacy_functions(body),
+    )
+    return StoredChatEncoder(encoder) if presentation.is_stored else encoder
+
+
+def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> CompletionCollector:
+    return CompletionCollector(
+        completion_id=identity.id,
+        created=identity.created,
+        model=identity.model,
+        reasoning_fields=presentation.reasoning_fields,
+        extensions=bool(body.get("extensions")),
+        legacy_functions=uses_legacy_functions(body),
+    )
+
+
+def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Relay:
+    relay = ChatRelay(
+        model=presentation.reported_model,
+        identity={"id": identity.id, "created": identity.created, "model": identity.model},
+        stored=presentation.is_stored,
+        reasoning_fields=presentation.reasoning_fields,
+        upstream_fields=list_text_fields(presentation.profile),
+        include_usage=_includes_usage(body),
+        max_frame_bytes=presentation.max_frame_bytes,
+        choices=body.get("n") or 1,
+        call_rules=presentation.call_rules,
+        legacy_functions=uses_legacy_functions(body),
+        scrub=presentation.scrub,
+    )
+    return StoredChatRelay(relay) if presentation.is_stored else relay
+
+
+def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
+    with_usage = {**body, "stream_options": {"include_usage": True}}
+    return build_completion(relay_buffered_stream(_relay(with_usage, identity, presentation), stream))
+
+
+def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
+    if (failed := chat_answer.failure_of(upstream_reply)) is not None:
+        failed.redact(presentation.scrub)
+        raise TurnFailed(failed)
+    completion = chat_answer.relay_completion(
+        upstream_reply,
+        model=presentation.reported_model,
+        reasoning_fields=presentation.reasoning_fields,
+        upstream_fields=list_text_fields(presentation.profile),
+        call_rules=presentation.call_rules,
+        legacy_functions=uses_legacy_functions(body),
+    )
+    return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
+
+
+CHAT: Final = Endpoint(
+    dialect="chat",
+    id_prefix="chatcmpl",
+    validate=validate,
+    lift=lift,
+    relay_body=relay_body,
+    encoder=_encoder,
+    collector=_collector,
+    relay=_relay,
+    relay_json=_relay_json,
+    collect_relayed_stream=_collect_relay,
+    joins_texts=True,
+    read_usage=read_usage,
+)

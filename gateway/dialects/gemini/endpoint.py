@@ -1,0 +1,68 @@
+"""Gemini's API as data: the functions that validate, lift, encode and collect."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from gateway.dialects.gemini.error_form import build_stream_error
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from translation.gemini.client.collect import ContentCollector
+from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
+from translation.gemini.client.lift import lift
+from translation.gemini.client.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
+from translation.gemini.client.tools import count_tools
+from translation.gemini.client.value_replies import find_value_form
+from translation.gemini.schema.counted import validate_counted
+from translation.gemini.schema.request import normalize, validate
+from translation.representation.json_types import Json
+
+
+def _head(identity: ReplyIdentity) -> ReplyHead:
+    created = datetime.fromtimestamp(identity.created, UTC)
+    return ReplyHead(identity.id, identity.model, created.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _encoder(
+    body: Json, identity: ReplyIdentity, presentation: Presentation, *, form: StreamForm = "events"
+) -> GeminiEncoder:
+    return GeminiEncoder(
+        _head(identity),
+        form=form,
+        thoughts=shows_thoughts(body),
+        logprobs=wants_logprobs(body),
+        value_form=find_value_form(body),
+        build_error=build_stream_error,
+        seal=presentation.item_seal,
+    )
+
+
+def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ContentCollector:
+    return ContentCollector(
+        _head(identity), thoughts=shows_thoughts(body), value_form=find_value_form(body), seal=presentation.item_seal
+    )
+
+
+GEMINI: Final = Endpoint(
+    dialect="gemini",
+    id_prefix="resp",
+    validate=validate,
+    lift=lift,
+    encoder=_encoder,
+    collector=_collector,
+    allows_relay=False,
+    allows_storage=False,
+    joins_texts=True,
+    allows_jobs=False,
+    keepalive=KEEP_ALIVE,
+    normalize=normalize,
+    count_tools=count_tools,
+    carries_seals=True,
+)
+"""The endpoint of whole replies, and of streams of events. Its requests are never relayed."""
+
+GEMINI_ARRAY: Final = replace(GEMINI, encoder=partial(_encoder, form="array"), stream_type=b"application/json")
+"""The endpoint of streams that are one JSON array, for clients that do not request events."""
+
+GEMINI_COUNTING: Final = replace(GEMINI, validate=validate_counted)
+"""The endpoint for requests that only count the tokens of their input."""

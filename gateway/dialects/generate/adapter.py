@@ -1,0 +1,122 @@
+"""`POST /generate`: a small request format, served as a chat request with a profile that the request can adjust.
+
+Knows neither the store nor the Responses API.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gateway.config.settings import Settings
+from gateway.planning.request_defaults import apply_request_defaults
+from gateway.planning.resolver import Route
+from gateway.replies.endpoints import Endpoint
+from gateway.service.admission import AdmittedRequest
+from gateway.service.catalogue import Catalogue
+from providers.config import TOKEN_PROMPT_TYPES
+from providers.engine_checks import accepts_tool_parser
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.generate.chat_body import build_chat_body, set_thinking_budget
+from translation.generate.encode import GenerateCollector, GenerateEncoder
+from translation.generate.schema import validate
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import TOOL_PARSERS, Profile, two_pass_profile
+
+
+def build_generate_endpoint(chat: Endpoint) -> Endpoint:
+    """Returns the chat endpoint with the formats of `/generate`. `GenerateAdapter` turns its requests into chat."""
+    return replace(
+        chat,
+        id_prefix="gen",
+        validate=validate,
+        allows_relay=False,
+        allows_storage=False,
+        encoder=lambda _, identity, __: GenerateEncoder(identity.model),
+        collector=lambda _, identity, __: GenerateCollector(identity.model),
+    )
+
+
+class GenerateAdapter:
+    """Turns requests to `/generate` into chat requests, by one configuration."""
+
+    def __init__(self, chat: Endpoint, settings: Settings, catalogue: Catalogue) -> None:
+        self._chat = chat
+        self._providers = settings.providers
+        self._catalogue = catalogue
+
+    def adapt(self, body: Json, route: Route) -> AdmittedRequest:
+        """Returns the chat request for a validated body, and the route with the profile that the request wants.
+
+        Raises InvalidRequest.
+        """
+        profile = self._resolve_profile(body, route)
+        two_pass = profile.two_pass != "off"
+        route = replace(route, profile=profile)
+        budget = body.get("max_thinking_tokens")
+        drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route)
+        losses = [Loss("tool_parser", "dropped")] if drops_parser else []
+        admitted = AdmittedRequest({}, route, _map_chat_names(body, two_pass=two_pass), losses)
+        with admitted.rename_params_in_errors():
+            chat = apply_request_defaults(
+                build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults, "chat"
+            )
+            self._chat.validate(chat)
+            if budget is not None:
+                chat = set_thinking_budget(chat, budget, two_pass=two_pass)
+        return admitted._replace(body=chat)
+
+    def choose_default_model(self, allowed: Sequence[str]) -> str:
+        """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
+        return self._catalogue.find_default_model(allowed)
+
+    def _resolve_profile(self, body: Json, route: Route) -> Profile:
+        """Returns the model's profile, adjusted by the request's parameters.
+
+        Raises InvalidRequest for values that the model or its upstream does not support.
+        """
+        profile, two_pass = route.profile, body.get("two_pass")
+        if two_pass and not route.capabilities.two_pass:
+            raise Unrepresentable(
+                "the model's upstream cannot continue a prompt of tokens, which two passes need: leave out two_pass",
+                param="two_pass",
+            )
+        if two_pass and profile.two_pass == "off":
+            profile = two_pass_profile(profile)
+        if two_pass is False and profile.two_pass != "off":
+            # Without two passes, only tags separate the thinking from the answer.
+            profile = replace(profile, two_pass="off", parsing_format="think_tags")
+        if (tag := body.get("think_tag")) is not None:
+            profile = replace(profile, think_tag=tag)
+        if (parser := body.get("tool_parser")) is not None:
+            self._check_parser(parser, route)
+            profile = replace(profile, tool_parser=parser)
+        if (limit := body.get("max_response_tokens")) is not None and profile.two_pass != "off":
+            profile = replace(profile, max_response_tokens=limit)
+        return profile
+
+    def _parses_text_calls(self, route: Route) -> bool:
+        """Whether the upstream may return tool calls as text. Others return them as calls, so no parser is used."""
+        return "chat" in route.capabilities.dialects or self._find_type(route) in TOKEN_PROMPT_TYPES
+
+    def _find_type(self, route: Route) -> str:
+        """Returns the type of the route's provider; an empty text if it has left the configuration."""
+        config = self._providers.get(route.provider.name)
+        return "" if config is None else config.type
+
+    def _check_parser(self, name: str, route: Route) -> None:
+        known = ("openai", *TOOL_PARSERS)
+        if name not in known and not accepts_tool_parser(self._find_type(route), name):
+            message = f"there is no parser {name!r:.100} for this model: send one of {', '.join(known)}"
+            raise InvalidRequest(message, param="tool_parser")
+
+
+def _map_chat_names(body: Json, *, two_pass: bool) -> dict[str, str]:
+    """Returns a map from chat parameters to the parameters of `/generate` that the request set them by."""
+    names: dict[str, str] = {}
+    if body.get("max_response_tokens") is not None and not two_pass and body.get("max_completion_tokens") is None:
+        names["max_completion_tokens"] = "max_response_tokens"
+    if body.get("max_thinking_tokens") is not None:
+        names["reasoning.max_tokens"] = "max_thinking_tokens"
+        if body.get("reasoning_effort") is None:
+            names |= dict.fromkeys(("reasoning_effort", "thinking"), "max_thinking_tokens")
+    return names

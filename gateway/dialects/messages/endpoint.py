@@ -1,0 +1,102 @@
+"""The Messages API as data: the functions that validate, lift, encode, collect and relay it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from gateway.dialects.messages.error_form import build_request_id_headers
+from gateway.dialects.messages.threads import load_message_thread
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.reply_streams import relay_buffered_stream
+from translation.decoding.usage import read_message_usage
+from translation.messages.client.collect import MessageCollector
+from translation.messages.client.encode import PING_FRAME, MessagesEncoder
+from translation.messages.client.lift import lift, lift_count
+from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
+from translation.messages.relaying.relay import MessagesRelay
+from translation.messages.relaying.reply_forms import build_message
+from translation.messages.relaying.request import relay_body
+from translation.messages.schema.request import validate, validate_count, validate_merged, validate_merged_count
+from translation.representation.json_types import Json
+
+_BETA_HEADER: Final = b"anthropic-beta"
+_VERSION_HEADER: Final = b"anthropic-version"
+
+
+def add_header_params(body: Json, headers: Mapping[bytes, bytes]) -> Json:
+    """Returns the body with version and betas, under the names that the API's hosts without such headers use.
+
+    They are checked as parts of the body.
+    """
+    named: Json = {}
+    if version := headers.get(_VERSION_HEADER):
+        named["anthropic_version"] = version.decode("latin-1")
+    if (betas := headers.get(_BETA_HEADER)) is not None:
+        named["anthropic_beta"] = [name.strip() for name in betas.decode("latin-1").split(",") if name.strip()]
+    return {**body, **named} if named else body
+
+
+def _choose_view(body: Json, presentation: Presentation) -> ThinkingView:
+    return "none" if presentation.hides_thinking else choose_thinking_view(body)
+
+
+def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> MessagesEncoder:
+    return MessagesEncoder(
+        message_id=identity.id,
+        model=identity.model,
+        thinking=_choose_view(body, presentation),
+        seal=presentation.item_seal,
+    )
+
+
+def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> MessageCollector:
+    return MessageCollector(
+        message_id=identity.id,
+        model=identity.model,
+        thinking=_choose_view(body, presentation),
+        seal=presentation.item_seal,
+    )
+
+
+def _relay(_body: Json, _identity: ReplyIdentity, presentation: Presentation) -> MessagesRelay:
+    return MessagesRelay(
+        model=presentation.reported_model,
+        max_frame_bytes=presentation.max_frame_bytes,
+        scrub=presentation.scrub,
+    )
+
+
+def _relay_json(_body: Json, upstream_reply: Json, _identity: ReplyIdentity, presentation: Presentation) -> Json:
+    if presentation.reported_model is None:
+        return upstream_reply
+    return {**upstream_reply, "model": presentation.reported_model}
+
+
+def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
+    return build_message(relay_buffered_stream(_relay(body, identity, presentation), stream))
+
+
+MESSAGES: Final = Endpoint(
+    dialect="messages",
+    id_prefix="msg",
+    validate=validate,
+    validate_merged=validate_merged,
+    lift=lift,
+    relay_body=relay_body,
+    encoder=_encoder,
+    collector=_collector,
+    relay=_relay,
+    relay_json=_relay_json,
+    collect_relayed_stream=_collect_relay,
+    read_usage=read_message_usage,
+    allows_storage=False,
+    allows_jobs=False,
+    carries_seals=True,
+    keepalive=PING_FRAME,
+    reply_headers=build_request_id_headers,
+    load_thread=load_message_thread,
+    add_header_params=add_header_params,
+)
+
+COUNTING: Final = replace(MESSAGES, validate=validate_count, validate_merged=validate_merged_count, lift=lift_count)
+"""The endpoint for requests that only count the tokens of their input."""

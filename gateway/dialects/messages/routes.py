@@ -1,0 +1,38 @@
+"""POST /v1/messages, POST /v1/messages/count_tokens: Anthropic's Messages API."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.dialects.messages.endpoint import COUNTING, MESSAGES, add_header_params
+from gateway.dialects.messages.error_form import build_request_id_headers
+from gateway.http.guard import RequestGuard
+from gateway.http.headers import headers_of
+from gateway.http.json_reply import build_json_reply
+from gateway.replies.loss_header import render_loss_header
+from gateway.routes.request_docs import MESSAGES_FAILURES, STREAMED_REPLY, document_json_body
+from gateway.service.service import Service
+from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA
+
+
+def build_messages_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Messages"], responses=MESSAGES_FAILURES)
+
+    @router.post("/v1/messages", openapi_extra=document_json_body(REQUEST_SCHEMA), responses=STREAMED_REPLY)
+    async def create_message(request: Request) -> Response:
+        """Create a message: one JSON object, or a stream of events with `stream: true`."""
+        return await service.serve_create(MESSAGES, request.scope, request.receive)
+
+    @router.post("/v1/messages/count_tokens", openapi_extra=document_json_body(COUNT_SCHEMA))
+    async def count_message_tokens(request: Request) -> Response:
+        """Count the tokens of a message's input, as the model's upstream counts them."""
+        principal = service.authenticate(request)
+        body, _, weight = await service.read_sized_body(request)
+        with RequestGuard(request.receive, service.drain):
+            body = add_header_params(body, headers_of(request.scope))
+            tokens, losses = await service.contexts.count_tokens(COUNTING, principal, body, weight=weight)
+        return build_json_reply(
+            {"input_tokens": tokens}, headers=build_request_id_headers() | render_loss_header(losses)
+        )
+
+    return router

@@ -1,0 +1,49 @@
+"""POST /v1/responses/compact, POST /v1/responses/input_tokens."""
+
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.dialects.responses.endpoint import RESPONSES
+from gateway.http.guard import RequestGuard
+from gateway.http.headers import headers_of
+from gateway.http.json_reply import build_json_reply
+from gateway.replies.loss_header import render_loss_header
+from gateway.routes.request_docs import document_json_body
+from gateway.service.service import Service, is_strict
+from translation.responses.schema.request import COMPACT_FIELDS, COUNT_FIELDS, partial_request_schema
+
+
+def build_contexts_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Responses"])
+
+    @router.post(
+        "/v1/responses/compact",
+        openapi_extra=document_json_body(partial(partial_request_schema, "compact-response", COMPACT_FIELDS)),
+    )
+    async def compact(request: Request) -> Response:
+        """Let the model summarize a conversation. The output replaces the conversation in later input."""
+        principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
+        body, _, weight = await service.read_sized_body(request)
+        with RequestGuard(request.receive, service.drain):
+            compacted, losses = await service.contexts.compact_context(
+                RESPONSES, principal, body, weight=weight, strict=strict
+            )
+        return build_json_reply(compacted, headers=render_loss_header(losses))
+
+    @router.post(
+        "/v1/responses/input_tokens",
+        openapi_extra=document_json_body(partial(partial_request_schema, "count-input-tokens", COUNT_FIELDS)),
+    )
+    async def count_input_tokens(request: Request) -> Response:
+        """Count the tokens of a response's input, as the model's upstream counts them."""
+        principal = service.authenticate(request)
+        body, _, weight = await service.read_sized_body(request)
+        with RequestGuard(request.receive, service.drain):
+            tokens, losses = await service.contexts.count_input_tokens(RESPONSES, principal, body, weight=weight)
+        counted = {"object": "response.input_tokens", "input_tokens": tokens}
+        return build_json_reply(counted, headers=render_loss_header(losses))
+
+    return router

@@ -1,0 +1,128 @@
+"""/v1/conversations and their items."""
+
+import time
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.dialects.responses import conversations
+from gateway.http import query_params
+from gateway.http.json_reply import build_json_reply
+from gateway.http.paging import parse_page_request, render_list
+from gateway.routes.request_docs import document_json_body
+from gateway.routes.stored_objects import build_list_reply, build_not_found_error, read_public_items
+from gateway.service.service import Service
+from gateway.state.values import Page
+from translation.responses.client.item_lists import to_listed_item
+from translation.responses.schema.conversations import (
+    ADD_ITEMS_SCHEMA,
+    CREATE_SCHEMA,
+    UPDATE_SCHEMA,
+    validate_update,
+)
+
+_CONVERSATION_PATH = "/v1/conversations/{conversation_id}"
+_ITEMS_PATH = "/v1/conversations/{conversation_id}/items"
+# Item ids that clients have chosen may contain a slash.
+_ITEM_PATH = "/v1/conversations/{conversation_id}/items/{item_id:path}"
+
+
+def build_conversations_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Conversations"])
+
+    @router.post("/v1/conversations", openapi_extra=document_json_body(CREATE_SCHEMA))
+    async def create_conversation(request: Request) -> Response:
+        """Create a conversation, with up to 20 items."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ())
+        body = await service.read_body(request)
+        return build_json_reply(
+            await conversations.create_conversation(service.require_store(), owner, body, lambda: int(time.time()))
+        )
+
+    @router.get(_CONVERSATION_PATH)
+    async def get_conversation(conversation_id: str, request: Request) -> Response:
+        """Get a conversation, without its items."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ())
+        conversation = await service.require_store().conversations.load_conversation(owner, conversation_id)
+        if conversation is None:
+            raise build_not_found_error("Conversation", conversation_id)
+        return build_json_reply(conversation)
+
+    @router.post(_CONVERSATION_PATH, openapi_extra=document_json_body(UPDATE_SCHEMA))
+    async def update_conversation(conversation_id: str, request: Request) -> Response:
+        """Replace the metadata of a conversation."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ())
+        body = await service.read_body(request)
+        validate_update(body)
+        updated = await service.require_store().conversations.update_conversation(
+            owner, conversation_id, body["metadata"] or {}
+        )
+        if updated is None:
+            raise build_not_found_error("Conversation", conversation_id)
+        return build_json_reply(updated)
+
+    @router.delete(_CONVERSATION_PATH)
+    async def delete_conversation(conversation_id: str, request: Request) -> Response:
+        """Delete a conversation and its items. Responses that were created in it remain."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ())
+        if not await service.require_store().conversations.delete_conversation(owner, conversation_id):
+            raise build_not_found_error("Conversation", conversation_id)
+        return build_json_reply({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+
+    @router.post(_ITEMS_PATH, openapi_extra=document_json_body(ADD_ITEMS_SCHEMA))
+    async def add_items(conversation_id: str, request: Request) -> Response:
+        """Append up to 20 items to a conversation."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ("include",))
+        query_params.check_include(request.query_params)
+        body = await service.read_body(request)
+        items = await conversations.extend_conversation(service.require_store(), owner, conversation_id, body)
+        if items is None:
+            raise build_not_found_error("Conversation", conversation_id)
+        return build_json_reply(render_list(Page([to_listed_item(item) for item in items], has_more=False)))
+
+    @router.get(_ITEMS_PATH)
+    async def list_items(conversation_id: str, request: Request) -> Response:
+        """List the items of a conversation, newest first by default."""
+        owner = service.authenticate(request).name
+        requested_page = parse_page_request(request.query_params, extra_names=("include",))
+        query_params.check_include(request.query_params)
+        read = partial(service.require_store().conversations.list_conversation_items, owner, conversation_id)
+        return await build_list_reply(
+            requested_page, read_public_items(read), build_not_found_error("Conversation", conversation_id)
+        )
+
+    @router.get(_ITEM_PATH)
+    async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:
+        """Get one item of a conversation."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ("include",))
+        query_params.check_include(request.query_params)
+        store = service.require_store()
+        item = await store.conversations.load_conversation_item(owner, conversation_id, item_id)
+        if item is None and await store.conversations.load_conversation(owner, conversation_id) is None:
+            raise build_not_found_error("Conversation", conversation_id)
+        if item is None:
+            raise build_not_found_error("Item", item_id)
+        return build_json_reply(to_listed_item(item))
+
+    @router.delete(_ITEM_PATH)
+    async def delete_item(conversation_id: str, item_id: str, request: Request) -> Response:
+        """Delete an item of a conversation. Returns the conversation."""
+        owner = service.authenticate(request).name
+        query_params.check_param_names(request.query_params, ())
+        store = service.require_store()
+        conversation = await store.conversations.load_conversation(owner, conversation_id)
+        if conversation is None:
+            raise build_not_found_error("Conversation", conversation_id)
+        if not await store.conversations.delete_conversation_item(owner, conversation_id, item_id):
+            raise build_not_found_error("Item", item_id)
+        return build_json_reply(conversation)
+
+    return router
