@@ -16,7 +16,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 12  # The version of this interface. Increase it with every change, here and in dataplane/core.py.
+VERSION = 13  # The version of this interface. Increase it with every change, here and in dataplane/core.py.
 
 cdef enum:
     _MAX_SIZE_DIGITS = 7  # hexadecimal digits of a chunk's size: no read has 256 MiB
@@ -50,6 +50,7 @@ cdef struct Span:
     Py_ssize_t chunk_end  # the end of the chunk that contains the string
     bint has_escapes
     bint is_ascii
+    bint is_held_back  # nothing is sent for the string now
 
 
 cdef bint next_chunk(const char *data, Py_ssize_t length, Py_ssize_t *at, Span *body) noexcept nogil:
@@ -237,12 +238,17 @@ cdef class _FrameFastPath:
         chunk = self.encode_chunk(data)
         if not self.count:
             return 0
-        self.client.send_chunk(chunk)
-        self.client.sent_at = self.forwarded_at = monotonic()
+        self.forwarded_at = monotonic()
+        if chunk is not None:
+            self.client.send_chunk(chunk)
+            self.client.sent_at = self.forwarded_at
         return self.strings[self.count - 1].chunk_end
 
     cdef bytes encode_chunk(self, bytes data):
-        """Returns one chunk with the client's frames for the strings. Reduces `count` at a string it cannot encode."""
+        """Returns one chunk with the client's frames for the strings; None if there are none.
+
+        Reduces `count` at a string that it cannot encode.
+        """
         raise NotImplementedError
 
     cdef bint find_strings(self, bytes data) except -1:
@@ -285,14 +291,14 @@ cdef class TemplateFastPath(_FrameFastPath):
 
     cdef object encoder  # has the number of the last frame; None if the client's frames have no numbers
     cdef tuple observers  # called with each text; the first appends it to the reply
-    cdef bint stops_at_line_break
+    cdef object trimmer  # holds line breaks at the end of texts back; None if texts are sent as they are
     cdef bytes before, between, after  # the parts of a frame around its number and its text; `before` is empty without one
 
     def __init__(self, template, ChunkWriter client not None):
         self.client = client
         self.encoder = template.encoder
         self.observers = template.observers
-        self.stops_at_line_break = template.run.stops_at_line_break
+        self.trimmer = template.run.trimmer
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
         # JSON contains no zero bytes, so they can stand for escaped percent signs while the format is split.
         frame_format = template.frame_format.replace(b"%%", b"\0")
@@ -301,7 +307,7 @@ cdef class TemplateFastPath(_FrameFastPath):
         self.before, self.between, self.after = (part.replace(b"\0", b"%") for part in (before, between, after))
 
     cdef bytes encode_chunk(self, bytes data):
-        cdef Py_ssize_t i, size = 0
+        cdef Py_ssize_t i, size = 0, frames = 0
         cdef dict escaped = None  # maps the index of a string with escapes to its JSON for the client
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
@@ -315,9 +321,19 @@ cdef class TemplateFastPath(_FrameFastPath):
                     text = PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
             except ValueError:
                 text = None
-            if not text or (self.stops_at_line_break and span.has_escapes and text.endswith(_LINE_BREAKS)):
+            if not text:
                 self.count = i
                 break
+            self.strings[i].is_held_back = False
+            if self.trimmer is not None and (
+                (span.has_escapes and text.endswith(_LINE_BREAKS)) or self.trimmer.pending
+            ):
+                text = self.trimmer.trim_reasoning(text)
+                if not text:
+                    self.strings[i].is_held_back = True
+                    continue
+                self.strings[i].has_escapes = span.has_escapes = True
+            frames += 1
             if span.has_escapes:
                 if escaped is None:
                     escaped = {}
@@ -328,33 +344,41 @@ cdef class TemplateFastPath(_FrameFastPath):
                 size += span.end - span.start + 2
             for observe in self.observers:
                 observe(text)
-        if not self.count:
+        if not frames:
             return None
         if self.encoder is not None:
             number = self.encoder.sequence
-            self.encoder.sequence = number + self.count
-        return self.build_chunk(start, escaped, size, number)
+            self.encoder.sequence = number + frames
+        return self.build_chunk(start, escaped, size, number, frames)
 
-    cdef bytes build_chunk(self, const char *start, dict escaped, Py_ssize_t size, long long number):
-        """Returns one chunk with the frames of all strings. `size` is the length of the strings as they are sent."""
+    cdef bytes build_chunk(
+        self, const char *start, dict escaped, Py_ssize_t size, long long number, Py_ssize_t frames
+    ):
+        """Returns one chunk with the frames of all strings that are not held back, which are `frames`.
+
+        `size` is the length of the strings as they are sent. `number` is that of the frame before them.
+        """
         cdef Py_ssize_t before = PyBytes_GET_SIZE(self.before), between = PyBytes_GET_SIZE(self.between)
         cdef Py_ssize_t after = PyBytes_GET_SIZE(self.after), i
         cdef bytes chunk, string
         cdef char *to
         cdef Span *span
         cdef bint is_numbered = self.encoder is not None
-        size += self.count * (before + between + after)
+        size += frames * (before + between + after)
         if is_numbered:
-            for i in range(self.count):
+            for i in range(frames):
                 size += width(number + 1 + i, _DECIMAL)
         chunk = PyBytes_FromStringAndSize(NULL, width(size, _HEX) + 2 + size + 2)
         to = put_number(PyBytes_AS_STRING(chunk), size, _HEX)
         to = put(to, "\r\n", 2)
         for i in range(self.count):
             span = &self.strings[i]
+            if span.is_held_back:
+                continue
             if is_numbered:
+                number += 1
                 to = put(to, PyBytes_AS_STRING(self.before), before)
-                to = put_number(to, number + 1 + i, _DECIMAL)
+                to = put_number(to, number, _DECIMAL)
             to = put(to, PyBytes_AS_STRING(self.between), between)
             if span.has_escapes:
                 string = escaped[i]

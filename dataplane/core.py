@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from dataplane.source import FastPath, FastPathKind, ReadTemplate
 
-_VERSION: Final = 12
+_VERSION: Final = 13
 """The version of the interface of `core/`. A core of another version was built for another gateway, so it is not used.
 """
 

@@ -14,14 +14,14 @@ stage; None if the stage has to process them."""
 class StagedDeltaRun:
     """A delta run behind a stage, where its text has the key `text_key`. `observers` are called with each text too."""
 
-    __slots__ = ("frame_head", "frame_tail", "observers", "parse_texts", "stops_at_line_break", "text_key")
+    __slots__ = ("frame_head", "frame_tail", "observers", "parse_texts", "text_key", "trimmer")
 
     def __init__(self, run: DeltaRun, text_key: TextKey, observers: Sequence[TextObserver]) -> None:
         self.text_key = text_key
         self.frame_head = run.frame_head
         self.frame_tail = run.frame_tail
         self.observers = (*run.observers, *observers)
-        self.stops_at_line_break = run.stops_at_line_break
+        self.trimmer = run.trimmer
         self.parse_texts = run.parse_texts
 
 

@@ -3,19 +3,21 @@
 Most chunks of most streams belong to such a run: answer text, reasoning, or the arguments of a call.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Self
 
 import orjson
 
+from translation.representation.delta_runs import TextTrimmer, trim_texts
 from translation.representation.events import Delta, Event
 
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
 _FRAME_HEAD_BYTES, _FRAME_TAIL_BYTES = len(_FRAME_HEAD), len(_FRAME_TAIL)
-_LINE_BREAKS: Final = ("\n", "\r")
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class ChatDeltaRun:
@@ -36,8 +38,8 @@ class ChatDeltaRun:
         "frame_head",
         "frame_tail",
         "observers",
-        "stops_at_line_break",
         "text_key",
+        "trimmer",
     )
 
     def __init__(
@@ -46,8 +48,7 @@ class ChatDeltaRun:
         tail: bytes,
         delta: Delta,
         observers: Sequence[Callable[[str], object]] = (),
-        *,
-        stops_at_line_break: bool = False,
+        trimmer: TextTrimmer | None = None,
     ) -> None:
         """`head` ends with the quote before the text, `tail` begins with the quote after it.
 
@@ -57,8 +58,8 @@ class ChatDeltaRun:
         """The item and the part that the texts belong to."""
         self.observers = observers
         """Called with every text of the run, decoded or by template: they are the decoder's own record of the texts."""
-        self.stops_at_line_break = stops_at_line_break
-        """Whether a text that ends with a line break has to be decoded, because line breaks at the end are stripped."""
+        self.trimmer = trimmer
+        """The decoder's own, if line breaks at the end of its texts are stripped."""
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
         self._two_frames = 2 * (len(self.frame_head) + len(self.frame_tail))
@@ -73,12 +74,11 @@ class ChatDeltaRun:
         field: str,
         delta: Delta,
         observers: Sequence[Callable[[str], object]] = (),
-        *,
-        stops_at_line_break: bool = False,
+        trimmer: TextTrimmer | None = None,
     ) -> Self | None:
         """Learns a run from a chunk whose only text, in `field`, is the text of `delta`.
 
-        Returns None if the position of the text in the bytes is ambiguous, or the text would end the run.
+        Returns None if the position of the text in the bytes is ambiguous.
         """
         key = b'"%b":' % field.encode()
         before, separator, rest = payload.partition(key)
@@ -87,12 +87,11 @@ class ChatDeltaRun:
         start = len(before) + len(key)
         if payload[start : start + 1] == b" ":
             start += 1
-        encoded = orjson.dumps(delta.text)
-        end = start + len(encoded)
-        if payload[start:end] != encoded:
-            return None  # the upstream escapes differently
-        run = cls(payload[: start + 1], payload[end - 1 :], delta, observers, stops_at_line_break=stops_at_line_break)
-        return None if run.must_decode(delta.text) else run
+        # Upstreams escape differently: some escape every character beyond ASCII.
+        string = _STRING.match(payload, start)
+        if string is None or orjson.loads(string[0]) != delta.text:
+            return None
+        return cls(payload[: start + 1], payload[string.end() - 1 :], delta, observers, trimmer)
 
     @classmethod
     def from_payload(cls, payload: bytes, fields: Iterable[str]) -> Self | None:
@@ -112,12 +111,10 @@ class ChatDeltaRun:
                         return cls.from_delta(payload, field, Delta(0, None, text))
         return None
 
-    def must_decode(self, text: str) -> bool:
-        """Returns whether a chunk with this text does not belong to the run."""
-        return self.stops_at_line_break and text.endswith(_LINE_BREAKS)
-
     def take_texts(self, texts: Sequence[str]) -> list[Event]:
         """Returns the events of chunks of the run with these texts, and calls the observers with the texts."""
+        if self.trimmer is not None:
+            texts = trim_texts(self.trimmer, texts)
         for observe in self.observers:
             for text in texts:
                 observe(text)
@@ -131,7 +128,7 @@ class ChatDeltaRun:
                 if not (payload.startswith(self._head) and payload.endswith(self._tail)):
                     break
                 text = orjson.loads(payload[self._text_start : self._text_end])
-                if not text or self.must_decode(text):
+                if not text:
                     break
                 texts.append(text)
         except ValueError:
@@ -142,10 +139,6 @@ class ChatDeltaRun:
         """Returns the non-empty texts of a read that consists only of frames of the run; None for any other read."""
         if not (read.startswith(self.frame_head) and read.endswith(self.frame_tail)):
             return None
-        texts = self._parse_strings(read)
-        return None if texts is not None and self.stops_at_line_break and any(map(self.must_decode, texts)) else texts
-
-    def _parse_strings(self, read: bytes) -> list[str] | None:
         strings = read[self._frame_start : self._frame_end]
         try:
             if len(read) < self._two_frames:

@@ -12,7 +12,11 @@ import orjson
 
 _HIGH: Final = re.compile("[\ud800-\udbff]\\Z")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_WHOLE: Final = re.compile(
+    rb"[^\\]*+(?:\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F])[^\\]*+)*+", re.DOTALL
+)
+"""Matches JSON whose escapes of halves, if there are any, are pairs of a first and a second half. The quantifiers are
+possessive, so that bytes that do not match cost one pass too."""
 
 _Place: TypeAlias = tuple[str | int, ...]
 
@@ -21,13 +25,10 @@ class SurrogateJoiner:
     """Rewrites the chunks of one stream: the halves of a character are joined in the chunk with the second half."""
 
     def __init__(self) -> None:
+        self.has_halves = False
+        """Whether a character waits for its second half. At the end of the stream the text is then not complete."""
         self._halves: dict[_Place, str] = {}
         """The place of a text in its chunk -> the first half of the character that ends the text."""
-
-    @property
-    def has_halves(self) -> bool:
-        """Whether a character waits for its second half. At the end of the stream the text is then not complete."""
-        return bool(self._halves)
 
     def rewrite(self, payload: bytes) -> bytes:
         """Returns a chunk as JSON whose characters are whole: the same object if it needs no change.
@@ -35,7 +36,7 @@ class SurrogateJoiner:
         Bytes that are not JSON are returned unchanged, and so is a chunk with half a character whose other half is not
         where it has to be. No parser of valid text accepts that chunk.
         """
-        if not self._halves and (b"\\u" not in payload or _SURROGATE_ESCAPE.search(payload) is None):
+        if not self.has_halves and (b"\\u" not in payload or _WHOLE.fullmatch(payload) is not None):
             return payload
         try:
             chunk = json.loads(payload.decode(), parse_constant=_refuse_constant)
@@ -43,6 +44,8 @@ class SurrogateJoiner:
             return payload if joined == chunk else orjson.dumps(joined)
         except (ValueError, RecursionError):
             return payload
+        finally:
+            self.has_halves = bool(self._halves)
 
     def _join_value(self, value: Any, place: _Place) -> Any:
         match value:

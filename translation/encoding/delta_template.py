@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from translation.representation.delta_runs import DeltaRun, TextObserver
+from translation.representation.delta_runs import DeltaRun, TextObserver, trim_texts
 
 
 class NumberingEncoder(Protocol):
@@ -46,6 +46,8 @@ class DeltaTemplate:
         texts = self.run.parse_texts(read)
         if texts is None:
             return None
+        if self.run.trimmer is not None:
+            texts = trim_texts(self.run.trimmer, texts)
         for observe in self.observers:
             for text in texts:
                 observe(text)

@@ -11,8 +11,9 @@ class EdgeTrimmer:
     def __init__(self) -> None:
         self.is_idle = True
         """Whether text passes unchanged: until reasoning comes, and again after the first text that follows it."""
+        self.pending = ""
+        """Line breaks of reasoning that are held back: they are sent before further reasoning, or dropped."""
         self._in_reasoning = False
-        self._pending = ""
 
     def feed(self, kind: str, text: str) -> str:
         """Adds text of one kind of block. Returns what can be sent now, possibly nothing.
@@ -20,7 +21,7 @@ class EdgeTrimmer:
         Any kind but `reasoning` and `summary` counts as text.
         """
         if kind in ("reasoning", "summary"):
-            return self._trim_reasoning(text)
+            return self.trim_reasoning(text)
         if self._in_reasoning:
             self.end_reasoning()
         if not self.is_idle:
@@ -31,17 +32,18 @@ class EdgeTrimmer:
     def end_reasoning(self) -> None:
         """Ends the reasoning, and drops the line breaks at its end."""
         self._in_reasoning = False
-        self._pending = ""
+        self.pending = ""
 
-    def _trim_reasoning(self, text: str) -> str:
+    def trim_reasoning(self, text: str) -> str:
+        """Adds a text of reasoning. Returns what can be sent now, possibly nothing."""
         self.is_idle = False
         if not self._in_reasoning:
             text = text.lstrip("\r\n")
         body = text.rstrip("\r\n")
         if not body:
-            self._pending += text
+            self.pending += text
             return ""
         self._in_reasoning = True
-        trimmed = self._pending + body
-        self._pending = text[len(body) :]
+        trimmed = self.pending + body
+        self.pending = text[len(body) :]
         return trimmed

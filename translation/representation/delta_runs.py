@@ -10,6 +10,24 @@ TextObserver: TypeAlias = Callable[[str], object]
 """Called with each text of a delta run, in order."""
 
 
+class TextTrimmer(Protocol):
+    """Holds line breaks at the end of a text back until it is known whether the text goes on."""
+
+    @property
+    def pending(self) -> str:
+        """The line breaks that are held back. While there are none, a text without one at its end passes unchanged."""
+        ...
+
+    def trim_reasoning(self, text: str, /) -> str:
+        """Adds a text. Returns what can be sent now, possibly nothing."""
+        ...
+
+
+def trim_texts(trimmer: TextTrimmer, texts: Sequence[str]) -> list[str]:
+    """Returns the texts as they can be sent now, without those that are held back."""
+    return [trimmed for text in texts if (trimmed := trimmer.trim_reasoning(text))]
+
+
 class DeltaRun(Protocol):
     """The frames of one upstream stream that differ in their text only."""
 
@@ -34,8 +52,8 @@ class DeltaRun(Protocol):
         ...
 
     @property
-    def stops_at_line_break(self) -> bool:
-        """Whether a text that ends with a line break does not belong to the run."""
+    def trimmer(self) -> TextTrimmer | None:
+        """Must be given every text, in order, before the observers are. None if texts are sent as they are."""
         ...
 
     def parse_texts(self, read: bytes) -> list[str] | None:

@@ -18,6 +18,8 @@ from translation.encoding.delta_template import DeltaTemplate
 from translation.encoding.relay_template import RelayTemplate
 from translation.framing import sse
 from translation.messages.client.encode import MessagesEncoder
+from translation.parsers.edges import EdgeTrimmer
+from translation.representation.delta_runs import trim_texts
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
@@ -79,8 +81,16 @@ def begin_messages_encoder() -> MessagesEncoder:
     return encoder
 
 
-def run() -> ChatDeltaRun:
-    run = ChatDeltaRun.from_delta(orjson.dumps(text_chunk("one")), "content", Delta(0, 0, "one"))
+def begin_trimmer() -> EdgeTrimmer:
+    """A trimmer in the middle of reasoning."""
+    trimmer = EdgeTrimmer()
+    assert trimmer.trim_reasoning("one") == "one"
+    return trimmer
+
+
+def run(trimmer: EdgeTrimmer | None = None) -> ChatDeltaRun:
+    payload = orjson.dumps(text_chunk("one"))
+    run = ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, "one"), trimmer=trimmer)
     assert run is not None
     return run
 
@@ -118,6 +128,39 @@ def test_frames_without_numbers_have_the_bytes_of_the_encoder(texts: list[str], 
         assert forward_chunks(read) == len(read)
     assert peer.body == slow.feed([Delta(0, 0, text) for text in texts])
     assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
+
+
+LINES = st.text(alphabet='a\n\r é😀"', min_size=1, max_size=4)
+
+
+@given(texts=st.lists(LINES, min_size=1, max_size=40), sequence=st.integers(0, 1001), per_read=st.integers(1, 40))
+def test_trimmed_texts_have_the_bytes_of_the_encoder(texts: list[str], sequence: int, per_read: int) -> None:
+    fast, python, slow, peer = begin_encoder(), begin_encoder(), begin_encoder(), Peer()
+    fast.sequence = python.sequence = slow.sequence = sequence
+    trimmers = begin_trimmer(), begin_trimmer(), begin_trimmer()
+    forward_chunks = make_forwarder(fast.build_delta_template(run(trimmers[0])), peer)
+    template, written = python.build_delta_template(run(trimmers[1])), b""
+    assert template is not None
+    for at in range(0, len(texts), per_read):
+        frames = [frame(text) for text in texts[at : at + per_read]]
+        read = b"".join(map(chunked, frames))
+        assert forward_chunks(read) == len(read)
+        written += template.encode_read(b"".join(frames)) or b""
+    expected = slow.feed([Delta(0, 0, text) for text in trim_texts(trimmers[2], texts)])
+    assert peer.body == written == expected
+    assert trimmers[0].pending == trimmers[1].pending == trimmers[2].pending
+    assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
+    assert fast.response == slow.response
+
+
+def test_nothing_is_written_while_all_texts_are_held_back() -> None:
+    encoder, trimmer, peer = begin_encoder(), begin_trimmer(), Peer()
+    forward_chunks = make_forwarder(encoder.build_delta_template(run(trimmer)), peer)
+    read = chunked(frame("\n")) * 2
+    assert forward_chunks(read) == len(read)
+    assert (bytes(peer.written), peer.sent_at, trimmer.pending) == (b"", NEVER, "\n\n")
+    assert forward_chunks(chunked(frame("a")))
+    assert peer.body == begin_encoder().feed([Delta(0, 0, "\n\na")])
 
 
 def test_a_number_may_gain_a_digit_on_the_way() -> None:

@@ -136,7 +136,7 @@ class ChatDecoder:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
         else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
             observers = (self._reasoning_segments[-1][1].append,)
-            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, stops_at_line_break=True)
+            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, self._edges)
 
     def _learn_arguments_run(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
         """Learns a delta run of arguments, if the chunk only began or continued the arguments of one call."""

@@ -231,7 +231,7 @@ AGENT_STREAMS: dict[str, tuple[list[bytes], int]] = {
             [ROLE, *map(thought, ["\n", "a", "b\n", "\nc", "d", "e\n", "\n"]), text_chunk("\n"), text_chunk("f"), STOP],
             1,
         ),
-        0,
+        5,
     ),
     "line breaks within a piece of reasoning": (
         reads_of([ROLE, *map(thought, ["a", "b\nc", "\nd", "e"]), text_chunk("f"), STOP], 1),

@@ -1,5 +1,8 @@
 """Delta runs: what is learnt from the first chunk, and how other chunks are recognized."""
 
+import json
+from collections.abc import Callable
+
 import orjson
 import pytest
 from hypothesis import given
@@ -87,25 +90,38 @@ def test_any_other_chunk_has_to_be_parsed(payload: bytes) -> None:
     [
         (b'{"x":1}', "a"),
         (b'{"content":"a","x":{"content":"a"}}', "a"),
-        (b'{"content":"\\u0061"}', "a"),
+        (b'{"content":["a"]}', "a"),
     ],
-    ids=["no such field", "the field twice", "escaped in another way"],
+    ids=["no such field", "the field twice", "a list of texts"],
 )
 def test_from_ambiguous_bytes_no_run_is_learnt(payload: bytes, text: str) -> None:
     assert ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, text)) is None
 
 
-def events_of(chunks: list[Json], *, as_bytes: bool) -> list[Event]:
+@pytest.mark.parametrize(
+    "escaped", [b'"\\u0061\\""', b'"a\\""'], ids=["escaped where it need not be", "escaped where it has to be"]
+)
+def test_a_run_is_learnt_whichever_escapes_the_upstream_uses(escaped: bytes) -> None:
+    run = run_of(b'{"content":%b,"x":"\\"y"}' % escaped, 'a"')
+    assert run.read_payload_texts([b'{"content":"\\u00e9\\ud83d\\ude00\\n","x":"\\"y"}']) == ["é😀\n"]
+
+
+def dump_with_escapes(value: object) -> bytes:
+    """JSON as Python's standard library writes it: with escapes for every character beyond ASCII."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def events_of(chunks: list[Json], *, as_bytes: bool, dump: Callable[[object], bytes] = orjson.dumps) -> list[Event]:
     decoder = ChatDecoder(counting_ids())
     if as_bytes:
-        return decoder.decode_payloads([orjson.dumps(each) for each in chunks]) + decoder.finish()
+        return decoder.decode_payloads([dump(each) for each in chunks]) + decoder.finish()
     return [event for each in chunks for event in decoder.feed(each)] + decoder.finish()
 
 
-def events_of_reads(chunks: list[Json], frames_per_read: int) -> list[Event]:
+def events_of_reads(chunks: list[Json], frames_per_read: int, dump: Callable[[object], bytes]) -> list[Event]:
     """Decodes reads as providers do: reads of a run directly, the rest split into frames."""
     decoder, frames = ChatDecoder(counting_ids()), FrameDecoder()
-    encoded = [encode_data(orjson.dumps(each)) for each in chunks]
+    encoded = [encode_data(dump(each)) for each in chunks]
     events: list[Event] = []
     for start in range(0, len(encoded), frames_per_read):
         read = b"".join(encoded[start : start + frames_per_read])
@@ -136,6 +152,20 @@ STREAMS: dict[str, list[Json]] = {
         text_chunk("c"),
         chunk({"reasoning": "s"}),
         text_chunk("d"),
+        chunk(finish="stop"),
+    ],
+    "reasoning with line breaks": [
+        *(
+            chunk({"reasoning_content": text})
+            for text in ("\n", "a", "b", "\n", "\n\n", "c\n", "é", "😀", "", "d\r\n", "\n")
+        ),
+        text_chunk("\n"),
+        text_chunk("\ne\n"),
+        text_chunk("\n"),
+        chunk(finish="stop"),
+    ],
+    "reasoning that ends with line breaks": [
+        *(chunk({"reasoning": text}) for text in ("a", "b", "c\n", "\n")),
         chunk(finish="stop"),
     ],
     "a refusal in between": [
@@ -171,12 +201,28 @@ STREAMS: dict[str, list[Json]] = {
 }
 
 
+@pytest.mark.parametrize("dump", [orjson.dumps, dump_with_escapes])
 @pytest.mark.parametrize("chunks", STREAMS.values(), ids=STREAMS)
-def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(chunks: list[Json]) -> None:
+def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(
+    chunks: list[Json], dump: Callable[[object], bytes]
+) -> None:
     parsed = events_of(chunks, as_bytes=False)
-    assert events_of(chunks, as_bytes=True) == parsed
+    assert events_of(chunks, as_bytes=True, dump=dump) == parsed
     for frames_per_read in (1, 2, 3, len(chunks)):
-        assert events_of_reads(chunks, frames_per_read) == parsed
+        assert events_of_reads(chunks, frames_per_read, dump) == parsed
+
+
+def test_a_run_of_reasoning_outlasts_line_breaks() -> None:
+    decoder = ChatDecoder(counting_ids())
+    decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant"})), orjson.dumps(chunk({"reasoning": "a"}))])
+    run = decoder.delta_run
+    texts = ("b\n", "\n", "c")
+    assert run is not None
+    assert decoder.decode_payloads([orjson.dumps(chunk({"reasoning": text})) for text in texts]) == [
+        Delta(0, 0, "b"),
+        Delta(0, 0, "\n\nc"),
+    ]
+    assert decoder.delta_run is run
 
 
 def test_a_delta_run_is_read_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:

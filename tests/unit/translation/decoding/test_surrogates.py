@@ -77,6 +77,20 @@ def test_only_chunks_with_halves_are_rewritten() -> None:
         assert joiner.rewrite(payload) is payload
 
 
+def test_whole_characters_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("translation.decoding.surrogates.json", None)
+    for text in ("😀", "\\ud83d", 'a😀😀\\\n"é', "\\\\\\ud83d\\"):
+        payload = escape(text)
+        assert SurrogateJoiner().rewrite(payload) is payload
+
+
+@given(st.text(alphabet="a\\ud8e0😀\ud83d\ude00", max_size=12))
+def test_a_chunk_is_rewritten_only_if_a_half_stands_alone(text: str) -> None:
+    payload = escape(text)
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert (SurrogateJoiner().rewrite(payload) is payload) or "\ufffd" in joined
+
+
 @given(st.text(alphabet="a😀𝄞é", max_size=12), st.lists(st.integers(0, 24), max_size=6))
 def test_every_split_between_halves_gives_the_text(text: str, cuts: list[int]) -> None:
     units = halves(text)
