@@ -45,7 +45,7 @@ SHARED_NAMES: Final = (
         "translation",
         """
         lift lower lower_items lower_parts lower_thinking lower_tools failure_in read_logprobs read_usage relay_body
-        FINISH_REASONS BROKEN_FINISH_REASONS
+        FINISH_REASONS BROKEN_FINISH_REASONS add_defaults PARAM_NAMES
         """,
         "a step of translation, which every dialect has under the same name",
     ),
@@ -87,6 +87,8 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "*/__main__.py": "Python runs this file for `python -m PACKAGE`",
     "gateway/state/migrations/env.py": "Alembic runs this file",
     "gateway/state/migrations/versions/*.py": "Alembic reads each change of the schema from a file of its own",
+    "translation/*/client/defaults.py": "each API adds defaults in a file of this name",
+    "translation/*/client/param_names.py": "each API has its names of parameters in a file of this name",
     "gateway/dialects/*/error_form.py": "each API with a form of errors has it in a file of this name",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
     "gateway/cli/owner_data.py": _TO_BE_JOINED,

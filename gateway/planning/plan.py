@@ -230,7 +230,7 @@ def _plan_relay(endpoint: Endpoint, body: Json, route: Route, history_count: int
         )
         return RelayPlan(exchange=exchange, losses=[*lowered.losses, *exchange.losses], call_rules=call_rules)
     turn = endpoint.lift(body, relayed=True)
-    params = ClientParams(endpoint.dialect, body, turn, history_count or 0)
+    params = ClientParams(endpoint.param_names, body, turn, history_count or 0)
     capability_losses: list[Loss] = []
     try:
         fitted, dropped = apply_capabilities(

@@ -37,7 +37,7 @@ def lift_body(
     items of its own. Raises InvalidRequest.
     """
     turn = endpoint.lift(body, model=route.upstream_model)
-    params = ClientParams(endpoint.dialect, body, turn, history_count)
+    params = ClientParams(endpoint.param_names, body, turn, history_count)
     if endpoint.carries_seals and route.reasoning_seal is not None:
         turn = route.reasoning_seal.remove_foreign_content(turn)
     if endpoint.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
@@ -54,7 +54,7 @@ def lift_body(
     return (
         (turn, params)
         if windowed_turn is turn
-        else (windowed_turn, ClientParams(endpoint.dialect, body, windowed_turn, history_count))
+        else (windowed_turn, ClientParams(endpoint.param_names, body, windowed_turn, history_count))
     )
 
 

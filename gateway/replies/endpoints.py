@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
 from gateway.replies.reply_streams import FrameEncoder, Relay
@@ -14,6 +14,7 @@ from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
+from translation.representation.param_names import ParamNames
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import LoweredRequest, Turn
 
@@ -143,6 +144,9 @@ class Endpoint:
 
     dialect: Dialect
     id_prefix: str
+    param_names: ParamNames
+    add_defaults: Callable[[Json, Mapping[str, Any]], Json]
+    """Returns a valid body with an operator's defaults, which have the names of either of OpenAI's APIs."""
     validate: Callable[[Json], None]
     validate_merged: Callable[[Json], None] | None = None
     """Validates a body to which the defaults of its model were added; None if `validate` does."""
@@ -162,8 +166,6 @@ class Endpoint:
     """Whether replies of an upstream with the same dialect may be relayed."""
     allows_storage: bool = True
     """Whether replies may be stored."""
-    input_key: str | None = None
-    """The client's name of the input; None if it is the dialect's name."""
     allows_jobs: bool = True
     """Whether replies may outlive their HTTP request."""
     keepalive: bytes = KEEP_ALIVE_COMMENT

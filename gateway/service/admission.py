@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
 from gateway.logs import bind_fields
-from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import Endpoint
 from gateway.sealing.sealer import Sealer
@@ -123,7 +122,7 @@ class Admission:
         hides_thinking = False
         if route.request_defaults:
             hides_thinking = endpoint.dialect == "messages" and body.get("thinking") is None
-            body = apply_request_defaults(body, route.request_defaults, endpoint.dialect)
+            body = endpoint.add_defaults(body, route.request_defaults)
             (endpoint.validate_merged or endpoint.validate)(body)
         if endpoint.dialect == "responses" and (_TOOL_EVENTS in body or _ELICITATION in body):
             reports_tools, takes_input = bool(body.get(_TOOL_EVENTS)), bool(body.get(_ELICITATION))

@@ -102,7 +102,7 @@ class Run:
 
     @property
     def _overflow_params(self) -> OverflowParams:
-        return OverflowParams(self.endpoint.dialect, self.endpoint.input_key)
+        return OverflowParams(self.endpoint.param_names)
 
     async def _collect_reply(self) -> Json:
         plan = self.plan

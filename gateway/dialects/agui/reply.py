@@ -21,7 +21,8 @@ def build_agui_endpoint(responses: Endpoint) -> Endpoint:
 
     Its encoder is set for each run, because it has the run's ids.
     """
-    return replace(responses, validate=validate, allows_relay=False, allows_jobs=False, input_key="messages")
+    param_names = replace(responses.param_names, overflow_input="messages")
+    return replace(responses, validate=validate, allows_relay=False, allows_jobs=False, param_names=param_names)
 
 
 class AguiReplyEncoder(StoredReplyEncoder[AguiEncoder]):

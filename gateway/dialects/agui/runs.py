@@ -25,7 +25,6 @@ from gateway.dialects.agui.threads import (
 from gateway.errors import RunInProgress
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
-from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import build_whole_event_stream
@@ -108,7 +107,7 @@ class _AguiRun:
                 responses_body["conversation"] = self._thread.conversation["id"]
             self._responses.validate(responses_body)
             if route.request_defaults:
-                responses_body = apply_request_defaults(responses_body, route.request_defaults, "responses")
+                responses_body = self._responses.add_defaults(responses_body, route.request_defaults)
                 self._responses.validate(responses_body)
         return admitted._replace(body=responses_body)
 

@@ -7,8 +7,10 @@ from gateway.errors import TurnFailed
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
 from translation.chat.client.completion import CompletionCollector
+from translation.chat.client.defaults import add_defaults
 from translation.chat.client.encode import ChatEncoder
 from translation.chat.client.lift import lift
+from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import uses_legacy_functions, validate
 from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import answer as chat_answer
@@ -87,6 +89,8 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
 CHAT: Final = Endpoint(
     dialect="chat",
     id_prefix="chatcmpl",
+    param_names=PARAM_NAMES,
+    add_defaults=add_defaults,
     validate=validate,
     lift=lift,
     relay_body=relay_body,

@@ -8,8 +8,10 @@ from typing import Final
 from gateway.dialects.gemini.error_form import build_stream_error
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.gemini.client.collect import ContentCollector
+from translation.gemini.client.defaults import add_defaults
 from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
 from translation.gemini.client.lift import lift
+from translation.gemini.client.param_names import PARAM_NAMES
 from translation.gemini.client.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
 from translation.gemini.client.tools import count_tools
 from translation.gemini.client.value_replies import find_value_form
@@ -46,6 +48,8 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
 GEMINI: Final = Endpoint(
     dialect="gemini",
     id_prefix="resp",
+    param_names=PARAM_NAMES,
+    add_defaults=add_defaults,
     validate=validate,
     lift=lift,
     encoder=_encoder,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gateway.config.settings import Settings
-from gateway.planning.request_defaults import apply_request_defaults
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint
 from gateway.service.admission import AdmittedRequest
@@ -57,8 +56,8 @@ class GenerateAdapter:
         losses = [Loss("tool_parser", "dropped")] if drops_parser else []
         admitted = AdmittedRequest({}, route, _map_chat_names(body, two_pass=two_pass), losses)
         with admitted.rename_params_in_errors():
-            chat = apply_request_defaults(
-                build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults, "chat"
+            chat = self._chat.add_defaults(
+                build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults
             )
             self._chat.validate(chat)
             if budget is not None:

@@ -10,8 +10,10 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
 from translation.decoding.usage import read_message_usage
 from translation.messages.client.collect import MessageCollector
+from translation.messages.client.defaults import add_defaults
 from translation.messages.client.encode import PING_FRAME, MessagesEncoder
 from translation.messages.client.lift import lift, lift_count
+from translation.messages.client.param_names import PARAM_NAMES
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.reply_forms import build_message
@@ -79,6 +81,8 @@ def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentat
 MESSAGES: Final = Endpoint(
     dialect="messages",
     id_prefix="msg",
+    param_names=PARAM_NAMES,
+    add_defaults=add_defaults,
     validate=validate,
     validate_merged=validate_merged,
     lift=lift,

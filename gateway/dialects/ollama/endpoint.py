@@ -7,8 +7,10 @@ from typing import Final
 
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.ollama.client.collect import OllamaCollector
+from translation.ollama.client.defaults import add_defaults
 from translation.ollama.client.encode import OllamaEncoder
 from translation.ollama.client.lift import lift_chat, lift_generate
+from translation.ollama.client.param_names import PARAM_NAMES
 from translation.ollama.client.reply_lines import LineHead
 from translation.ollama.client.schema import validate_chat, validate_generate
 from translation.representation.json_types import Json
@@ -54,6 +56,8 @@ def _generate_collector(body: Json, identity: ReplyIdentity, _presentation: Pres
 OLLAMA_CHAT: Final = Endpoint(
     dialect="ollama",
     id_prefix="ollama",
+    param_names=PARAM_NAMES,
+    add_defaults=add_defaults,
     validate=validate_chat,
     lift=lift_chat,
     encoder=_chat_encoder,
@@ -70,5 +74,5 @@ OLLAMA_GENERATE: Final = replace(
     lift=lift_generate,
     encoder=_generate_encoder,
     collector=_generate_collector,
-    input_key="prompt",
+    param_names=replace(PARAM_NAMES, overflow_input="prompt"),
 )

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from gateway.dialects.ollama.endpoint import begin_reply, format_time
+from gateway.dialects.ollama.endpoint import OLLAMA_CHAT, begin_reply, format_time
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply
@@ -32,7 +32,7 @@ class OllamaRequest:
     def __init__(self, service: Service, endpoint: Endpoint) -> None:
         self._service = service
         self._endpoint = replace(endpoint, add_header_params=self._complete_body)
-        self._is_chat = endpoint.input_key is None
+        self._is_chat = endpoint is OLLAMA_CHAT
         self._body: Json = {}
 
     async def serve(self, scope: Scope, receive: Receive) -> Response:

@@ -6,9 +6,11 @@ from gateway.errors import TurnFailed
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
 from translation.representation.json_types import Json
+from translation.responses.client.defaults import add_defaults
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.lift import lift
+from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import relay_body
@@ -70,6 +72,8 @@ def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentat
 RESPONSES: Final = Endpoint(
     dialect="responses",
     id_prefix="resp",
+    param_names=PARAM_NAMES,
+    add_defaults=add_defaults,
     validate=validate,
     lift=lift,
     relay_body=relay_body,

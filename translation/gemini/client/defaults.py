@@ -24,7 +24,7 @@ _LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "servic
 """Defaults that have a place of their own, or none in this API."""
 
 
-def merge_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
+def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a normalized body with defaults for omitted parameters."""
     config: Json = {name: defaults[key] for key, name in _CONFIG_NAMES.items() if key in defaults}
     if stop := defaults.get("stop"):

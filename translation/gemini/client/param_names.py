@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from translation.representation.json_types import Json
+from translation.representation.param_names import ParamNames
 
 _CONFIG: Final = "generationConfig"
 _THINKING: Final = f"{_CONFIG}.thinkingConfig"
@@ -51,11 +52,7 @@ _PART_PLACE: Final = re.compile(r"\[(\d+)\]\.parts\[(\d+)\]")
 _TOOL_PLACE: Final = re.compile(r"\[(\d+)\](.*)")
 
 
-def name_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
-    """Returns the client's (name, place, rest) for a turn's parameter: `input`, `[2]`, `.content[0]`.
-
-    Other names are returned unchanged. `body` is the client's, normalized.
-    """
+def _find_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
     if name == "text":
         config = body.get(_CONFIG) or {}
         return f"{_CONFIG}.{next((key for key in _FORMATS if key in config), _FORMATS[-1])}", "", ""
@@ -94,3 +91,16 @@ def _find_tool(place: str, body: Json) -> tuple[str, str]:
                 return f"[{index}]", f".{key}{inner}{match[2]}"
             position -= count
     return "", ""
+
+
+PARAM_NAMES: Final = ParamNames(
+    input="contents",
+    max_output=_NAMES["max_output_tokens"],
+    reasoning=_THINKING,
+    reasoning_keys=frozenset({_CONFIG}),
+    thinking=_THINKING,
+    text_format=f"{_CONFIG}.responseMimeType",
+    logprobs=_NAMES["logprobs"],
+    find=_find_param,
+    overflow_input="contents",
+)

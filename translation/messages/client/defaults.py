@@ -19,7 +19,7 @@ _SERVICE_TIERS: Final = {"default": "standard_only"}
 _CHOICES: Final = {"required": "any"}
 
 
-def fill_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
+def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a body with defaults for what it leaves out."""
     own = {name: value for name, value in body.items() if value is not None}
     filled = {name: value for name, value in defaults.items() if name not in _LEFT_OUT} | own

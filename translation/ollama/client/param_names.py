@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from translation.representation.json_types import Json
+from translation.representation.param_names import ParamNames
 
 _NAMES: Final[Mapping[str, str]] = {
     **{name: f"options.{name}" for name in ("frequency_penalty", "presence_penalty", "seed", "stop")},
@@ -18,14 +19,23 @@ _NAMES: Final[Mapping[str, str]] = {
 """A turn's parameter -> the API's."""
 
 
-def name_ollama_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
-    """Returns the client's (name, place, rest) for a turn's parameter: `input`, `[2]`, `.content[0]`.
-
-    Other names are returned unchanged. `body` is the client's.
-    """
+def _find_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
     if name == "input":
         # A path inside an item has the keys of the Responses API, not those of a message.
         return ("messages", place, "") if "messages" in body else ("prompt", "", "")
     if name in (body.get("options") or {}):
         return f"options.{name}", "", ""
     return (_NAMES[name], "", "") if name in _NAMES and name not in body else (name, place, rest)
+
+
+PARAM_NAMES: Final = ParamNames(
+    input="messages",
+    max_output=_NAMES["max_output_tokens"],
+    reasoning="think",
+    reasoning_keys=frozenset({"think"}),
+    thinking="think",
+    text_format="format",
+    logprobs="logprobs",
+    find=_find_param,
+    overflow_input="messages",
+)

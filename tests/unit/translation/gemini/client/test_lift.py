@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.client.defaults import merge_defaults
+from translation.gemini.client.defaults import add_defaults
 from translation.gemini.client.lift import lift
-from translation.gemini.client.param_names import name_param
+from translation.gemini.client.param_names import PARAM_NAMES
 from translation.gemini.client.tools import count_tools
 from translation.gemini.schema.request import normalize, validate
 from translation.representation.turn import Turn
@@ -357,7 +357,7 @@ DEFAULTS: dict[str, tuple[Json, Json, Json]] = {
 
 @pytest.mark.parametrize(("defaults", "body", "merged"), DEFAULTS.values(), ids=DEFAULTS)
 def test_defaults_fill_what_a_request_leaves_out(defaults: Json, body: Json, merged: Json) -> None:
-    assert merge_defaults(body, defaults) == merged
+    assert add_defaults(body, defaults) == merged
 
 
 NAMED: dict[str, tuple[str, str, str, str]] = {
@@ -385,5 +385,5 @@ def test_parameters_of_a_turn_have_the_clients_names(name: str, place: str, rest
         "generationConfig": {"responseSchema": {}},
         "contents": [{"parts": [{"fileData": {}}]}],
     }
-    assert "".join(name_param(name, place, rest, body)) == named
-    assert "".join(name_param("text", "", "", {})) == "generationConfig.responseMimeType"
+    assert "".join(PARAM_NAMES.find(name, place, rest, body)) == named
+    assert "".join(PARAM_NAMES.find("text", "", "", {})) == "generationConfig.responseMimeType"

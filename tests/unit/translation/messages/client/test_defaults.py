@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.messages.client.defaults import fill_defaults
+from translation.messages.client.defaults import add_defaults
 from translation.representation.json_types import Json
 
 LIMIT = 2000
@@ -13,7 +13,7 @@ TOOLS: Json = {"tools": [{"name": "f", "input_schema": {"type": "object"}}]}
 
 def added(defaults: Json, body: Json) -> Json:
     """Returns the parameters that the defaults add to a body, or change in it."""
-    filled = fill_defaults({"max_tokens": LIMIT, **body}, defaults)
+    filled = add_defaults({"max_tokens": LIMIT, **body}, defaults)
     assert filled.pop("max_tokens") == LIMIT
     return {name: value for name, value in filled.items() if name not in body or body[name] != value}
 
@@ -82,5 +82,5 @@ def test_a_default_choice_is_for_requests_with_tools(defaults: Json, choice: Any
 
 
 def test_a_budget_without_a_limit_of_the_reply_is_a_budget() -> None:
-    filled = fill_defaults({}, {"reasoning": {"max_tokens": 100}})
+    filled = add_defaults({}, {"reasoning": {"max_tokens": 100}})
     assert filled == {"thinking": {"type": "enabled", "budget_tokens": 100}}

@@ -3,7 +3,7 @@
 import pytest
 
 from translation.ollama.client.defaults import add_defaults
-from translation.ollama.client.param_names import name_ollama_param
+from translation.ollama.client.param_names import PARAM_NAMES
 from translation.representation.json_types import Json
 
 DEFAULTS: list[tuple[Json, Json, Json]] = [
@@ -40,4 +40,4 @@ NAMES: list[tuple[str, str, str, Json, str]] = [
 
 @pytest.mark.parametrize(("name", "place", "rest", "body", "expected"), NAMES)
 def test_parameters_have_the_clients_names(name: str, place: str, rest: str, body: Json, expected: str) -> None:
-    assert "".join(name_ollama_param(name, place, rest, body)) == expected
+    assert "".join(PARAM_NAMES.find(name, place, rest, body)) == expected

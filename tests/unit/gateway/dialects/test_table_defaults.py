@@ -9,7 +9,6 @@ from gateway.dialects.gemini.endpoint import GEMINI
 from gateway.dialects.messages.endpoint import COUNTING, MESSAGES
 from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
 from gateway.dialects.responses.endpoint import RESPONSES
-from gateway.planning.request_defaults import apply_request_defaults
 from gateway.replies.endpoints import Endpoint
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
@@ -68,7 +67,7 @@ def lift_with(defaults: Json, endpoint: Endpoint, request: Json) -> Turn:
     if endpoint.normalize is not None:
         body = endpoint.normalize(body)
     endpoint.validate(body)
-    filled = apply_request_defaults(body, defaults, endpoint.dialect)
+    filled = endpoint.add_defaults(body, defaults)
     (endpoint.validate_merged or endpoint.validate)(filled)
     return endpoint.lift(filled)
 

@@ -2,11 +2,14 @@
 
 import pytest
 
-from gateway.planning.request_defaults import apply_request_defaults
-from providers.base import Dialect
+from translation.chat.client.defaults import add_defaults as add_chat_defaults
+from translation.messages.client.defaults import add_defaults as add_messages_defaults
 from translation.representation.json_types import Json
+from translation.responses.client.defaults import add_defaults as add_responses_defaults
 
-DEFAULTS: dict[str, tuple[Dialect, Json, Json, Json]] = {
+_ADDERS = {"chat": add_chat_defaults, "messages": add_messages_defaults, "responses": add_responses_defaults}
+
+DEFAULTS: dict[str, tuple[str, Json, Json, Json]] = {
     "what is left out is added": ("chat", {"temperature": 0.5}, {}, {"temperature": 0.5}),
     "what is given stays": ("chat", {"temperature": 0.5}, {"temperature": 1}, {"temperature": 1}),
     "null is left out": ("chat", {"temperature": 0.5}, {"temperature": None}, {"temperature": 0.5}),
@@ -65,9 +68,7 @@ DEFAULTS: dict[str, tuple[Dialect, Json, Json, Json]] = {
 
 
 @pytest.mark.parametrize(("dialect", "defaults", "body", "expected"), DEFAULTS.values(), ids=DEFAULTS)
-def test_defaults_fill_in_what_a_client_leaves_out(
-    dialect: Dialect, defaults: Json, body: Json, expected: Json
-) -> None:
+def test_defaults_fill_in_what_a_client_leaves_out(dialect: str, defaults: Json, body: Json, expected: Json) -> None:
     given = dict(body)
-    assert apply_request_defaults(body, defaults, dialect) == expected
+    assert _ADDERS[dialect](body, defaults) == expected
     assert body == given
