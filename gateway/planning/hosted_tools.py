@@ -19,7 +19,7 @@ from gateway.planning.resolver import Route
 from gateway.replies.hosted_calls import build_server_loss
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.approvals import ResponseApprovals
-from gateway.tools.exchange_factory import make_loop_exchange
+from gateway.tools.exchange_factory import LoopOptions, make_loop_exchange
 from gateway.tools.host import ToolHost
 from gateway.tools.tool_run import ToolRun
 from providers.base import Dialect, Exchange
@@ -82,12 +82,8 @@ def prepare_hosted_exchange(
         tool_host,
         turn,
         make_round,
-        max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
-        in_background=in_background,
-        sees_images=route.capabilities.images,
+        _read_options(body, route, dialect, in_background=in_background),
         approvals=approvals,
-        # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.
-        runs_with_client_calls=dialect == "responses",
         compactor=compactor,
         tool_run=tool_run,
     )
@@ -122,11 +118,8 @@ async def find_first_turn(
         tool_host,
         turn,
         make_exchange_factory(route, dialect),
-        max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
-        in_background=False,
-        sees_images=route.capabilities.images,
+        _read_options(body, route, dialect, in_background=False),
         approvals=approvals,
-        runs_with_client_calls=dialect == "responses",
         tool_run=ToolRun(),
     )
     first_turn, missing = await exchange.find_first_turn()
@@ -136,6 +129,16 @@ async def find_first_turn(
             param="input",
         )
     return first_turn, [build_server_loss(label) for label in missing]
+
+
+def _read_options(body: Json, route: Route, dialect: Dialect, *, in_background: bool) -> LoopOptions:
+    return LoopOptions(
+        max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
+        in_background=in_background,
+        sees_images=route.capabilities.images,
+        # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.
+        runs_with_client_calls=dialect == "responses",
+    )
 
 
 def _require_tools(body: Json, route: Route) -> None:
@@ -189,8 +192,10 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:
     """Returns the turn without the tools of servers, to find errors and losses before the servers list their tools."""
     own = tool_host.remove_hosted_tools(turn)
-    choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice) else None
-    return replace(own, items=resolve_history(own.items, model_name_of).items, tool_choice=choice)
+    choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice, tool_host) else None
+    return replace(
+        own, items=resolve_history(own.items, model_name_of, forms=tool_host.forms).items, tool_choice=choice
+    )
 
 
 def _is_of_client(loss: Loss, own_count: int) -> bool:
@@ -200,7 +205,7 @@ def _is_of_client(loss: Loss, own_count: int) -> bool:
     return index is None or int(index[1]) < own_count
 
 
-def _names_hosted(choice: str | Json | None) -> bool:
+def _names_hosted(choice: str | Json | None, tool_host: ToolHost) -> bool:
     if not isinstance(choice, dict):
         return choice == "required"
-    return choice["type"] == "mcp" or any(tool.get("type") == "mcp" for tool in choice.get("tools") or ())
+    return any(map(tool_host.runs_tool, [choice, *(choice.get("tools") or ())]))

@@ -1,15 +1,15 @@
 """Runs the calls of a round: several at once, each at most once, and each recorded in the journal before it is sent."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, Final
 
+import orjson
 import structlog
 
-from gateway.tools.executors import ReadResultExecutor, ToolExecutor
-from gateway.tools.mcp.errors import McpFault
+from gateway.tools.executors.executor import CallExecutor, ToolFault
 from gateway.tools.redacted_results import ResultRedactor
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
@@ -46,14 +46,30 @@ class LoopClock:
         return left if left > _TIMER_STEP_S else 0.0
 
 
+class ReadResultRunner:
+    """Runs calls of READ_RESULT. They have no side effects, so they may be repeated."""
+
+    def __init__(self, reader: ResultReader) -> None:
+        self._reader = reader
+
+    async def run(self, call: HostedCall, deadline_s: float) -> ToolOutcome:
+        """Returns the outcome of a call with checked arguments."""
+        arguments = orjson.loads(call.arguments)
+        try:
+            async with asyncio.timeout(None if deadline_s == inf else deadline_s):
+                return await asyncio.to_thread(self._reader.read, arguments)  # a result may have megabytes
+        except TimeoutError:
+            return build_execution_error(f"timeout: no answer within {deadline_s:g} s")
+
+
 class CallRunner:
-    """Runs the calls of one response, at most `parallel_calls` at once. `find_executor` returns the executor of a
-    server, by its label."""
+    """Runs the calls of one response, at most `parallel_calls` at once. `executors` are keyed by their labels. Calls of
+    READ_RESULT read in `reader`."""
 
     def __init__(
         self,
         tool_run: ToolRun,
-        find_executor: Callable[[str], ToolExecutor],
+        executors: Mapping[str, CallExecutor],
         reader: ResultReader,
         bounds: LoopBounds,
         clock: LoopClock,
@@ -62,10 +78,11 @@ class CallRunner:
         parallel_calls: int,
     ) -> None:
         self._tool_run = tool_run
-        self._executor_of: Final = find_executor
-        self._reader: Final = reader
+        self._executors: Final = executors
+        self._own: Final = ReadResultRunner(reader)
         self._bounds = bounds
-        self._clock = clock
+        self.clock: Final = clock
+        """Measures the time of the response."""
         self._redactor = redactor
         self._parallel_calls = parallel_calls
 
@@ -145,12 +162,12 @@ class CallRunner:
     async def _send_call(self, call: HostedCall) -> ToolOutcome:
         if call.tool is None:  # the process that was interrupted knew the tool, this one does not
             return build_execution_error(describe_unknown_tool(call.model_name))
-        left_s = self._clock.seconds_left
+        left_s = self.clock.seconds_left
         if left_s <= 0:
             return build_execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
         try:
             self._tool_run.require_credentials(call.key.server)
-        except McpFault as fault:
+        except ToolFault as fault:
             return fault.as_outcome()
         ids = {"server": call.key.server, "tool": call.key.name, "call": call.item_id, "call_id": call.call_id}
         _log.info("tool_started", **ids)
@@ -160,15 +177,14 @@ class CallRunner:
         on_progress = (
             None if reports is None else partial(reports.report_progress, call, self._redactor.redact_beginning)
         )
-        self._redactor.record_tokens()  # they may be replaced during the call
-        outcome = await self._find_executor(call).run(call, left_s, on_progress)
+        if call.tool is READ_RESULT:
+            outcome = await self._own.run(call, left_s)
+        else:
+            outcome = await self._executors[call.key.server].run(call, left_s, on_progress)
         if reports is not None:
             reports.end_call(call, outcome)
         _log.info("tool_ended", **ids, failed=outcome.failed)
         if outcome.has_declined_input:
             _log.warning("tool_input_declined", **ids)
             self._tool_run.report_loss_once(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
-        return await self._redactor.redact_outcome(outcome)
-
-    def _find_executor(self, call: HostedCall) -> ToolExecutor:
-        return ReadResultExecutor(self._reader) if call.tool is READ_RESULT else self._executor_of(call.key.server)
+        return outcome

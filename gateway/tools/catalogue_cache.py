@@ -1,13 +1,15 @@
 """A cache of catalogues of tools: most requests of a conversation or of an agent have the same tools."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import orjson
 
-from gateway.tools.requested_servers import RequestedServer
+from gateway.tools.executors.executor import ToolExecutor
+from translation.errors import InvalidRequest
+from translation.hosted.result_reader import READ_RESULT
 from translation.hosted.tools import ToolCatalogue
-from translation.representation.json_types import Item
+from translation.representation.json_types import Item, Json
 
 _MAX_CATALOGUES: Final = 32
 _MAX_CONTENT_BYTES: Final = 256 * 1024
@@ -17,40 +19,57 @@ _MAX_CONTENT_BYTES: Final = 256 * 1024
 class CatalogueCache:
     """The most recently used catalogues, by everything that they are built from. Catalogues never change."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_tools: int) -> None:
+        """`max_tools`: the most tools of one catalogue."""
+        self._max_tools = max_tools
         self._entries: dict[tuple[object, ...], _Entry] = {}
 
     def find(
-        self,
-        servers: Sequence[RequestedServer],
-        listed: Mapping[str, Item],
-        reserved_names: Sequence[str],
-        build: Callable[[], ToolCatalogue],
+        self, executors: Sequence[ToolExecutor], listed: Mapping[str, Item], reserved_names: Sequence[str]
     ) -> ToolCatalogue:
-        """Returns the catalogue of the tools of these servers in `listed`. `build` makes it if it is not cached.
+        """Returns the catalogue of the tools of these executors in `listed`, which is keyed by their labels.
 
-        `reserved_names` are the names that the tools must not have. Raises what `build` raises.
+        `reserved_names` are the names that the tools must not have. Raises InvalidRequest for too many tools.
         """
-        rules = [each.rules for each in servers]
-        tools = [listed[each.label]["tools"] if each.label in listed else None for each in servers]
+        definitions = [(listed.get(each.source.label) or {}).get("tools") for each in executors]
+        keys = [each.cache_key for each in executors]
         try:
-            content = orjson.dumps([rules, reserved_names, tools])
+            content = orjson.dumps([[key.rules for key in keys], reserved_names, definitions])
         except orjson.JSONEncodeError:  # nested deeper than can be written
-            return build()
+            return self._build(executors, definitions, reserved_names)
         if len(content) > _MAX_CONTENT_BYTES:
-            return build()
-        # The properties of tools of an operator's server also depend on its current list.
-        sources = [(each.operator, each.operator.listing) for each in servers if each.operator is not None]
-        key = (content, *(id(source) for pair in sources for source in pair))
-        entry = self._entries.pop(key, None) or _Entry(build(), sources)
+            return self._build(executors, definitions, reserved_names)
+        objects = [each for key in keys for each in key.objects]
+        key = (content, *map(id, objects))
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            entry = _Entry(self._build(executors, definitions, reserved_names), objects)
         self._entries[key] = entry  # the last entry is the most recently used
         while len(self._entries) > _MAX_CATALOGUES:
             self._entries.pop(next(iter(self._entries)), None)
         return entry.catalogue
+
+    def _build(
+        self,
+        executors: Sequence[ToolExecutor],
+        definitions: Sequence[Sequence[Json] | None],
+        reserved_names: Sequence[str],
+    ) -> ToolCatalogue:
+        tools = [
+            tool for each, listed in zip(executors, definitions, strict=True) for tool in each.build_tools(listed or ())
+        ]
+        if len(tools) > self._max_tools:
+            raise InvalidRequest(
+                f"the MCP servers have {len(tools)} tools; at most {self._max_tools} are allowed "
+                "(tools.mcp.max_tools): send allowed_tools",
+                param="tools",
+                code="too_many_tools",
+            )
+        return ToolCatalogue.build(tools, reserved_names, own_tools=[READ_RESULT])
 
 
 class _Entry(NamedTuple):
     """A catalogue, and the objects whose ids are in its key. The references keep their ids from being reused."""
 
     catalogue: ToolCatalogue
-    sources: Sequence[tuple[Any, Any]]
+    objects: Sequence[object]

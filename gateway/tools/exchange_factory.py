@@ -5,16 +5,18 @@ imported when the first tool is needed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from gateway.tools.executors.kind import ResponseContext
+from gateway.tools.executors.wrappers import RedactedExecutor
 from gateway.tools.host import ToolHost
 from gateway.tools.redacted_results import ResultRedactor
-from gateway.tools.requested_servers import RequestedServer
 from providers.base import Exchange
 from providers.redaction import Redactor
+from translation.hosted.approvals import NO_ANSWERS
 from translation.representation.turn import Turn
 from translation.tools.credentials import list_credentials
 
@@ -24,7 +26,11 @@ if TYPE_CHECKING:
     from gateway.tools.loop_exchange import ToolLoopExchange
     from gateway.tools.tool_run import ToolRun
 
-_MODULES: Final = ("gateway.tools.loop_exchange", "gateway.tools.mcp.operator_server")
+_MODULES: Final = (
+    "gateway.tools.loop_exchange",
+    "gateway.tools.mcp.operator_server",
+    "gateway.tools.mcp_tools.executors",
+)
 """The modules that import the library."""
 
 _loaded: Final = asyncio.Event()
@@ -40,57 +46,72 @@ async def load_tool_library() -> None:
     _loaded.set()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopOptions:
+    """What a request and its route say about its loop of tools."""
+
+    max_tool_calls: int | None = None
+    """The parameter of the request."""
+    in_background: bool = False
+    """Whether no client waits for the reply."""
+    sees_images: bool = False
+    """Whether the model sees images in results."""
+    runs_with_client_calls: bool = True
+    """Whether calls are run although the client has to answer other calls of their round."""
+
+
 def make_loop_exchange(
     host: ToolHost,
     turn: Turn,
     make_round: Callable[[Turn], Exchange],
+    options: LoopOptions,
     *,
-    max_tool_calls: int | None,
-    in_background: bool,
-    sees_images: bool,
     approvals: "ResponseApprovals | None",
-    runs_with_client_calls: bool,
     compactor: "ContextCompactor | None" = None,
     tool_run: "ToolRun",
 ) -> "ToolLoopExchange":
     """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
-    `max_tool_calls` is the parameter of the request. `in_background`: no client waits for the reply. `approvals` may be
-    None if none can be stored. `runs_with_client_calls`: calls are run even if the client has to answer other calls of
-    their round. `compactor` is None if the request does not ask for compaction. `tool_run` is read when the exchange is
-    opened. Raises InvalidRequest for servers that cannot be used as the request names them.
+    `approvals` may be None if none can be stored. `compactor` is None if the request does not ask for compaction.
+    `tool_run` is read when the exchange is opened. Raises InvalidRequest for tools that cannot be run as the request
+    names them.
     """
-    from gateway.tools.loop_exchange import ToolLoopExchange  # requests call `load_tool_library` before
+    # Requests call `load_tool_library` before.
+    from gateway.tools.call_runner import CallRunner, LoopClock
+    from gateway.tools.loop_builder import LoopBuilder
+    from gateway.tools.loop_exchange import ToolLoopExchange
 
     credentials = list_credentials({"tools": list(turn.tools)})
-    servers = host.read_servers(turn.tools, Redactor(credentials).redact if credentials else str)
-    redactor = ResultRedactor([*credentials, *_list_secrets(host, servers)], lambda: _list_tokens(servers))
-    bounds = host.settings.build_bounds(max_tool_calls, in_background=in_background)
-    if not runs_with_client_calls:
-        bounds = replace(bounds, runs_with_client_calls=False)
-    return ToolLoopExchange(
-        host.remove_hosted_tools(turn),
-        servers,
-        make_round,
-        host,
+    answers = NO_ANSWERS if approvals is None else approvals.answers
+    context = ResponseContext(
+        scrub=Redactor(credentials).redact if credentials else str,
+        can_ask=approvals is not None,
+        takes_input=lambda: tool_run.takes_input or bool(answers.inputs),
+        sees_images=options.sees_images,
+    )
+    unredacted = host.open_executors(turn.tools, context)
+    redactor = ResultRedactor(credentials, lambda: [secret for each in unredacted for secret in each.list_secrets()])
+    executors = {each.source.label: RedactedExecutor(each, redactor) for each in unredacted}
+    bounds = host.settings.build_bounds(options.max_tool_calls, in_background=options.in_background)
+    bounds = replace(bounds, runs_with_client_calls=options.runs_with_client_calls)
+    builder = LoopBuilder(
+        host.remove_hosted_tools(turn), [*executors.values()], host, bounds, answers, tool_run, redactor=redactor
+    )
+    runner = CallRunner(
+        tool_run,
+        executors,
+        builder.reader,
         bounds,
-        sees_images=sees_images,
-        redactor=redactor,
+        LoopClock(bounds.seconds),
+        redactor,
+        parallel_calls=1 if turn.parallel_tool_calls is False else host.settings.parallel_calls,
+    )
+    return ToolLoopExchange(
+        builder,
+        runner,
+        executors.values(),
+        make_round,
         approvals=approvals,
         compactor=compactor,
         tool_run=tool_run,
     )
-
-
-def _list_secrets(host: ToolHost, servers: Sequence[RequestedServer]) -> list[str]:
-    """Returns the operator's credentials for these servers."""
-    if host.operator_servers is None:
-        return []
-    labels = [requested.label for requested in servers if requested.operator is not None]
-    return [secret for label in labels for secret in host.operator_servers.list_secrets(label)]
-
-
-def _list_tokens(servers: Sequence[RequestedServer]) -> list[str]:
-    """Returns the current tokens for the operator's servers among these."""
-    sources = [each.server.tokens for each in servers]
-    return [token for source in sources if source is not None for token in source.list_secrets()]

@@ -1,33 +1,22 @@
-"""Decides which tools of a request the gateway runs, and reads the MCP servers that the request names."""
+"""Decides which tools of a request the gateway runs, and opens their executors."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.tools.catalogue_cache import CatalogueCache
-from gateway.tools.mcp.server import McpServer
-from gateway.tools.operator_servers.server_bodies import check_headers
-from gateway.tools.operator_servers.servers import OperatorServers, matches_any
-from gateway.tools.requested_servers import RequestedServer
+from gateway.tools.executors.executor import ToolExecutor
+from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.mcp_tools.kind import McpTools
+from gateway.tools.operator_servers.servers import OperatorServers
 from providers.egress import EgressClient
 from translation.errors import InvalidRequest
-from translation.hosted.policy import may_need_approval
+from translation.hosted.call_forms import CallForm
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
-
-_PLACES: Final = ("server_url", "connector_id", "tunnel_id")
-"""Keys of an `mcp` tool with the address of its server. A tool without them names a server of the configuration."""
-
-_SECRET_HEADER: Final = "authorization"
-_MAX_URL_CHARS: Final = 8192
-
-
-class _AddedTool(dict[str, Any]):
-    """A tool that the configuration of the model adds to a turn."""
 
 
 def build_egress(settings: EgressSettings) -> EgressClient:
@@ -40,8 +29,7 @@ def build_egress(settings: EgressSettings) -> EgressClient:
 class ToolHost:
     """Knows which tools the gateway runs, and has what their loops share. There is one per configuration.
 
-    `has_store` says whether approvals can be stored. If they cannot, a server is not used if the request gives its URL
-    and its calls may need an approval.
+    MCP servers are one kind of tools; `kinds` are the others. `has_store` says whether approvals can be stored.
     """
 
     def __init__(
@@ -51,157 +39,71 @@ class ToolHost:
         operator_servers: OperatorServers | None = None,
         *,
         has_store: bool,
+        kinds: Sequence[ToolKind] = (),
     ) -> None:
         self.settings: Final = settings
-        self.egress: Final = egress
-        self.operator_servers: Final = operator_servers
-        self.catalogues: Final = CatalogueCache()
-        self._has_store = has_store
-        self._takes_urls = settings.request_servers == "public"
-        self._without_urls: ToolHost | None = None
-        self._allowed: Sequence[str] = ("*",)
-        """Patterns of the labels of the operator's servers that the principal may use."""
+        self.catalogues: Final = CatalogueCache(settings.max_tools)
+        self._mcp = McpTools(settings, egress, operator_servers, has_store=has_store)
+        self._others = kinds
+
+    @property
+    def forms(self) -> Mapping[str, CallForm]:
+        """The forms of the calls of all kinds, by the types of their items."""
+        return {item_type: form for kind in self._kinds for item_type, form in kind.forms.items()}
 
     def restrict_to_key(self, allowed: Sequence[str]) -> "ToolHost":
         """Returns the host for a key that may use the operator's servers whose labels match one of these patterns."""
-        if "*" in allowed:
-            return self
-        host = copy(self)
-        host._allowed = allowed
-        return host
+        return self if "*" in allowed else self._replace_kinds(self._mcp.restrict_to_key(allowed), self._others)
 
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":
         """Returns the host for an upstream that runs these kinds of tools itself."""
-        if "mcp" not in hosted_tools or not self._takes_urls:
+        if not hosted_tools:
             return self
-        if self._without_urls is None:
-            self._without_urls = ToolHost(self.settings, self.egress, self.operator_servers, has_store=self._has_store)
-            self._without_urls._takes_urls = False
-        return self._without_urls
+        others = [kind.leave_to_upstream(hosted_tools) for kind in self._others]
+        return self._replace_kinds(self._mcp.leave_to_upstream(hosted_tools), others)
 
     def runs_tool(self, tool: Json) -> bool:
-        """Whether the gateway runs this tool: a server of the configuration, or one whose URL the request gives."""
-        if tool.get("type") != "mcp":
-            return False
-        if not any(map(tool.get, _PLACES)):
-            return True
-        if not (self._takes_urls and tool.get("server_url")):
-            return False
-        return self._has_store or not may_need_approval(tool.get("require_approval"))
+        """Whether the gateway runs this tool. It may also be a tool choice."""
+        return any(kind.runs_tool(tool) for kind in self._kinds)
 
     def runs_any_tool(self, tools: Sequence[Json] | None) -> bool:
         """Whether the gateway runs at least one of these tools."""
         return any(map(self.runs_tool, tools or ()))
 
     def list_labels(self, tools: Sequence[Json]) -> list[str]:
-        """Returns the labels of the servers whose tools the gateway runs."""
-        return [tool["server_label"] for tool in tools if self.runs_tool(tool)]
+        """Returns the labels of the MCP servers whose tools the gateway runs."""
+        return self._mcp.list_labels(tools)
 
     def list_usable_labels(self, labels: Sequence[str]) -> list[str]:
-        """Returns the labels of a model's configuration whose servers the principal may use."""
-        return [label for label in labels if matches_any(label, self._allowed)]
+        """Returns the labels of a model's configuration whose MCP servers the principal may use."""
+        return self._mcp.list_usable_labels(labels)
 
     def build_model_tools(self, tools: Sequence[Json] | None, labels: Sequence[str]) -> list[Json]:
-        """Returns tools for the servers that a model's configuration names and `tools` does not name."""
-        named = {tool.get("server_label") for tool in tools or () if tool.get("type") == "mcp"}
-        usable = self.list_usable_labels(labels)
-        return [_AddedTool(type="mcp", server_label=label) for label in usable if label not in named]
+        """Returns tools for the MCP servers that a model's configuration names and `tools` does not name."""
+        return self._mcp.build_model_tools(tools, labels)
 
     def remove_hosted_tools(self, turn: Turn) -> Turn:
         """Returns the turn without the tools that the gateway runs."""
         return replace(turn, tools=[tool for tool in turn.tools if not self.runs_tool(tool)])
 
-    def read_servers(self, tools: Sequence[Json], scrub: Callable[[str], str]) -> list[RequestedServer]:
-        """Returns the servers of the tools that the gateway runs. `scrub` removes the request's credentials from texts.
-
-        Raises InvalidRequest for servers that cannot be used as the request names them.
-        """
-        servers: dict[str, RequestedServer] = {}
-        for position, tool in enumerate(tools):
-            if not self.runs_tool(tool):
-                continue
-            label = tool["server_label"]
-            param = f"tools[{position}]"
-            if label in servers:
-                raise InvalidRequest(
-                    f"two tools have the server_label {label!r}: give each server its own",
-                    param=f"{param}.server_label",
-                    code="duplicate_server_label",
-                )
-            if len(servers) >= self.settings.max_servers:
-                raise InvalidRequest(
-                    f"a request may name at most {self.settings.max_servers} MCP servers (tools.mcp.max_servers)",
-                    param=param,
-                    code="too_many_servers",
-                )
-            if not any(map(tool.get, _PLACES)):
-                servers[label] = self._read_operator_server(tool, position, param)
-                continue
-            if tool.get("connector_id"):
-                raise InvalidRequest(
-                    "send `server_url` or `connector_id`, not both; the gateway has no connectors",
-                    param=f"{param}.connector_id",
-                )
-            _check_url(tool["server_url"], f"{param}.server_url")
-            headers = {**(tool.get("headers") or {})}
-            check_headers(headers, f"{param}.headers")
-            if token := tool.get("authorization"):
-                if any(name.lower() == _SECRET_HEADER for name in headers):
-                    raise InvalidRequest(
-                        "send the token in `authorization` or in `headers`, not in both", param=f"{param}.authorization"
-                    )
-                headers[_SECRET_HEADER] = f"Bearer {token}"
-                check_headers(headers, f"{param}.authorization")
-            server = McpServer(
-                label=label,
-                url=tool["server_url"],
-                headers=headers,
-                max_result_bytes=self.settings.max_result_bytes,
-                schema_limits=self.settings.schema_limits,
-                connect_deadline_s=self.settings.list_deadline_s,
-                scrub=scrub,
-            )
-            servers[label] = RequestedServer(server, position, tool.get("allowed_tools"), tool.get("require_approval"))
-        return list(servers.values())
-
-    def _read_operator_server(self, tool: Json, position: int, param: str) -> RequestedServer:
-        """Raises InvalidRequest for a label that the configuration does not have, and for keys of the operator's."""
-        label = tool["server_label"]
-        servers = self.operator_servers if matches_any(label, self._allowed) else None
-        own = None if servers is None else servers.configured.get(label)
-        operator = None if servers is None else servers.find(label)
-        if own is None or operator is None:
+    def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
+        """Returns the executors of the tools that the gateway runs. Raises InvalidRequest for tools that cannot be run
+        as the request names them."""
+        executors = [executor for kind in self._kinds for executor in kind.open_executors(tools, context)]
+        labels = {executor.source.label for executor in executors}
+        if len(labels) < len(executors):
             raise InvalidRequest(
-                f"the gateway's configuration has no MCP server {label!r}: send its `server_url`, or another label",
-                param=f"{param}.server_label",
-                code="unknown_server_label",
+                "an MCP server has the server_label of a hosted tool: give it another one",
+                param="tools",
+                code="duplicate_server_label",
             )
-        if key := next((key for key in ("authorization", "headers") if tool.get(key)), None):
-            raise InvalidRequest(
-                f"{label!r} is a server of the gateway's configuration, which has its credentials: leave `{key}` out",
-                param=f"{param}.{key}",
-            )
-        return RequestedServer(
-            operator.settings.server,
-            position,
-            tool.get("allowed_tools"),
-            tool.get("require_approval"),
-            operator,
-            own.require_approval,
-            own.prefix,
-            is_added=isinstance(tool, _AddedTool),
-        )
+        return executors
 
+    @property
+    def _kinds(self) -> Sequence[ToolKind]:
+        return (self._mcp, *self._others)
 
-def _check_url(url: str, param: str) -> None:
-    """Raises InvalidRequest for a URL that no server can have. Whether it may be connected to is checked later."""
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid or len(url) > _MAX_URL_CHARS or not url.isprintable() or " " in url:
-        raise InvalidRequest("server_url must be a valid URL that begins with http:// or https://", param=param)
-    if "@" in parts.netloc:
-        message = "server_url must not contain a user name or password: send them in `headers`"
-        raise InvalidRequest(message, param=param)
+    def _replace_kinds(self, mcp: McpTools, others: Sequence[ToolKind]) -> "ToolHost":
+        host = copy(self)
+        host._mcp, host._others = mcp, others
+        return host

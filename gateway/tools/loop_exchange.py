@@ -1,6 +1,7 @@
 """The exchange of a response with hosted tools: asks the model, runs the calls it makes, and asks it again."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -12,21 +13,16 @@ from dataplane.source import Source
 from dataplane.staged_source import StagedDeltaRun, StagedSource
 from dataplane.stepped_source import SteppedSource
 from gateway.tools.approvals import ResponseApprovals
-from gateway.tools.call_runner import CallRunner, LoopClock
+from gateway.tools.call_runner import CallRunner
 from gateway.tools.context_compactor import ContextCompactor
-from gateway.tools.host import ToolHost
+from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.loop_builder import BuiltLoop, LoopBuilder
-from gateway.tools.redacted_results import ResultRedactor
-from gateway.tools.requested_servers import RequestedServer
-from gateway.tools.response_servers import ResponseServers, read_input_rules
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch, Exchange, batch_source_of
 from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
-from translation.hosted.bounds import LoopBounds
 from translation.hosted.compaction import split_hosted_context
 from translation.hosted.loop.tool_loop import ToolLoop
-from translation.hosted.result_reader import ResultReader
 from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, ItemEnded
 from translation.representation.loss import Loss
@@ -46,69 +42,39 @@ class _FirstRound(NamedTuple):
 class ToolLoopExchange(SteppedSource[Batch]):
     """One response with any number of rounds. Its events are in the client's terms.
 
-    `turn` has the client's own tools. `make_round` makes the exchange of one round, whose tools are all functions.
+    `make_round` makes the exchange of one round, whose tools are all functions. `executors` are closed at the end.
     """
 
     def __init__(
         self,
-        turn: Turn,
-        servers: Sequence[RequestedServer],
+        builder: LoopBuilder,
+        runner: CallRunner,
+        executors: Collection[ToolExecutor],
         make_round: Callable[[Turn], Exchange],
-        host: ToolHost,
-        bounds: LoopBounds,
         *,
-        sees_images: bool,
-        redactor: ResultRedactor,
         approvals: ResponseApprovals | None = None,
         compactor: ContextCompactor | None = None,
         tool_run: ToolRun,
     ) -> None:
         super().__init__(self._steps_of_reply(), ())
         self.losses: Final[Sequence[Loss]] = ()
+        self._builder = builder
+        self._runner = runner
+        self._executors = executors
         self._make_round = make_round
         self._approvals = approvals
         self._compactor = compactor
         self._answers = NO_ANSWERS if approvals is None else approvals.answers
         self._tool_run = tool_run
-        self._response_servers = ResponseServers(
-            servers,
-            host,
-            redactor,
-            partial(read_input_rules, host, tool_run, approvals),
-            takes_approvals=approvals is not None,
-            sees_images=sees_images,
-        )
         self._first_round: _FirstRound | None = None
         """The first round, if it was prepared before the exchange was opened."""
-        reader = ResultReader(bounds.result_chars)
-        self._builder = LoopBuilder(
-            turn,
-            servers,
-            self._response_servers,
-            host,
-            bounds,
-            self._answers,
-            reader=reader,
-            redactor=redactor,
-            tool_run=tool_run,
-        )
-        self._clock = LoopClock(bounds.seconds)
-        self._runner = CallRunner(
-            tool_run,
-            self._response_servers.find_executor,
-            reader,
-            bounds,
-            self._clock,
-            redactor,
-            parallel_calls=1 if turn.parallel_tool_calls is False else host.settings.parallel_calls,
-        )
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
 
     async def _steps_of_reply(self) -> AsyncGenerator[Batch | Source[Batch], None]:
         """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
-        self._clock.start()
+        self._runner.clock.start()
         try:
             built = await self._begin()
             loop = built.loop
@@ -143,7 +109,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             yield loop.build_end_events()
         finally:
             try:
-                await self._response_servers.close()
+                await self._close_executors()
             finally:
                 if self._tool_run.journal is not None:
                     await self._tool_run.journal.close()
@@ -157,7 +123,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         try:
             loop, events, *_ = await self._builder.list_tools()
         finally:
-            await self._response_servers.close()
+            await self._close_executors()
         items = [event.item for event in events if isinstance(event, ItemEnded) and event.item is not None]
         missing = [item["server_label"] for item in items if item.get("error") and not item["tools"]]
         return None if self._builder.approved_labels else loop.build_next_turn(), missing
@@ -165,7 +131,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
     def _next_turn(self, loop: ToolLoop) -> Turn | None:
         if (first := self._first_round) is not None and loop.round_number == 1 and not loop.has_ended_round:
             return first.turn
-        if self._clock.seconds_left <= 0:
+        if self._runner.clock.seconds_left <= 0:
             loop.end_time()
         return loop.build_next_turn()
 
@@ -210,11 +176,17 @@ class ToolLoopExchange(SteppedSource[Batch]):
 
     async def _store_requests(self, loop: ToolLoop) -> list[Event]:
         """Stores the requests of the reply for approvals and for input. Returns the events that send them."""
-        if not (requests := loop.approval_requests):
+        requests = loop.approval_requests
+        if not requests or self._approvals is None:  # without approvals no tool needs one
             return []
-        assert self._approvals is not None  # without it no tool needs one
         await self._approvals.store_requests(requests)
         return loop.send_approval_requests()
+
+    async def _close_executors(self) -> None:
+        # Not `gather`: cancellation would reach the connections before they have begun to close.
+        start = asyncio.get_running_loop().create_task
+        if closing := [start(executor.close()) for executor in self._executors]:
+            await asyncio.wait(closing)
 
     def prepare_first_round(self, prepare: Callable[[Turn], tuple[Exchange, Sequence[Loss]]]) -> Sequence[Loss] | None:
         """Prepares the first round now, if the gateway knows the tools of all servers. Returns its losses.

@@ -189,9 +189,12 @@ class JournalFactory:
     def make_journal(
         self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None
     ) -> ResponseJournal:
-        """Returns the journal of a stored response. Without `ensure_stored` the response is a job."""
-        assert self._store is not None
-        assert self._lease is not None
+        """Returns the journal of a stored response. Without `ensure_stored` the response is a job.
+
+        Raises StoreUnavailable without a store.
+        """
+        if self._store is None or self._lease is None:
+            raise StoreUnavailable
         return ResponseJournal(
             self._store.call_journal,
             owner,

@@ -16,9 +16,10 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter
 
+from gateway.tools.executors.executor import OnProgress
 from gateway.tools.mcp.elicitation.requests import NO_INPUT, CallInput, InputRequired
 from gateway.tools.mcp.errors import McpFault
-from gateway.tools.mcp.request_record import OnProgress, current_record
+from gateway.tools.mcp.request_record import current_record
 from gateway.tools.mcp.results import find_structure_fault, mark_declined_input
 from gateway.tools.mcp.server import McpServer
 from gateway.tools.mcp.session import McpSession, SendRequest

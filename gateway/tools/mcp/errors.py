@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from gateway.tools.executors.executor import ToolFault
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_http_error, build_protocol_error
 
 FaultKind: TypeAlias = Literal[
@@ -54,7 +55,7 @@ INPUT_DECLINED: Final = (
 )
 
 
-class McpFault(Exception):
+class McpFault(ToolFault):
     """A request to an MCP server has no result. `code` is the server's JSON-RPC code, or its HTTP status.
 
     `beginning` is the beginning of the text of a result that is too large.

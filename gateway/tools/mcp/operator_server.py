@@ -13,10 +13,10 @@ import orjson
 import structlog
 from mcp_types import CallToolRequestParams, CallToolResult, Tool
 
+from gateway.tools.executors.executor import OnProgress
 from gateway.tools.mcp.connection import call_once, check_structure
 from gateway.tools.mcp.elicitation.requests import NO_INPUT, CallInput
 from gateway.tools.mcp.errors import McpFault
-from gateway.tools.mcp.request_record import OnProgress
 from gateway.tools.mcp.results import build_tool_item
 from gateway.tools.mcp.server import McpServer
 from gateway.tools.mcp.session import McpSession, SendRequest

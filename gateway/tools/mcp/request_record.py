@@ -2,19 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import httpx2
 import orjson
 
+from gateway.tools.executors.executor import OnProgress
 from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
-
-OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Is called with the progress of a call, its total if that is known, and a message if there is one."""
 
 _BEGINNING_BYTES: Final = 64 * 1024
 """The bytes of a reply that are buffered, for the message if it is too large."""

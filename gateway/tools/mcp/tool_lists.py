@@ -32,8 +32,6 @@ _REFUSED_METHODS: Final = frozenset({"sampling/createMessage", "roots/list"})
 """Requests that a server may only send to a client which has declared that it serves them."""
 
 _CHECKS_AT_ONCE: Final = 32
-_MAX_NAMED: Final = 20
-_NAME_CHARS: Final = 100
 _DIGEST_CHARS: Final = 32
 _CHANGED: Final = "its definition is not the one that was accepted (`pins` of the server)"
 _NEW: Final = "its definition has not been accepted (`pins` of the server)"
@@ -77,15 +75,6 @@ def find_unaccepted(tools: Iterable[Tool], pins: Mapping[str, str]) -> dict[str,
         for tool in tools
         if pins.get(tool.name) != digest_definition(tool)
     }
-
-
-def describe_left_out(left_out: Mapping[str, str]) -> str | None:
-    """Returns a text for the client about tools that were left out; None if there are none."""
-    if not left_out:
-        return None
-    named = [f"{name[:_NAME_CHARS]}: {reason}" for name, reason in [*left_out.items()][:_MAX_NAMED]]
-    more = [f"and {len(left_out) - _MAX_NAMED} more"] if len(left_out) > _MAX_NAMED else []
-    return "tools left out: " + "; ".join(named + more)
 
 
 async def list_pages(client: Client, max_pages: int) -> ToolList:

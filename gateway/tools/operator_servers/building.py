@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
+from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.server import McpServer, StdioCommand, TokenSource
 from providers.egress import EgressClient
 from providers.redaction import Redactor
@@ -40,11 +41,12 @@ def build_authorization_server(
     own: McpServerSettings, egress: EgressSettings, *, may_be_private: bool = True
 ) -> "AuthorizationServer":
     """Returns the authorization server of a server with `auth.oauth`. `may_be_private` is the same as for the
-    server."""
+    server. Raises McpFault without these settings."""
     from gateway.tools.mcp.oauth.tokens import AuthorizationServer, OAuthClient
 
     oauth = own.auth.oauth
-    assert oauth is not None
+    if oauth is None:
+        raise McpFault("authorization_failed", "the server has no auth.oauth")
     client = OAuthClient(
         client_id=oauth.client_id,
         client_secret=None if oauth.client_secret is None else oauth.client_secret.get_secret_value(),

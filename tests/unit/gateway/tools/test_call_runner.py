@@ -79,7 +79,7 @@ async def _drive(data: st.DataObject) -> None:
     journal = RecordingJournal(executor)
     most = data.draw(st.integers(1, 3))
     reader, clock, redactor = ResultReader(_BOUNDS.result_chars), LoopClock(None), ResultRedactor([], list)
-    runner = CallRunner(ToolRun(journal), lambda _: executor, reader, _BOUNDS, clock, redactor, parallel_calls=most)
+    runner = CallRunner(ToolRun(journal), {"calc": executor}, reader, _BOUNDS, clock, redactor, parallel_calls=most)
     numbers = count()
     is_cancelled = False
     while not is_cancelled and driver.loop.build_next_turn() is not None:

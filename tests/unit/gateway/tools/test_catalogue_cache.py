@@ -7,11 +7,17 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.config.tool_settings import McpSettings
 from gateway.tools import catalogue_cache
 from gateway.tools.catalogue_cache import CatalogueCache
+from gateway.tools.executors.executor import ToolExecutor
+from gateway.tools.executors.kind import ResponseContext
+from gateway.tools.executors.wrappers import WrapperExecutor
 from gateway.tools.mcp.server import McpServer
-from gateway.tools.requested_servers import RequestedServer
-from translation.hosted.tools import ToolCatalogue
+from gateway.tools.mcp_tools.executors import open_executor
+from gateway.tools.mcp_tools.requested_servers import RequestedServer
+from providers.egress import EgressClient
+from translation.hosted.tools import HostedTool, ToolCatalogue
 
 Json = dict[str, Any]
 
@@ -27,28 +33,38 @@ class Operator:
         return False
 
 
-def server(allowed_tools: Any = None, operator: Operator | None = None, **fields: Any) -> RequestedServer:
+def server(allowed_tools: Any = None, operator: Operator | None = None, **fields: Any) -> ToolExecutor:
     docs = McpServer(label="docs", url=fields.pop("url", "https://mcp.example.com/mcp"))
-    return RequestedServer(docs, 0, allowed_tools, "never", cast("Any", operator), **fields)
+    requested = RequestedServer(docs, 0, allowed_tools, "never", cast("Any", operator), **fields)
+    return open_executor(requested, McpSettings(), EgressClient(), ResponseContext(can_ask=True))
 
 
 def listed(*names: str, **fields: Any) -> Json:
     return {"docs": {"id": "mcpl_1", "tools": [{"name": name, "input_schema": {}, **fields} for name in names]}}
 
 
+class CountedExecutor(WrapperExecutor):
+    """Counts how often its tools are built."""
+
+    count = 0
+
+    def build_tools(self, definitions: Sequence[Json]) -> list[HostedTool]:
+        self.count += 1
+        return super().build_tools(definitions)
+
+
 class Builds:
     """Looks up catalogues, and counts how many were built."""
 
     def __init__(self) -> None:
-        self.cache = CatalogueCache()
+        self.cache = CatalogueCache(max_tools=100)
         self.count = 0
 
-    def find(self, requested: RequestedServer, lists: Json, taken: Sequence[str] = ()) -> ToolCatalogue:
-        return self.cache.find([requested], lists, taken, lambda: self._build(requested, lists, taken))
-
-    def _build(self, requested: RequestedServer, lists: Json, taken: Sequence[str]) -> ToolCatalogue:
-        self.count += 1
-        return ToolCatalogue.build(requested.build_tools((lists.get("docs") or {"tools": []})["tools"]), taken)
+    def find(self, executor: ToolExecutor, lists: Json, taken: Sequence[str] = ()) -> ToolCatalogue:
+        counted = CountedExecutor(executor)
+        catalogue = self.cache.find([counted], lists, taken)
+        self.count += counted.count
+        return catalogue
 
 
 def test_the_same_tools_under_the_same_rules_are_built_once() -> None:
@@ -73,7 +89,7 @@ def test_the_same_tools_under_the_same_rules_are_built_once() -> None:
     ],
     ids=["filter", "address", "prefix", "operator", "definition", "order", "no list", "taken name"],
 )
-def test_different_tools_or_rules_are_built_anew(requested: RequestedServer, lists: Json, taken: Sequence[str]) -> None:
+def test_different_tools_or_rules_are_built_anew(requested: ToolExecutor, lists: Json, taken: Sequence[str]) -> None:
     builds = Builds()
     first = builds.find(server(), listed("search", "read"))
     assert builds.find(requested, lists, taken) is not first

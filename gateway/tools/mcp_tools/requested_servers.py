@@ -1,11 +1,10 @@
 """The MCP servers that a request names, and what the request and the configuration allow of their tools."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from translation.hosted.policy import is_allowed, needs_approval
-from translation.hosted.tools import HostedTool, ToolKey
 from translation.representation.json_types import Json
 
 if TYPE_CHECKING:
@@ -30,53 +29,27 @@ class RequestedServer:
     operator_approval: Any = None
     prefix: str | None = None
     is_added: bool = False
+    list_secrets: Callable[[], Sequence[str]] = tuple
+    """Returns the operator's current credentials for the server."""
 
     @property
     def label(self) -> str:
         return self.server.label
 
     @property
-    def rules(self) -> Json:
-        """The rules of the request and of the configuration for the tools of the server, as JSON."""
-        return {
-            "label": self.label,
-            "origin": self.server.origin,
-            "prefix": self.prefix,
-            "allowed_tools": self.allowed_tools,
-            "require_approval": self.require_approval,
-            "operator_approval": self.operator_approval,
-        }
-
-    def build_tools(self, listed: Sequence[Json]) -> list[HostedTool]:
-        """Returns the tools of an `mcp_list_tools` item that the request may use."""
-        tools: list[HostedTool] = []
-        for tool in listed:
-            name = tool["name"]
-            is_read_only = bool((tool.get("annotations") or {}).get("read_only"))
-            if self.allows(name, is_read_only=is_read_only):
-                tools.append(
-                    HostedTool(
-                        key=ToolKey(self.label, name),
-                        parameters=tool["input_schema"],
-                        description=tool.get("description"),
-                        is_read_only=is_read_only,
-                        needs_approval=self.needs_approval(name, is_read_only=is_read_only),
-                        origin=self.server.origin,
-                        prefix=self.prefix,
-                        is_repeatable=self.may_repeat(name),
-                    )
-                )
-        return tools
+    def approval_rule(self) -> Json:
+        """The rules of the request and of the configuration for approvals, as JSON."""
+        return {"require_approval": self.require_approval, "operator_approval": self.operator_approval}
 
     def may_repeat(self, name: str) -> bool:
         """Whether a call of a tool may be sent again if its outcome is unknown. Only an operator can allow it."""
         return self.operator is not None and self.operator.may_repeat(name)
 
-    def allows(self, name: str, *, is_read_only: bool) -> bool:
+    def allows(self, name: str, is_read_only: bool) -> bool:
         """Whether the request may use a tool. The operator's rules have already been applied to the list."""
         return is_allowed(self.allowed_tools, name, is_read_only=is_read_only)
 
-    def needs_approval(self, name: str, *, is_read_only: bool) -> bool:
+    def needs_approval(self, name: str, is_read_only: bool) -> bool:
         """Whether a call of a tool needs an approval. `is_read_only`: the server declares the tool as read-only."""
         if self.operator is None:
             return needs_approval(self.require_approval, name, is_read_only=is_read_only)
@@ -85,10 +58,3 @@ class RequestedServer:
             return True
         own = self.require_approval
         return own is not None and needs_approval(own, name, is_read_only=is_read_only)
-
-
-def forces_server(choice: Json, label: str) -> bool:
-    """Whether a tool choice demands a call that only tools of this server can meet."""
-    if choice["type"] != "allowed_tools":
-        return choice.get("server_label") == label
-    return choice.get("mode") == "required" and all(tool.get("server_label") == label for tool in choice["tools"])

@@ -1,0 +1,47 @@
+"""The interface of a kind of tools: it finds its tools in requests, and opens the executors that run them."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.tools.executors.executor import ToolExecutor
+from translation.hosted.call_forms import CallForm
+from translation.representation.json_types import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseContext:
+    """Facts about the response whose executors are opened."""
+
+    scrub: Callable[[str], str] = str
+    """Removes the credentials of the request from texts."""
+    can_ask: bool = False
+    """Whether the client can be asked for the approval of a call."""
+    takes_input: Callable[[], bool] = lambda: False
+    """Whether the client can be asked for input of a call. It is known when calls are run."""
+    sees_images: bool = False
+
+
+class ToolKind(Protocol):
+    """A kind of tools that the gateway runs. There is one object for a configuration."""
+
+    @property
+    def forms(self) -> Mapping[str, CallForm]:
+        """The forms of its calls, by the types of their items."""
+        ...
+
+    def runs_tool(self, tool: Json) -> bool:
+        """Whether the gateway runs this tool of a request, in the form of the Responses API. It may also be a tool
+        choice."""
+        ...
+
+    def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolKind":
+        """Returns the kind for an upstream that runs tools of these types itself."""
+        ...
+
+    def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
+        """Returns the executors of the tools of a request. `tools` are all of them, for the positions in messages.
+
+        Nothing is connected yet. Raises InvalidRequest for tools that cannot be run as the request names them.
+        """
+        ...
