@@ -110,7 +110,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/ollama/upstream/ollama_failures.py": _TO_BE_JOINED,
     "translation/parsers/tools/hermes.py": _TO_BE_JOINED,
     "translation/parsers/tools/registry.py": _TO_BE_JOINED,
-    "translation/representation/event_stage.py": _TO_BE_JOINED,
     "translation/representation/json_types.py": _TO_BE_JOINED,
     "translation/representation/loss.py": _TO_BE_JOINED,
     "translation/responses/relaying/reply_forms.py": _TO_BE_JOINED,

@@ -26,22 +26,17 @@ from translation.hosted.tools import model_name_of
 from translation.hygiene.item_groups import CompactionInput, split_for_compaction
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (
-    Annotated,
-    Delta,
     Event,
     Failed,
     Finished,
     ItemEnded,
     ItemStarted,
     Noted,
-    Opaque,
-    PartEnded,
-    PartStarted,
-    Progressed,
     Started,
     Usage,
     add_usage,
 )
+from translation.representation.item_indexes import shift_index
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -193,14 +188,10 @@ def _shift_events(batch: Batch, spent: Usage | None) -> Iterator[Event]:
         match event:
             case Started():
                 continue
-            case ItemStarted() | PartStarted() | Delta() | PartEnded() | ItemEnded() | Annotated() | Progressed():
-                yield replace(event, index=event.index + 1)
-            case Opaque() if event.index is not None:
-                yield replace(event, index=event.index + 1)
             case Noted() | Finished() | Failed() if event.usage is not None:
                 yield replace(event, usage=add_usage(event.usage, spent))
             case _:
-                yield event
+                yield shift_index(event, 1)
 
 
 class LoopCompactor:

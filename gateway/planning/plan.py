@@ -29,12 +29,12 @@ from providers.base import Capabilities, Exchange, RelayExchange
 from translation.chat.client.schema import uses_legacy_functions
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
 from translation.lowering.reasoning import find_thinking_losses
 from translation.messages.client.mcp_servers import lift_mcp_servers, list_server_names
 from translation.messages.relaying.request import remove_sealed_blocks
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import EventStage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -17,8 +17,7 @@ from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn
-from translation.representation.delta_runs import DeltaRun
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import DeltaRun, EventStage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -9,7 +9,6 @@ import structlog
 
 from providers.base import Batch, Exchange
 from translation.representation.events import (
-    Annotated,
     Delta,
     Event,
     Failed,
@@ -17,14 +16,11 @@ from translation.representation.events import (
     ItemEnded,
     ItemStarted,
     Noted,
-    Opaque,
-    PartEnded,
-    PartStarted,
-    Progressed,
     Started,
     Usage,
     add_usage,
 )
+from translation.representation.item_indexes import shift_index
 
 _log = structlog.get_logger(__name__)
 
@@ -71,21 +67,7 @@ class AttemptJoiner:
                 return self._finish(event)
             case Noted() | Failed() if self.needs_retry:
                 return replace(event, usage=add_usage(self._usage, event.usage)) if event.usage else event
-        if not self._offset:
-            return event
-        match event:
-            case (
-                ItemStarted()
-                | PartStarted()
-                | Delta()
-                | PartEnded()
-                | ItemEnded()
-                | Annotated()
-                | Progressed()
-                | Opaque(index=int())
-            ):
-                return replace(event, index=(event.index or 0) + self._offset)
-        return event
+        return shift_index(event, self._offset) if self._offset else event
 
     def _finish(self, event: Finished) -> Finished | None:
         if not self.needs_retry and not self._has_answer and event.reason == "stop":

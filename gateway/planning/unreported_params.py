@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from gateway.replies.loss_header import UNREPORTED_FACT, collect_facts
 from providers.base import Batch
-from translation.representation.delta_runs import TextKey, TextObserver
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import EventStage, TextKey, TextObserver
 from translation.representation.events import Delta, Finished, Noted, PartStarted
 
 _TIER_PARAM: Final = "service_tier"

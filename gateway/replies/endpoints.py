@@ -10,7 +10,7 @@ from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Store
 from providers.base import Batch, Dialect
 from translation.framing.sse import KEEP_ALIVE_COMMENT
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json

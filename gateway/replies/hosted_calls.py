@@ -20,6 +20,7 @@ from translation.representation.events import (
     PartStarted,
     Progressed,
 )
+from translation.representation.item_indexes import ItemIndexes
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -52,8 +53,8 @@ class HostedCallsStage:
         self._joins_texts = joins_texts
         self._hidden: set[int] = set()
         """The indexes of items that are left out."""
-        self._indexes: dict[int, int] = {}
-        """The index of any other item in the input -> its index in the output."""
+        self._indexes = ItemIndexes()
+        """The indexes of all other items in the output."""
         self._calls: list[Item] = []
         self._kinds: dict[int, str] = {}
         """The types of items with text, by their indexes in the input."""
@@ -95,7 +96,7 @@ class HostedCallsStage:
             if kind == _CALLS:
                 self._kinds_before_calls |= self._kinds_with_text
             return
-        index = self._indexes[event.index] = len(self._indexes)
+        index = self._indexes.add(event.index)
         if kind in _TEXT_KINDS:
             self._kinds[event.index] = kind
         if self._joins_texts and kind in self._kinds_before_calls:
@@ -110,23 +111,24 @@ class HostedCallsStage:
             if isinstance(event, ItemEnded) and event.item is not None:
                 self._take_hidden(event.item)
             return
-        shifted = replace(event, index=self._indexes[source_index])
+        moved = self._indexes.move(event)
         kind = self._kinds.get(source_index)
-        if isinstance(shifted, PartStarted) and shifted.part.get("type") == _SUMMARY:
+        if isinstance(moved, PartStarted) and moved.part.get("type") == _SUMMARY:
             self._gapped.discard(source_index)  # summaries are always paragraphs
-        elif isinstance(shifted, Delta) and kind is not None and shifted.text:
+        elif isinstance(moved, Delta) and kind is not None and moved.text:
             self._kinds_with_text.add(kind)
             if source_index in self._gapped and source_index == self._gap_index:
                 self._gap_index = None
-                shifted.text = PARAGRAPH_GAP + shifted.text
-        elif source_index in self._gapped and isinstance(shifted, PartEnded) and shifted.part is not None:
-            shifted.part = _with_gap(shifted.part) if shifted.part_index == 0 else shifted.part
-        elif isinstance(shifted, ItemEnded) and shifted.item is not None and kind is not None:
+                moved = replace(moved, text=PARAGRAPH_GAP + moved.text)
+        elif source_index in self._gapped and isinstance(moved, PartEnded) and moved.part is not None:
+            if moved.part_index == 0:
+                moved = replace(moved, part=_with_gap(moved.part))
+        elif isinstance(moved, ItemEnded) and moved.item is not None and kind is not None:
             self._kinds_with_text.add(kind)
-            if source_index in self._gapped and shifted.item.get("content"):
-                first, *others = shifted.item["content"]
-                shifted.item = {**shifted.item, "content": [_with_gap(first), *others]}
-        events.append(shifted)
+            if source_index in self._gapped and moved.item.get("content"):
+                first, *others = moved.item["content"]
+                moved = replace(moved, item={**moved.item, "content": [_with_gap(first), *others]})
+        events.append(moved)
 
     def _take_hidden(self, item: Json) -> None:
         if item["type"] == _CALLS:

@@ -12,8 +12,7 @@ from gateway.replies.loss_header import collect_facts, collect_unreported, colle
 from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
-from translation.representation.delta_runs import DeltaRun, TextObserver
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import DeltaRun, EventStage, TextObserver
 from translation.representation.events import Event, Failed, Noted, Opaque, Started, Usage
 from translation.representation.json_types import Json
 

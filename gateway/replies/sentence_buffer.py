@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from translation.representation.delta_runs import TextKey, TextObserver
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import EventStage, TextKey, TextObserver
 from translation.representation.events import Delta, Event, Noted
 
 _MAX_CHARS: Final = 2000

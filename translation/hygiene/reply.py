@@ -1,14 +1,14 @@
 """Normalizes the calls of a translated reply: unique ids, a limited number of calls, warnings about invalid ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
+from translation.hygiene.call_tracker import CallRules, ReplyCallTracker, TrackedCall
 from translation.hygiene.past_calls import with_call_ids_in_details
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
-from translation.representation.delta_runs import TextKey, TextObserver
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import EventStage, TextKey, TextObserver
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -23,29 +23,17 @@ from translation.representation.events import (
     PartStarted,
     Progressed,
 )
+from translation.representation.item_indexes import ItemIndexes, with_index
 from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.tools.arguments import find_arguments_fault, strip_code_fence
-from translation.tools.call_ids import CallIdAllocator
+from translation.tools.arguments import strip_code_fence
 
 _ItemEvent: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
 
 _NO_ANSWER_TEXT: Final = "The model ended its turn without an answer."
 _INVALID_CALL_TEXT: Final = "The model made a tool call that cannot be run."
-
-
-@dataclass(slots=True, eq=False)
-class _Call:
-    """A call that has started and not ended."""
-
-    call_id: str
-    name: str
-    is_checked: bool
-    texts: list[str] = field(default_factory=list)
-    is_buffered: bool | None = None
-    """Whether its arguments are buffered, because they may be JSON in a code fence. None until they begin."""
 
 
 class ReplyNormalizer:
@@ -65,26 +53,25 @@ class ReplyNormalizer:
         new_id: NewId,
         next_stage: EventStage | None = None,
     ) -> None:
-        self._ids = CallIdAllocator(turn.call_pairs.call_ids)
+        rules = CallRules(used_ids=turn.call_pairs.call_ids, max_args_bytes=profile.max_tool_args_bytes)
+        self._tracker = ReplyCallTracker(rules)
         self._max_calls = profile.max_tool_calls_per_turn
-        self._max_bytes = profile.max_tool_args_bytes
         # Calls in text are checked by the decoder of that text.
         self._checks_arguments = profile.tool_parser == "openai" and profile.text_tool_calls == "none"
         self._awaits_answer = bool(profile.fix_empty_final)
         """Whether there was no answer yet, and a reply without one has to be fixed."""
         self._new_id = new_id
         self._next_stage = next_stage
-        self._open_calls: dict[int, _Call] = {}
+        self._open_calls: dict[int, TrackedCall] = {}
         self._reserved_ids: dict[str, str] = {}
         """New ids of calls that were named in details and have not started yet, by the upstream's id."""
-        self._indexes: dict[int, int] = {}
-        """The index of an item in the input -> its index in the output. Items that are left out have no entry."""
+        self._indexes = ItemIndexes()
+        """The indexes in the output. Calls that are left out have none."""
         self._call_count = 0
         self._has_dropped_calls = False
         self._changed = False
         self._reasoning_indexes: set[int] = set()
         self._reasoning_texts: list[str] = []
-        self._warnings: list[object] = []
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         """Returns the batch with its calls normalized, after the next stage."""
@@ -107,8 +94,8 @@ class ReplyNormalizer:
             call = self._open_calls.get(index)
             if call is None or self._indexes[index] != index:
                 return None
-            if call.is_checked:
-                if call.is_buffered is not False:
+            if call.is_json:
+                if call.is_held is not False:
                     return None
                 own_observers = (call.texts.append,)
         next_observers = () if self._next_stage is None else self._next_stage.delta_observers(text_key)
@@ -117,7 +104,7 @@ class ReplyNormalizer:
     @property
     def _explanation(self) -> str:
         """The sentence for a reply without an answer and without reasoning."""
-        return _INVALID_CALL_TEXT if self._warnings else _NO_ANSWER_TEXT
+        return _INVALID_CALL_TEXT if self._tracker.warnings else _NO_ANSWER_TEXT
 
     @property
     def _inspects_text(self) -> bool:
@@ -145,7 +132,7 @@ class ReplyNormalizer:
                     events.append(event)
                 case Opaque(index=int(index)):
                     if index in self._indexes:
-                        events.append(replace(event, index=self._indexes[index]))
+                        events.append(self._indexes.move(event))
                 case _:
                     events.append(event)
         return events
@@ -156,21 +143,18 @@ class ReplyNormalizer:
         if is_call and self._call_count == self._max_calls:
             self._has_dropped_calls = self._changed = True
             why = f"the call exceeds the limit of calls per turn ({self._max_calls})"
-            self._warnings.append({"name": item["name"], "why": why})
+            self._tracker.warnings.append({"name": item["name"], "why": why})
             return
-        self._indexes[event.index] = index = len(self._indexes)
+        index = self._indexes.add(event.index)
         if is_call:
             self._call_count += 1
+            upstream_id = item["call_id"]
             item = self._with_unique_id(item)
-            arguments = item.get("arguments") or ""
-            is_checked = self._checks_arguments and item["type"] == "function_call"
-            self._open_calls[event.index] = _Call(
-                item["call_id"],
-                item["name"],
-                is_checked,
-                [arguments] if arguments else [],
-                False if arguments else None,
-            )
+            is_json = self._checks_arguments and item["type"] == "function_call"
+            call = self._open_calls[event.index] = TrackedCall(upstream_id, item["call_id"], item["name"], is_json)
+            if arguments := item.get("arguments"):
+                call.texts.append(arguments)
+                call.is_held = False
         elif item["type"] == "reasoning":
             self._reasoning_indexes.add(event.index)
         if item["type"] not in ("reasoning", "message"):
@@ -179,25 +163,24 @@ class ReplyNormalizer:
 
     def _with_unique_id(self, item: Item) -> Item:
         upstream_id = item["call_id"]
-        new_id = self._reserved_ids.pop(upstream_id, None) or self._ids.claim(upstream_id)
+        new_id = self._reserved_ids.pop(upstream_id, None) or self._tracker.claim_id(upstream_id)
         if new_id == upstream_id:
             return item
         self._changed = True
         return {**item, "call_id": new_id}
 
-    def _continue_call(self, call: _Call, event: _ItemEvent, out: list[Event]) -> None:
+    def _continue_call(self, call: TrackedCall, event: _ItemEvent, out: list[Event]) -> None:
         """Normalizes an event of a call that has started."""
         index = self._indexes[event.index]
-        if isinstance(event, Delta) and call.is_checked:
-            call.texts.append(event.text)
-            if call.is_buffered is None and (stripped := event.text.strip()):
-                call.is_buffered = stripped.startswith("`")
-                event = replace(event, text="".join(call.texts))
-            if call.is_buffered is not False:
+        if isinstance(event, Delta) and call.is_json:
+            text = call.add_text(event.text, holds_blanks=True)
+            if call.is_held is not False:
                 return
+            if text is not event.text:
+                event = replace(event, text=text)
         elif isinstance(event, PartEnded):
             self._release(call, index, out)
-            if event.part is not None and call.is_checked and isinstance(whole := event.part.get("arguments"), str):
+            if event.part is not None and call.is_json and isinstance(whole := event.part.get("arguments"), str):
                 event = replace(event, part={**event.part, "arguments": strip_code_fence(whole)})
         elif isinstance(event, ItemEnded):
             self._release(call, index, out)
@@ -205,32 +188,28 @@ class ReplyNormalizer:
             if event.item is not None:
                 event = replace(event, item=self._final_item(event.item, call))
             self._check_arguments(call, event)
-        out.append(_with_index(event, index))
+        out.append(with_index(event, index))
 
-    def _release(self, call: _Call, index: int, out: list[Event]) -> None:
-        """Writes the arguments that were buffered, without their code fence."""
-        if call.is_checked and call.is_buffered is not False and call.texts:
-            call.texts[:] = [strip_code_fence("".join(call.texts))]
-            out.append(Delta(index, None, call.texts[0]))
-        call.is_buffered = False
+    def _release(self, call: TrackedCall, index: int, out: list[Event]) -> None:
+        """Writes the arguments that were held back, without their code fence."""
+        if call.held_texts:
+            out.append(Delta(index, None, call.release()))
 
-    def _final_item(self, item: Item, call: _Call) -> Item:
-        ended = {**item, "call_id": call.call_id}
-        if call.is_checked and isinstance(arguments := item.get("arguments"), str):
+    def _final_item(self, item: Item, call: TrackedCall) -> Item:
+        ended = {**item, "call_id": call.id}
+        if call.is_json and isinstance(arguments := item.get("arguments"), str):
             ended["arguments"] = strip_code_fence(arguments)
             call.texts[:] = [ended["arguments"]]
         return ended
 
-    def _check_arguments(self, call: _Call, event: ItemEnded) -> None:
+    def _check_arguments(self, call: TrackedCall, event: ItemEnded) -> None:
         """Collects a warning about arguments that cannot be read.
 
         A call that was cut gets no warning, because its status shows it.
         """
         status = event.status if event.item is None else event.item.get("status")
-        if not call.is_checked or status == "incomplete":
-            return
-        if why := find_arguments_fault("".join(call.texts), self._max_bytes):
-            self._warnings.append({"name": call.name, "why": why})
+        if call.is_json and status != "incomplete":
+            self._tracker.check_arguments(call.name, "".join(call.texts))
 
     def _forward_event(self, event: _ItemEvent, out: list[Event]) -> None:
         """Forwards an event of an item that is not a call, and tracks whether there is an answer."""
@@ -245,25 +224,25 @@ class ReplyNormalizer:
                 self._awaits_answer = False
         elif isinstance(event, ItemEnded) and event.item is not None and event.item["type"] == "message":
             self._awaits_answer = self._awaits_answer and not event.item["content"]
-        out.append(_with_index(event, self._indexes[event.index]))
+        out.append(self._indexes.move(event))
 
     def _reserve_id(self, detail: object) -> None:
         match detail:
             case {"call_id": str(call_id)}:
-                self._reserved_ids[call_id] = self._ids.claim(call_id)
+                self._reserved_ids[call_id] = self._tracker.claim_id(call_id)
 
     def _collect_warnings(self, event: Noted, out: list[Event]) -> None:
         """Removes the warnings from an event. All warnings are reported at once, at the end."""
         facts = event.facts or {}
         if TOOL_WARNINGS in facts:
-            self._warnings += facts[TOOL_WARNINGS]
+            self._tracker.warnings += facts[TOOL_WARNINGS]
             event = replace(event, facts={key: fact for key, fact in facts.items() if key != TOOL_WARNINGS} or None)
         if event.usage is not None or event.facts:
             out.append(event)
 
     def _report_warnings(self, out: list[Event]) -> None:
-        if self._warnings:
-            out.append(Noted(facts={TOOL_WARNINGS: self._warnings}))
+        if self._tracker.warnings:
+            out.append(Noted(facts={TOOL_WARNINGS: self._tracker.warnings}))
 
     def _finish(self, event: Finished, out: list[Event]) -> None:
         if self._awaits_answer and event.reason == "stop":
@@ -283,7 +262,3 @@ class ReplyNormalizer:
             response = {key: value for key, value in event.response.items() if key != "output"}
             event = replace(event, response=response)
         out.append(event)
-
-
-def _with_index(event: _ItemEvent, index: int) -> _ItemEvent:
-    return event if event.index == index else replace(event, index=index)

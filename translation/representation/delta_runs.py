@@ -1,7 +1,9 @@
-"""The interface of a delta run: frames that differ in one text only, so that they need not be decoded."""
+"""The interfaces of delta runs (frames that differ in one text only, and need not be decoded) and of event stages."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
+
+from translation.representation.events import Event
 
 TextKey: TypeAlias = tuple[int, int | None]
 """The index of an item, and of a part of it. The part is None for the text of the item itself, such as arguments."""
@@ -58,4 +60,21 @@ class DeltaRun(Protocol):
 
     def parse_texts(self, read: bytes) -> list[str] | None:
         """Returns the non-empty texts of a read that consists only of frames of the run; None for any other read."""
+        ...
+
+
+class EventStage(Protocol):
+    """A step between decoder and encoder, which transforms the events of one reply."""
+
+    def feed(self, batch: Sequence[Event], /) -> Sequence[Event]:
+        """Takes every batch of the reply in order. Returns the batch for the next stage."""
+        ...
+
+    def delta_observers(self, text_key: TextKey, /) -> Sequence[TextObserver] | None:
+        """Decides whether deltas of one text may take the fast path, which bypasses this stage.
+
+        Returns None if the deltas have to be fed. Otherwise deltas without log probabilities would pass `feed`
+        unchanged, so they may bypass the stage until another kind of event is fed. The returned observers must then be
+        called with each text.
+        """
         ...

@@ -9,7 +9,7 @@ from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.errors import ProtocolViolation
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.json_types import Json

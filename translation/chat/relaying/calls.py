@@ -3,13 +3,12 @@
 Does not know frames or chunks, only the deltas or the message of one choice.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from translation.chat.calls import is_complete_json, list_call_entries
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
 from translation.representation.json_types import Json
 from translation.tools.arguments import strip_code_fence
 
@@ -17,20 +16,6 @@ _WRONG_FIELD_WARNING = "the call is in tool_calls, but a request with functions 
 
 _OBJECT_STARTS = ("{", "`")
 """First characters of arguments that are a JSON object, with or without a code fence."""
-
-
-@dataclass(slots=True)
-class _Call:
-    index: int
-    upstream_id: object
-    """The upstream's id of the call. Clients get `id`."""
-    id: str
-    name: str
-    texts: list[str] = field(default_factory=list)
-    """All pieces of its arguments so far."""
-    is_empty: bool = True
-    buffered: list[str] | None = None
-    """Pieces not sent to the client yet, because they may be JSON in a code fence. `None` if they are sent at once."""
 
 
 class CallNormalizer:
@@ -42,14 +27,15 @@ class CallNormalizer:
     """
 
     def __init__(self, rules: CallRules = DEFAULT_RULES, *, legacy: bool) -> None:
-        self.warnings: list[Json] = []
+        self._tracker = ReplyCallTracker(rules)
+        self.warnings = self._tracker.warnings
         """Entries for `tool_warnings`: complete calls that break a rule."""
-        self._rules = rules
         self._legacy_functions = legacy
         """The client sent `functions` and expects `function_call`."""
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._ids = rules.create_id_allocator()
+        self._calls: list[TrackedCall] = []
+        """The calls. Their positions are the indexes that the client gets."""
+        self._positions: dict[int, int] = {}
+        """The upstream's index of a call -> its position."""
 
     def normalize_delta(self, delta: Json) -> bool:
         """Normalizes the calls of a delta in place. Returns whether anything changed.
@@ -83,13 +69,15 @@ class CallNormalizer:
         They carry arguments that were buffered and, unless the reply was `cut`, `{}` for calls without arguments.
         """
         entries: list[Json] = []
-        for call in self._calls:
-            text = "" if cut or not call.is_empty else "{}"
-            if call.buffered is not None:
-                text, call.buffered = strip_code_fence("".join(call.buffered)), None
-            call.is_empty = call.is_empty and not text
+        for index, call in enumerate(self._calls):
+            if not call.is_json:
+                continue
+            is_empty = call.is_held is None
+            text = call.release()
+            if is_empty and not cut:
+                text = "{}"
             if text:
-                entries.append({"index": call.index, "function": {"arguments": text}})
+                entries.append({"index": index, "function": {"arguments": text}})
         self._collect_warnings(cut=cut)
         return entries
 
@@ -97,11 +85,8 @@ class CallNormalizer:
         if cut:  # the finish reason already shows the client that a call may be incomplete
             return
         for call in self._calls:
-            warning = self._rules.build_warning(call.name, strip_code_fence("".join(call.texts)))
-            if warning is None and self._legacy_functions:
-                warning = {"name": call.name, "why": _WRONG_FIELD_WARNING}
-            if warning is not None:
-                self.warnings.append(warning)
+            if self._tracker.check_arguments(call.name, "".join(call.texts)) and self._legacy_functions:
+                self.warnings.append({"name": call.name, "why": _WRONG_FIELD_WARNING})
 
     def _normalize_entries(self, message: Json, *, whole: bool) -> list[Json]:
         entries: Any = message.get("tool_calls")
@@ -119,60 +104,46 @@ class CallNormalizer:
         text = (
             arguments if isinstance(arguments, str) else "" if arguments is None else orjson.dumps(arguments).decode()
         )
-        call = None if whole else self._find_call(entry, name, text)
-        is_new = call is None
-        if call is None:
-            call = self._start_call(entry, name)
-        normalized = {**entry, "index": call.index}
+        position = None if whole else self._find_position(entry, name, text)
+        is_new = position is None
+        if position is None:
+            position = self._start_call(entry, name)
+        call = self._calls[position]
+        normalized = {**entry, "index": position}
         if is_new or entry.get("id"):
             normalized["id"] = call.id
         if is_new:
             normalized["type"] = entry.get("type") or "function"
         if entry.get("type") == "custom":
-            call.is_empty = False
+            call.is_json = False
             return normalized
-        if text:
-            text = _add_whole_arguments(call, text) if whole else _add_arguments(call, text)
+        if text and whole:
+            text = strip_code_fence(text)
+            call.texts.append(text)
+        elif text:
+            text = call.add_text(text)
         function = {**body, "arguments": text} if "arguments" in body else dict(body)
         if not is_new and name == call.name:
             function.pop("name", None)  # clients join the pieces of a name
         return {**normalized, "function": function}
 
-    def _find_call(self, entry: Json, name: str, text: str) -> _Call | None:
+    def _find_position(self, entry: Json, name: str, text: str) -> int | None:
+        """Returns the position of the call that an entry continues; None if it starts one."""
         index = entry.get("index")
-        call = self._by_index.get(index) if isinstance(index, int) else self._calls[-1] if self._calls else None
-        if call is None:
+        position = self._positions.get(index) if isinstance(index, int) else len(self._calls) - 1
+        if position is None or position < 0:
             return None
-        return None if name and _starts_next_call(call, entry, name, text) else call
+        return None if name and _starts_next_call(self._calls[position], entry, name, text) else position
 
-    def _start_call(self, entry: Json, name: str) -> _Call:
-        upstream_id = entry.get("id")
-        call = _Call(len(self._calls), upstream_id, self._ids.claim(str(upstream_id or "") or None), name)
-        self._calls.append(call)
+    def _start_call(self, entry: Json, name: str) -> int:
+        position = len(self._calls)
+        self._calls.append(self._tracker.start_call(entry.get("id"), name))
         if isinstance(index := entry.get("index"), int):
-            self._by_index[index] = call
-        return call
+            self._positions[index] = position
+        return position
 
 
-def _add_whole_arguments(call: _Call, text: str) -> str:
-    text = strip_code_fence(text)
-    call.texts.append(text)
-    return text
-
-
-def _add_arguments(call: _Call, text: str) -> str:
-    """Adds a piece of a call's arguments. Returns the part that can be sent at once."""
-    if call.is_empty and text.lstrip().startswith("`"):
-        call.buffered = []
-    call.texts.append(text)
-    call.is_empty = call.is_empty and not text.strip()
-    if call.buffered is None:
-        return text
-    call.buffered.append(text)
-    return ""
-
-
-def _starts_next_call(call: _Call, entry: Json, name: str, text: str) -> bool:
+def _starts_next_call(call: TrackedCall, entry: Json, name: str, text: str) -> bool:
     """Whether an entry that has a name, as the first entry of every call has, starts the call after `call`."""
     if call_id := entry.get("id"):
         return bool(call_id != call.upstream_id) or (text.lstrip().startswith(_OBJECT_STARTS) and _is_complete(call))
@@ -181,6 +152,6 @@ def _starts_next_call(call: _Call, entry: Json, name: str, text: str) -> bool:
     return name != call.name and not isinstance(entry.get("index"), int)
 
 
-def _is_complete(call: _Call) -> bool:
+def _is_complete(call: TrackedCall) -> bool:
     # The cheap check of the last piece comes first: a long call has thousands of pieces to join.
     return bool(call.texts) and call.texts[-1].rstrip().endswith("}") and is_complete_json("".join(call.texts))

@@ -22,7 +22,7 @@ from translation.decoding.surrogates import SurrogateJoiner
 from translation.encoding.relay_template import RelayTemplate
 from translation.errors import ProtocolViolation
 from translation.framing import sse
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json

@@ -1,7 +1,6 @@
 """One round of the model in a response with hosted tools: its items, and the calls that it made."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from translation.hosted.calls import NO_ITEM, HostedCall
@@ -25,6 +24,7 @@ from translation.representation.events import (
     Progressed,
     Usage,
 )
+from translation.representation.item_indexes import ItemIndexes
 from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item, Json
 
@@ -57,8 +57,8 @@ class ToolRound:
         self._new_id = new_id
         self._withdrawal = withdrawal
         self._collector = TurnCollector()
-        self._indexes: dict[int, int] = {}
-        """The index of an item in the round -> its index in the reply. Calls of hosted tools have no entry."""
+        self._indexes = ItemIndexes()
+        """The indexes of the items in the reply. Calls of hosted tools have none here."""
         self._open_calls: dict[int, HostedCall] = {}
         self._calls: dict[int, HostedCall] = {}
         self._client_calls: set[str] = set()
@@ -94,7 +94,7 @@ class ToolRound:
             self._start_call(event.index, item)
             return
         self._track_client_call(item)
-        index = self._indexes[event.index] = self._output.take_index()
+        index = self._indexes.add(event.index, self._output.take_index())
         self._output.put(ItemStarted(index, item))
 
     def continue_item(
@@ -112,13 +112,7 @@ class ToolRound:
             return
         if round_index in self._calls:
             return  # An event of the upstream's own about a call that has ended.
-        index = self._indexes[round_index]
-        if index == round_index:
-            self._output.put(event)
-        elif type(event) is Delta:  # Most events are deltas, and `replace` would take several times as long.
-            self._output.put(Delta(index, event.part_index, event.text, event.logprobs, event.token_ids))
-        else:
-            self._output.put(replace(event, index=index))
+        self._output.put(self._indexes.move(event))
 
     def observe_text(self, text_key: TextKey) -> tuple[TextKey, TextObserver] | None:
         """Returns the key of a text in the reply, and what must be called with its deltas if they are not taken here.

@@ -4,10 +4,10 @@ Other calls pass unchanged. Does not know frames, only the parsed events or item
 """
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
-from translation.hygiene.call_rules import CallRules
+from translation.hygiene.call_tracker import CallRules, ReplyCallTracker, TrackedCall
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item, Json
 from translation.tools.arguments import strip_code_fence
@@ -22,18 +22,10 @@ _QUOTED_CALL_TYPES: Final = tuple(f'"{kind}"'.encode() for kind in sorted(CALL_T
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    upstream_id: str | None
-    """The `call_id` that the upstream gave the call."""
-    client_id: str
-    """The `call_id` that the client gets."""
-    is_buffered: bool | None = None
-    """Whether its arguments are buffered, because they may be JSON in a code fence. None until they begin."""
-    leading_blanks: str = ""
-    """White space that was sent before the arguments began."""
-    buffered_texts: list[str] = field(default_factory=list)
-    """Pieces of the arguments that were not sent."""
+    tracked: TrackedCall
     last_event: Json | None = None
-    """The latest buffered event. It is sent at the end with the whole arguments. Those before it are sent empty."""
+    """The latest event whose text is held back. At the end it is sent with the whole
+    arguments. Those before it are sent empty."""
     arguments: str | None = None
     """The arguments that the client gets, once known, for a call whose arguments may differ from the upstream's."""
     ended: bool = False
@@ -49,10 +41,9 @@ class RelayedCalls:
     def __init__(self, rules: CallRules) -> None:
         self.watched_indexes: set[int] = set()
         """Output indexes of the calls whose argument events must be passed to `rewrite_event`."""
-        self.warnings: list[Json] = []
+        self._tracker = ReplyCallTracker(rules)
+        self.warnings = self._tracker.warnings
         """Entries for `tool_warnings`: complete calls that break a rule."""
-        self._rules = rules
-        self._ids = rules.create_id_allocator()
         self._calls: dict[int, _Call] = {}
 
     def may_hold_call(self, payload: bytes) -> bool:
@@ -73,7 +64,7 @@ class RelayedCalls:
         if not _is_call(item):
             return [*released, event]
         call = self._calls.get(index)
-        if call is None or call.upstream_id != item.get("call_id"):
+        if call is None or call.tracked.upstream_id != item.get("call_id"):
             call = self._calls[index] = self._new_call(item)
         if event_type == ITEM_DONE:
             self.watched_indexes.discard(index)
@@ -91,9 +82,9 @@ class RelayedCalls:
 
         Calls that were seen in events keep the ids they got there.
         """
-        streamed_calls: dict[str | None, deque[_Call]] = defaultdict(deque)
+        streamed_calls: dict[object, deque[_Call]] = defaultdict(deque)
         for _, call in sorted(self._calls.items()):
-            streamed_calls[call.upstream_id].append(call)
+            streamed_calls[call.tracked.upstream_id].append(call)
         items: list[Any] = []
         for item in output:
             if not _is_call(item):
@@ -106,11 +97,8 @@ class RelayedCalls:
     def _rewrite_arguments(self, index: int, event: Json) -> list[Json]:
         call, delta, arguments = self._calls[index], event.get("delta"), event.get("arguments")
         if isinstance(arguments, str):
-            client_arguments = self._client_arguments(call, arguments)
-            return [
-                *self._release(index),
-                event if client_arguments == arguments else {**event, "arguments": client_arguments},
-            ]
+            released, client_arguments = self._release(index), self._client_arguments(call, arguments)
+            return [*released, event if client_arguments == arguments else {**event, "arguments": client_arguments}]
         return self._rewrite_delta(index, call, event, delta) if isinstance(delta, str) else [event]
 
     def _release(self, index: int) -> list[Json]:
@@ -118,52 +106,44 @@ class RelayedCalls:
         if call is None or call.last_event is None:
             return []
         event, call.last_event = call.last_event, None
-        return [{**event, "delta": strip_code_fence("".join(call.buffered_texts))}]
+        released = call.tracked.release()
+        call.arguments = "".join(call.tracked.texts)
+        return [{**event, "delta": released}]
 
     def _rewrite_delta(self, index: int, call: _Call, event: Json, text: str) -> list[Json]:
-        if call.is_buffered is None:
-            if not text.strip():
-                call.leading_blanks += text
-                return [event]
-            call.is_buffered = text.lstrip().startswith("`")
-            if not call.is_buffered:
+        if call.tracked.add_text(text) or not text:
+            if call.tracked.is_held is False:
                 self.watched_indexes.discard(index)
-                return [event]
-        call.buffered_texts.append(text)
+            return [event]
         before, call.last_event = call.last_event, event
         return [] if before is None else [{**before, "delta": ""}]
 
     def _new_call(self, item: Item) -> _Call:
-        upstream_id = item.get("call_id")
-        return _Call(upstream_id, self._ids.claim(upstream_id))
+        is_json = item["type"] == "function_call"
+        return _Call(self._tracker.start_call(item.get("call_id"), str(item.get("name")), is_json=is_json))
 
     def _rewrite_added(self, index: int, call: _Call, item: Item) -> Item:
         if item["type"] == "function_call" and not item.get("arguments"):
             self.watched_indexes.add(index)
         else:
-            call.is_buffered = False  # the arguments are sent already, or are not JSON
-        return _rewritten_item(item, call.client_id, None)
+            call.tracked.is_held = False  # the arguments are sent already, or are not JSON
+        return _rewritten_item(item, call.tracked.id, None)
 
     def _rewrite_done(self, call: _Call, item: Item) -> Item:
         upstream_arguments = item.get("arguments")
         if item["type"] != "function_call" or not isinstance(upstream_arguments, str):
-            return _rewritten_item(item, call.client_id, None)
+            return _rewritten_item(item, call.tracked.id, None)
         arguments = self._client_arguments(call, upstream_arguments)
         if not call.ended and item.get("status") != "incomplete":
             call.ended = True
-            if (warning := self._rules.build_warning(str(item.get("name")), arguments)) is not None:
-                self.warnings.append(warning)
-        return _rewritten_item(item, call.client_id, arguments)
+            self._tracker.check_arguments(str(item.get("name")), arguments)
+        return _rewritten_item(item, call.tracked.id, arguments)
 
     def _client_arguments(self, call: _Call, upstream_arguments: str) -> str:
-        if call.is_buffered is False:
-            return upstream_arguments
         if call.arguments is None:
-            call.arguments = (
-                call.leading_blanks + strip_code_fence("".join(call.buffered_texts))
-                if call.is_buffered
-                else strip_code_fence(upstream_arguments)
-            )
+            if call.tracked.is_held is False:
+                return upstream_arguments
+            call.arguments = strip_code_fence(upstream_arguments)
         return call.arguments
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeGuard
 
 from translation.errors import ProtocolViolation
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.item_seal import ItemSeal

@@ -13,7 +13,7 @@ from providers.capabilities import CAPABILITIES
 from tests.unit.support.routing import Recorder, resolver
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest
-from translation.hygiene.call_rules import CallRules
+from translation.hygiene.call_tracker import CallRules
 from translation.representation.turn import SHARED_PARAMS
 
 Json = dict[str, Any]

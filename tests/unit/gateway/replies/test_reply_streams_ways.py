@@ -24,8 +24,7 @@ from translation.chat.upstream.decode import ChatDecoder
 from translation.framing import sse
 from translation.hygiene.reply import ReplyNormalizer
 from translation.messages.client.encode import MessagesEncoder
-from translation.representation.delta_runs import TextKey
-from translation.representation.event_stage import EventStage
+from translation.representation.delta_runs import EventStage, TextKey
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn

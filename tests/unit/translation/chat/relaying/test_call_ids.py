@@ -6,7 +6,7 @@ from tests.unit.translation.chat.relaying.test_calls import added_up, delta, ent
 from tests.unit.translation.chat.relaying.test_calls import relayed as replied
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.chat.relaying.request import relay_body
-from translation.hygiene.call_rules import CallRules
+from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile

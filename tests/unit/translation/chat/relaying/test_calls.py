@@ -11,7 +11,7 @@ from tests.unit.support.translator_drivers import relay_to_end
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
-from translation.hygiene.call_rules import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.json_types import Json
 
 

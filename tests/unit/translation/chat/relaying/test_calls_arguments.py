@@ -12,7 +12,7 @@ from tests.unit.translation.chat.relaying.test_calls import added_up, delta, ent
 from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
-from translation.hygiene.call_rules import CallRules
+from translation.hygiene.call_tracker import CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 

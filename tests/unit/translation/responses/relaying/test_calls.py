@@ -9,7 +9,7 @@ from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import conclude, feed_to_end, relay_to_end
 from tests.upstream.builders import named_frame, response_snapshot
 from translation.framing import sse
-from translation.hygiene.call_rules import CallRules
+from translation.hygiene.call_tracker import CallRules
 from translation.representation.events import Failed
 from translation.representation.json_types import Item, Json
 from translation.responses.client.initial_response import new_response
