@@ -18,8 +18,8 @@ import orjson
 import structlog
 
 from gateway.error_replies import resolve_error_reply
-from gateway.log_text import render_text_line
 from gateway.log_writer import LogWriter
+from gateway.terminal_text import render_text_line
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamTimeout, UpstreamUnreachable
 from translation.representation.events import Usage
 from translation.representation.json_types import Json

@@ -6,13 +6,13 @@ from functools import reduce
 from operator import or_
 from types import UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
     Final,
     Generic,
     Literal,
+    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -24,10 +24,12 @@ from typing import (
 from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 from pydantic_core import PydanticCustomError
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
-FactsT = TypeVar("FactsT", bound="DataclassInstance")
+class _Dataclass(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+FactsT = TypeVar("FactsT", bound=_Dataclass)
 
 NO_KEY: Final = {"has_key": False}
 """The metadata of a dataclass field that no key of `OverridesOf` overrides."""

@@ -6,7 +6,7 @@ from dataclasses import fields
 from itertools import zip_longest
 from typing import Final
 
-from gateway.text_table import format_table
+from gateway.terminal_text import format_table
 from providers.base import Capabilities
 
 _MAX_LINE_WIDTH: Final = 100

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -97,7 +97,7 @@ def models(
     settings = _load_settings(config, {})
 
     from gateway.cli.capability_table import render_matrix
-    from gateway.text_table import format_table
+    from gateway.terminal_text import format_table
     from providers.registry import build_provider
 
     providers = {name: build_provider(name, provider) for name, provider in settings.providers.items()}
@@ -187,7 +187,7 @@ def list_mcp_tools(
     settings = _load_quiet_settings(config)
 
     from gateway.cli.mcp_servers import list_server_tools
-    from gateway.text_table import format_table
+    from gateway.terminal_text import format_table
 
     with _exiting_on_fault():
         listed = _run_with_store(list_server_tools(settings, server or ()))
@@ -297,9 +297,14 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
     """Delete everything that is stored for one owner, running responses included."""
     settings = _load_settings_with_store(config)
 
-    from gateway.cli.owner_data import erase_owner as run
+    from gateway.state.sql.store import SqlStore
 
-    typer.echo(f"erased {_format_count(_run_store_command(settings, run(settings, owner)), 'object')} of {owner}")
+    async def erase_owner() -> int:
+        async with aclosing(SqlStore(settings.store, settings.background)) as store:
+            await store.open()
+            return await store.owner_data.erase_owner(owner)
+
+    typer.echo(f"erased {_format_count(_run_store_command(settings, erase_owner()), 'object')} of {owner}")
 
 
 @app.command()
@@ -307,9 +312,19 @@ def export(owner: OwnerOption, config: ConfigOption = None) -> None:
     """Print everything that is stored for one owner, one JSON object per line."""
     settings = _load_settings_with_store(config)
 
-    from gateway.cli.owner_data import export_owner as run
+    import orjson
 
-    _run_store_command(settings, run(settings, owner, sys.stdout.buffer))
+    from gateway.state.sql.store import SqlStore
+
+    async def export_owner() -> None:
+        async with aclosing(SqlStore(settings.store, settings.background)) as store:
+            await store.open()
+            async with aclosing(store.owner_data.export_owner(owner)) as objects:
+                async for stored_object in objects:
+                    sys.stdout.buffer.write(orjson.dumps(stored_object) + b"\n")
+        sys.stdout.buffer.flush()
+
+    _run_store_command(settings, export_owner())
 
 
 def _load_settings_with_store(config: Path | None) -> Settings:

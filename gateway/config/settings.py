@@ -1,6 +1,7 @@
 """The settings that an operator can write. The only module that reads the environment."""
 
 import asyncio
+import hashlib
 import logging
 import os
 import re
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
@@ -15,7 +17,6 @@ from gateway.config import yaml_file
 from gateway.config.auth_settings import AuthSettings
 from gateway.config.checks import find_fixed_changes, validate_settings
 from gateway.config.database_urls import find_url_problem
-from gateway.config.limit_settings import LimitSettings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
@@ -195,6 +196,7 @@ class StoreSettings(_Section):
 
 
 _MIN_KEY_CHARS = 32
+_DIGEST_DIGITS = 12
 
 
 class SealingSettings(_Section):
@@ -267,6 +269,36 @@ class EgressSettings(_Section):
         "size.",
     )
     deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all downloads of one request.")
+
+
+class LimitSettings(_Section):
+    """Limits per owner, so that no client can stop the others. Requests beyond a limit get status 429.
+
+    The owner of a request is the name of its API key. Without `auth` all requests have the same owner, and
+    `open_requests` and `websockets` do not apply.
+    """
+
+    open_requests: WholeNumber = Field(
+        default=1000, ge=1, description="The most requests of one key that are open at once in one server process."
+    )
+    websockets: WholeNumber = Field(
+        default=200, ge=1, description="The most WebSockets of one key that are open at once in one server process."
+    )
+    background_jobs: WholeNumber = Field(
+        default=1000,
+        ge=1,
+        description="The most responses of one owner that run in the background, or can be resumed, and have not "
+        "ended. They are counted over all server processes, including queued ones.",
+    )
+    event_log_mb: Number = Field(
+        default=1024.0, gt=0, description="The largest size of one owner's streams that can be replayed, in MiB."
+    )
+    idempotency_keys: WholeNumber = Field(
+        default=1_000_000,
+        ge=1,
+        description="The most values of `Idempotency-Key` that are stored for one owner. They are counted once a "
+        "minute.",
+    )
 
 
 class Settings(_Section):
@@ -384,3 +416,14 @@ def _validate_document(
     if running is not None and (problems := list(find_fixed_changes(running, settings))):
         raise ConfigError(source, problems, document.lines)
     return settings
+
+
+def digest_config(settings: Settings) -> str:
+    """Returns a digest of the settings that decide how models are served: providers, models and downloads.
+
+    How the server listens, stores and authenticates is not part of it. Keys are not part of it either: the digest is
+    made of settings in which secrets are masked, so that it reveals nothing about them.
+    """
+    content = settings.model_dump(mode="json", include={"providers", "models", "egress"})
+    # The order of models is kept: the first pattern that matches a name serves it.
+    return hashlib.sha256(orjson.dumps(content)).hexdigest()[:_DIGEST_DIGITS]

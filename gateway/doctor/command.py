@@ -1,6 +1,7 @@
 """Implements the command `responses-gateway doctor`: progress, report and the HTML page."""
 
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ import typer
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.html_report import render_html
-from gateway.doctor.interrupts import interrupt_waits
 from gateway.doctor.mcp_servers import examine_servers, render_servers
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.runner import count_checks, diagnose
@@ -22,6 +22,7 @@ from gateway.logs import configure_logs
 
 _COLOURS: Final = {"pass": "green", "fail": "red", "refused": "cyan", "skipped": "yellow"}
 _LABEL_WIDTH: Final = 40
+_ALARM_INTERVAL_S: Final = 0.5
 
 
 def run_doctor(
@@ -98,3 +99,23 @@ def _draw_progress(steps: int) -> Iterator[Callable[[str], None]]:
 
         yield on_step
         bar.update(1)
+
+
+@contextmanager
+def interrupt_waits() -> Iterator[None]:
+    """In the main thread, raises KeyboardInterrupt at most half a second after the signal.
+
+    Python records a signal that arrives just before a system call, but the call is not interrupted: the exception would
+    come only after the upstream has replied. Therefore a timer interrupts waiting calls regularly. Python then resumes
+    them (PEP 475).
+    """
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    previous_handler = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, _ALARM_INTERVAL_S, _ALARM_INTERVAL_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous_handler)

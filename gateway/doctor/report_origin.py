@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gateway.config.digest import digest_config
-from gateway.config.settings import Settings
+from gateway.config.settings import Settings, digest_config
 from gateway.doctor.checks.catalogue import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.pages.saved_report import SavedCheck, SavedResult, merge_results

@@ -11,7 +11,7 @@ import orjson
 from gateway.doctor.checks.catalogue import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
-from gateway.text_table import format_table
+from gateway.terminal_text import format_table
 from translation.representation.json_types import Json
 
 _MIN_COLUMN_WIDTH: Final = 10

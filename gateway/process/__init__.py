@@ -2,5 +2,5 @@
 
 May import `gateway.dialects`, `gateway.routes`, `gateway.websocket`, `gateway.service`, `gateway.replies`,
 `gateway.http`, `gateway.state`, `gateway.config`, `gateway.logs`, `gateway.log_writer`, `gateway.errors`,
-`gateway.text_table`, `dataplane`, `providers.base`, `providers.config`, `providers.errors` and `translation`.
+`gateway.terminal_text`, `dataplane`, `providers.base`, `providers.config`, `providers.errors` and `translation`.
 """

@@ -3,7 +3,7 @@
 import json
 
 from gateway.config.settings import Settings
-from gateway.text_table import format_table
+from gateway.terminal_text import format_table
 from providers.config import EMBEDDED_TYPES
 
 _MAX_MODELS = 20

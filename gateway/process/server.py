@@ -16,7 +16,7 @@ from dataplane.bounded_protocol import HeadLimits, limit_heads
 from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import DrainState
-from gateway.http.refused_heads import refuse_head
+from gateway.http.json_reply import refuse_head
 from gateway.logs import configure_logs
 from gateway.process.accept_gate import AcceptGate
 from gateway.process.app import build_app

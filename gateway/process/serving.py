@@ -17,8 +17,7 @@ from pydantic import SecretStr
 
 from gateway.config.settings import SealingSettings, Settings
 from gateway.process.banner import render_banner
-from gateway.process.hangup import on_hangup
-from gateway.process.updates import ConfigurationSource, LoadSettings, SettingsUpdates
+from gateway.process.updates import ConfigurationSource, LoadSettings, SettingsUpdates, on_hangup
 
 _TERMINAL_PACKAGES: Final = ("pygments", "rich")
 """httpx and structlog import these if they are installed: 7 MiB per process for terminal output that a server never

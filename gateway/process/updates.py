@@ -1,13 +1,18 @@
-"""Further configurations for a running server: loads them, and passes them to its event loop."""
+"""Further configurations for a running server: loads them at SIGHUP, and passes them to its event loop."""
 
 import asyncio
+import os
+import signal
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from types import FrameType
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.config.settings import SealingSettings, Settings
 from gateway.config.yaml_file import ConfigError
+
+_STANDARD_FILES: Final = (0, 1, 2)
 
 LoadSettings: TypeAlias = Callable[[Settings], Settings]
 """Loads the configuration again, for a server that runs with the given settings. Raises ConfigError."""
@@ -79,3 +84,24 @@ class SettingsUpdates:
             while self._updates:
                 yield self._updates.popleft()
             await changed.wait()
+
+
+def on_hangup(reload: Callable[[], object]) -> None:
+    """Calls `reload` at each SIGHUP, in the main thread.
+
+    If the server was started on a terminal and that terminal is gone, the process gets SIGTERM instead. Otherwise
+    it would run on, and occupy its port.
+    """
+    terminals = [file for file in _STANDARD_FILES if os.isatty(file)]
+
+    def act(_number: int, _frame: FrameType | None) -> None:
+        if terminals and not _is_any_terminal(terminals):
+            signal.raise_signal(signal.SIGTERM)
+        else:
+            reload()
+
+    signal.signal(signal.SIGHUP, act)
+
+
+def _is_any_terminal(files: Iterable[int]) -> bool:
+    return any(os.isatty(file) for file in files)

@@ -19,8 +19,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from gateway.config.settings import ServerSettings, Settings
-from gateway.process.hangup import on_hangup
-from gateway.process.updates import ConfigurationSource, SettingsUpdate, SettingsUpdates
+from gateway.process.updates import ConfigurationSource, SettingsUpdate, SettingsUpdates, on_hangup
 from gateway.process.worker_template import ForkedWorker, TemplateDied, WorkerTemplate, can_fork
 
 WorkerFunction: TypeAlias = Callable[[Settings, socket.socket, Callable[[], None], SettingsUpdates], None]

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.config.digest import digest_config
-from gateway.config.settings import Settings
+from gateway.config.settings import Settings, digest_config
 from gateway.errors import NotFound
 from gateway.http.auth import Principal, find_key
 from gateway.http.headers import headers_of

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from providers.engines.servers.subschemas import iter_subschemas
+from providers.engines.servers.schema_bounds import iter_subschemas
 from translation.representation.json_types import mapping_or_empty
 
 _NEVER_ENFORCED: Final = (

@@ -7,8 +7,15 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, Final
 
-from providers.engines.servers.subschemas import iter_subschemas
 from translation.errors import InvalidRequest
+
+_DATA_KEYWORDS: Final = frozenset({"const", "default", "enum", "examples"})
+"""Keywords whose values are data and never schemas, even if they look like schemas."""
+
+_NAMED_SCHEMA_KEYWORDS: Final = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+"""Keywords whose values map arbitrary names to schemas."""
 
 _MIN_MAX_KEYWORDS: Final = (("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"))
 
@@ -78,3 +85,20 @@ def _bound_problems(lower_name: str, lower: Any, upper_name: str, upper: Any) ->
         yield f"{lower_name} is larger than {upper_name}, so nothing can satisfy both"
     elif isinstance(lower, int | float) and lower > _MAX_REPETITIONS:
         yield f"{lower_name} is larger than {_MAX_REPETITIONS}, the maximum"
+
+
+def iter_subschemas(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yields all mappings in a value that may be schemas, the value itself first. The value may also be something that
+    contains schemas, such as a list of tools."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case Mapping() as schema:
+                yield schema
+                for keyword, inside in schema.items():
+                    if keyword in _NAMED_SCHEMA_KEYWORDS and isinstance(inside, Mapping):
+                        waiting += inside.values()
+                    elif keyword not in _DATA_KEYWORDS:
+                        waiting.append(inside)
+            case list() | tuple() as entries:
+                waiting += entries

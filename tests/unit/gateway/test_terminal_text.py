@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.log_text import render_text_line
+from gateway.terminal_text import render_text_line
 from tests.serving import command
 
 WHEN = datetime(2026, 11, 23, 9, 4, 23, tzinfo=UTC)

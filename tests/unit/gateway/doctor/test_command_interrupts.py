@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gateway.doctor.interrupts import interrupt_waits
+from gateway.doctor.command import interrupt_waits
 
 
 def test_an_interrupt_just_before_a_system_call_is_noticed() -> None:

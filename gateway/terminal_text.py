@@ -1,7 +1,7 @@
-"""Renders log lines for people at a terminal: `09:04:23 INFO  POST /v1/responses 200 in 812.4 ms client=team-a`."""
+"""Renders text for people at a terminal: tables, and lines of the log."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ _PLAIN_EXTRA: Final = frozenset("-_./:@*?+,")
 
 
 def render_text_line(fields: Mapping[str, Any]) -> str:
-    """Returns a line of the log as text, without a line end.
+    """Returns a line of the log as text, without a line end:
+    `09:04:23 INFO  POST /v1/responses 200 in 812.4 ms client=team-a`.
 
     `fields` are the same as in the JSON line. A traceback follows on separate lines. Control characters in values are
     escaped, so that a request cannot write to the terminal.
@@ -53,3 +54,11 @@ def _render_value(value: Any) -> str:
 def _escape(text: str) -> str:
     """Returns the text with its control characters as escapes."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns one line per row. Every column but the last is padded to its widest cell."""
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
