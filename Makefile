@@ -64,12 +64,13 @@ test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; n
 test-engine: setup ## the same promises on a real vLLM, as a server and inside
 	scripts/test_engine $(ARGS)
 
-check: setup ## format, lint, types, import rules, names; changes nothing
+check: setup ## format, lint, types, import rules, names, choices by name; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m scripts.check_names
+	$(BIN)/python -m scripts.check_choices
 
 fmt: setup ## format and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
