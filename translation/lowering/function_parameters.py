@@ -14,7 +14,7 @@ def complete_parameters(parameters: Json | None) -> Json:
     functions without parameters like that: Gemini's, and those of MCP servers.
     """
     parameters = parameters or {}
-    if parameters.get("type", "object") != "object":
+    if parameters.get("type", "object") != "object" or _EMPTY_OBJECT.keys() <= parameters.keys():
         return parameters
     # The client's keys keep their order: the prefix caches of upstreams depend on it.
     return parameters | {key: value for key, value in _EMPTY_OBJECT.items() if key not in parameters}

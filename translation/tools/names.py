@@ -1,6 +1,7 @@
 """The names of tools on the wire, where only flat functions exist, and the tools that they stand for."""
 
 import re
+from collections.abc import Iterable
 from hashlib import blake2s
 from typing import Final, NamedTuple
 
@@ -54,7 +55,12 @@ class ToolNames:
     to turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: Iterable[ClientToolName] = ()) -> None:
+        """`reserved` are the tools that the upstream knows by their names. The form of these names is not checked.
+
+        They are read when the first name is asked for, which most turns do not need.
+        """
+        self._reserved = reserved
         self._wire_names: dict[ClientToolName, str] = {}
         self._callees: dict[str, ClientToolName] = {}
         self._tools: dict[ClientToolName, Json] = {}
@@ -63,13 +69,15 @@ class ToolNames:
         """The tools of each namespace, and of each kind and name. It is built when a tool choice needs it."""
         self._indexed_count = 0
 
-    def reserve(self, callee: ClientToolName) -> None:
-        """Reserves the name of a tool that the upstream knows, without any check of its form."""
-        self._wire_names[callee] = callee.name
-        self._used_names.add(callee.name.casefold())
+    def _reserve_names(self) -> None:
+        for callee in self._reserved:
+            self._wire_names[callee] = callee.name
+            self._used_names.add(callee.name.casefold())
+        self._reserved = ()
 
     def claim(self, callee: ClientToolName, tool: Json | None = None) -> str:
         """Returns the wire name of a callee. The first call chooses it: `name`, `namespace__name`, or a hashed form."""
+        self._reserve_names()
         wire = self._wire_names.get(callee)
         if wire is None:
             wire = f"{callee.namespace}__{callee.name}" if callee.namespace else callee.name
@@ -83,6 +91,7 @@ class ToolNames:
 
     def wire_name(self, callee: ClientToolName) -> str | None:
         """Returns the wire name of a callee, or None if it has none."""
+        self._reserve_names()
         return self._wire_names.get(callee)
 
     def callee(self, wire: str) -> ClientToolName | None:
@@ -102,6 +111,7 @@ class ToolNames:
         return self._find(namespace)
 
     def _find(self, key: str | tuple[str, str]) -> list[ClientToolName]:
+        self._reserve_names()
         if self._indexed_count != len(self._wire_names):
             self._index, self._indexed_count = {}, len(self._wire_names)
             for callee in self._wire_names:

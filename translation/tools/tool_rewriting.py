@@ -1,6 +1,6 @@
 """Rewrites tools of every kind as function tools, for upstreams that know no other kind."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import NamedTuple
@@ -29,9 +29,23 @@ class RewrittenTurn(NamedTuple):
 
 
 class _ToolEntry(NamedTuple):
-    param: str
     tool: Json
+    position: int
+    inner_position: int | None = None
+    """The position within a namespace, for a tool of one."""
     namespace: str | None = None
+
+    @property
+    def param(self) -> str:
+        inner = "" if self.inner_position is None else f".tools[{self.inner_position}]"
+        return f"tools[{self.position}]{inner}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What two tools must not have in common."""
+        tool = self.tool
+        name = tool.get("name") or f"{tool['type']} {tool.get('server_label', '')}"
+        return (self.namespace or "").casefold(), name.casefold()
 
     @property
     def callee(self) -> ClientToolName:
@@ -55,21 +69,23 @@ def rewrite_tools(
     for a tool choice that forces a tool which is not there.
     """
     native = kinds | hosted | {"function"}
-    names = ToolNames()
     losses: list[Loss] = []
     carried: list[_ToolEntry] = []
-    for tool in _deduplicate(_flatten_namespaces(turn.tools, native)):
-        kind = tool.tool["type"]
-        if kind in native or kind == "custom" or is_client_run(tool.tool):
-            carried.append(tool)
+    for entry in _deduplicate(_flatten_namespaces(turn.tools, native)):
+        kind = entry.tool["type"]
+        if kind in native or kind == "custom" or is_client_run(entry.tool):
+            carried.append(entry)
         else:
-            _refuse_connector(tool)
-            losses.append(Loss(tool.param, f"{kind} left out"))
-    for tool in carried:
-        # Tools that the upstream knows keep their names, so these are reserved before any other name is chosen.
-        if tool.namespace is None and tool.tool["type"] in native and tool.tool["type"] in ("function", "custom"):
-            names.reserve(tool.callee)
-    tools = [_lower_tool(tool, native, names, losses) for tool in carried]
+            _refuse_connector(entry)
+            losses.append(Loss(entry.param, f"{kind} left out"))
+    # Tools that the upstream knows keep their names, so these are reserved before any other name is chosen.
+    names = ToolNames(entry.callee for entry in carried if _keeps_name(entry, native))
+    tools = [
+        entry.tool
+        if entry.namespace is None and entry.tool["type"] in native
+        else _lower_tool(entry, native, names, losses)
+        for entry in carried
+    ]
     items = rewrite_items(turn.items, native, names, losses)
     tool_choice = rewrite_tool_choice(turn.tool_choice, native, names, losses)
     if tool_choice == "required" and not tools:
@@ -85,6 +101,11 @@ def rewrite_tools(
             losses.remove(_described_loss(forced.param))
             rewritten = replace(rewritten, input_grammars={tools[position]["name"]: forced.tool["format"]})
     return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
+
+
+def _keeps_name(entry: _ToolEntry, native: frozenset[str]) -> bool:
+    kind = entry.tool["type"]
+    return entry.namespace is None and kind in native and kind in ("function", "custom")
 
 
 def _position_of_forced(tools: Sequence[Json], choice: str | Json | None) -> int | None:
@@ -119,12 +140,12 @@ def _flatten_namespaces(tools: Sequence[Json], native: frozenset[str]) -> list[_
     entries: list[_ToolEntry] = []
     for i, tool in enumerate(tools):
         if tool["type"] != "namespace" or "namespace" in native:
-            entries.append(_ToolEntry(f"tools[{i}]", tool))
+            entries.append(_ToolEntry(tool, i))
             continue
         for j, inner in enumerate(tool["tools"]):
             description = "\n\n".join(filter(None, (inner.get("description"), tool.get("description"))))
             described_tool = {**inner, "description": description} if description else inner
-            entries.append(_ToolEntry(f"tools[{i}].tools[{j}]", described_tool, tool["name"]))
+            entries.append(_ToolEntry(described_tool, i, j, tool["name"]))
     return entries
 
 
@@ -140,23 +161,20 @@ def _refuse_connector(entry: _ToolEntry) -> None:
             )
 
 
-def _deduplicate(tools: list[_ToolEntry]) -> list[_ToolEntry]:
+def _deduplicate(entries: list[_ToolEntry]) -> Collection[_ToolEntry]:
     """Removes repeated tools, which tool search produces. Raises InvalidRequest for two different tools of one name."""
-    seen: dict[tuple[str, str], _ToolEntry] = {}
-    unique: list[_ToolEntry] = []
-    for tool in tools:
-        name = tool.tool.get("name")
-        key = (tool.namespace or "", name or f"{tool.tool['type']} {tool.tool.get('server_label', '')}")
-        first = seen.setdefault((key[0].casefold(), key[1].casefold()), tool)
-        if first is tool:
-            unique.append(tool)
-        elif _definition(first.tool) != _definition(tool.tool) or first.namespace != tool.namespace:
+    unique: dict[tuple[str, str], _ToolEntry] = {}
+    for entry in entries:
+        first = unique.setdefault(entry.key, entry)
+        if first is entry:
+            continue
+        if _definition(first.tool) != _definition(entry.tool) or first.namespace != entry.namespace:
             raise InvalidRequest(
-                f"two tools have the name {name or tool.tool['type']!r}, here and at {first.param}; "
+                f"two tools have the name {entry.tool.get('name') or entry.tool['type']!r}, here and at {first.param}; "
                 "names must differ by more than upper and lower case",
-                param=f"{tool.param}.name",
+                param=f"{entry.param}.name",
             )
-    return unique
+    return unique.values()
 
 
 def _definition(tool: Json) -> Json:
@@ -164,10 +182,10 @@ def _definition(tool: Json) -> Json:
 
 
 def _lower_tool(entry: _ToolEntry, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> Json:
-    """Returns the tool in the form that the upstream gets."""
+    """Returns a tool of a namespace, or of a kind that the upstream does not know, as the upstream gets it."""
     tool, callee = entry.tool, entry.callee
     if callee.kind in native:
-        return tool if entry.namespace is None else {**tool, "name": names.claim(callee, tool)}
+        return {**tool, "name": names.claim(callee, tool)}
     if callee.kind == "custom":
         if _has_grammar(tool):
             losses.append(_described_loss(entry.param))

@@ -69,11 +69,14 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
         raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
     require_tool_name(tool, param, max_chars=_MAX_NAME_CHARS)
     keys = _TOOL_KEYS[kind]
-    losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)]
-    lowered = {key: tool[key] for key in keys if tool.get(key) is not None}
+    lowered = {key: value for key in keys if (value := tool.get(key)) is not None}
+    if len(tool) > 1 + len(lowered):
+        losses += [
+            Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)
+        ]
     if "parameters" in lowered:
         lowered["parameters"] = complete_parameters(lowered["parameters"])
-    if lowered.get("format", {}).get("type") == "grammar":
+    if kind == "custom" and lowered.get("format", {}).get("type") == "grammar":
         grammar = {key: value for key, value in lowered["format"].items() if key != "type"}
         lowered["format"] = {"type": "grammar", "grammar": grammar}
     return {"type": kind, kind: lowered}
