@@ -89,7 +89,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "gateway/state/migrations/versions/*.py": "Alembic reads each change of the schema from a file of its own",
     "translation/*/client/defaults.py": "each API adds defaults in a file of this name",
     "translation/*/client/param_names.py": "each API has its names of parameters in a file of this name",
-    "gateway/dialects/*/error_form.py": "each API with a form of errors has it in a file of this name",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
     "gateway/http/headers.py": "fourteen modules read or write headers with it, and it knows nothing else",
     "gateway/routes/owner_data.py": _TO_BE_JOINED,

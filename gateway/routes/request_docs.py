@@ -98,56 +98,29 @@ STREAMED_REPLY: Final = document_reply("text/event-stream")
 """The value of `responses` for a route whose reply may be an event stream."""
 
 
-def _document_failures(description: str, schema: Json) -> dict[int | str, dict[str, Any]]:
+def document_failures(description: str, schema: Json) -> dict[int | str, dict[str, Any]]:
     """Returns the value of `responses` for routes whose failures have this JSON schema."""
     return {"default": {"description": description, "content": {"application/json": {"schema": schema}}}}
 
 
-def _object_schema(required: Sequence[str], **properties: Json) -> Json:
+def build_object_schema(required: Sequence[str], **properties: Json) -> Json:
+    """Returns the JSON schema of an object with these properties, of which some are required."""
     return {"type": "object", "required": list(required), "properties": properties}
 
 
-_TEXT: Final = {"type": "string"}
+TEXT_SCHEMA: Final[Json] = {"type": "string"}
 
-OLLAMA_FAILURES: Final = _document_failures(
-    "Any failure, in the form of Ollama's API.", _object_schema(["error"], error=_TEXT)
-)
-
-MESSAGES_FAILURES: Final = _document_failures(
-    "Any failure, in the form of the Messages API.",
-    _object_schema(
-        ["type", "error"],
-        type={"const": "error"},
-        error=_object_schema(["type", "message"], type=_TEXT, message=_TEXT, details={"type": "object"}),
-        request_id=_TEXT,
-    ),
-)
-
-GEMINI_FAILURES: Final = _document_failures(
-    "Any failure, as Gemini's API has it.",
-    _object_schema(
-        ["error"],
-        error=_object_schema(
-            ["code", "message", "status"],
-            code={"type": "integer"},
-            message=_TEXT,
-            status=_TEXT,
-            details={"type": "array", "items": {"type": "object"}},
-        ),
-    ),
-)
-
-FAILURE_RESPONSES: Final = _document_failures(
+FAILURE_RESPONSES: Final = document_failures(
     "Any failure; docs/errors.md lists them.",
-    _object_schema(
+    build_object_schema(
         ["error"],
-        error=_object_schema(
+        error=build_object_schema(
             ["message", "type", "param", "code"],
-            message=_TEXT,
-            type=_TEXT,
+            message=TEXT_SCHEMA,
+            type=TEXT_SCHEMA,
             param={"type": ["string", "null"]},
             code={"type": ["string", "null"]},
-            upstream_code=_TEXT,
+            upstream_code=TEXT_SCHEMA,
         ),
     ),
 )

@@ -21,8 +21,6 @@ _log = structlog.get_logger(__name__)
 _REFRESH_S = 60.0
 """The largest age in seconds of an upstream's names in the list of models. A failed attempt counts as long."""
 
-_DEFAULT_TAG = ":latest"
-
 _RECHECK_S = 5.0
 """The largest age in seconds of the names if a client requests another one, which may have been loaded since."""
 
@@ -96,16 +94,9 @@ class Catalogue:
         """Returns what a model's upstream can do. Raises UnknownModel."""
         return self.find_route(name, allowed).capabilities
 
-    def remove_default_tag(self, name: str) -> str:
-        """Returns a model's name without the tag `latest`, which clients of Ollama add, if that is a configured name.
-
-        A name that is configured with its tag keeps it.
-        """
-        plain = name.removesuffix(_DEFAULT_TAG)
-        if plain == name:
-            return name
-        exact = {row.pattern for row in self._resolver.list_rows() if row.is_exact}
-        return plain if name not in exact and plain in exact else name
+    def is_exact_name(self, name: str) -> bool:
+        """Whether a name is configured as it is, and not only matched by a pattern."""
+        return any(row.is_exact and row.pattern == name for row in self._resolver.list_rows())
 
     def list_patterns(self, allowed: Sequence[str]) -> list[tuple[str, str]]:
         """Returns (pattern, provider) of the configured patterns, if `allowed` contains every name they match."""

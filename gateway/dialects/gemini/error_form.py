@@ -8,6 +8,7 @@ from gateway.error_replies import choose_client_message, read_error_headers, res
 from gateway.http.auth import GOOGLE_KEY_HEADER
 from gateway.http.error_forms import ErrorForm, RenderedError
 from gateway.http.headers import headers_of
+from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from translation.gemini.client.gemini_errors import build_status_body
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
@@ -52,3 +53,18 @@ def build_stream_error(failed: Failed) -> Json:
 
 
 GEMINI_ERRORS: Final = ErrorForm(is_gemini_request, render_gemini_error)
+
+GEMINI_FAILURES: Final = document_failures(
+    "Any failure, as Gemini's API has it.",
+    build_object_schema(
+        ["error"],
+        error=build_object_schema(
+            ["code", "message", "status"],
+            code={"type": "integer"},
+            message=TEXT_SCHEMA,
+            status=TEXT_SCHEMA,
+            details={"type": "array", "items": {"type": "object"}},
+        ),
+    ),
+)
+"""The value of `responses` for the routes of the API."""

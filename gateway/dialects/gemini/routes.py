@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.gemini.endpoint import GEMINI, GEMINI_ARRAY, GEMINI_COUNTING
+from gateway.dialects.gemini.error_form import GEMINI_FAILURES
 from gateway.dialects.gemini.models import build_gemini_model, list_gemini_models
 from gateway.http.auth import GOOGLE_KEY_HEADER, find_key
 from gateway.http.guard import RequestGuard
@@ -17,7 +18,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.query_params import read_single_value
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import GEMINI_FAILURES, STREAMED_REPLY, document_json_body
+from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.gemini.client.embeddings import (

@@ -8,6 +8,7 @@ from gateway.error_replies import build_message_with_place, read_error_headers, 
 from gateway.http.error_forms import ErrorForm, RenderedError
 from gateway.http.headers import headers_of
 from gateway.logs import read_bound_request_id
+from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from providers.errors import UpstreamRejected
 from translation.messages.client.lift import THREAD_UNSUPPORTED
 from translation.messages.client.messages_errors import build_error_body
@@ -87,3 +88,16 @@ def _build_details(error: Exception, code: str | None) -> Json | None:
 
 
 MESSAGES_ERRORS: Final = ErrorForm(is_messages_request, render_messages_error)
+
+MESSAGES_FAILURES: Final = document_failures(
+    "Any failure, in the form of the Messages API.",
+    build_object_schema(
+        ["type", "error"],
+        type={"const": "error"},
+        error=build_object_schema(
+            ["type", "message"], type=TEXT_SCHEMA, message=TEXT_SCHEMA, details={"type": "object"}
+        ),
+        request_id=TEXT_SCHEMA,
+    ),
+)
+"""The value of `responses` for the routes of the API."""

@@ -5,12 +5,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.messages.endpoint import COUNTING, MESSAGES, add_header_params
-from gateway.dialects.messages.error_form import build_request_id_headers
+from gateway.dialects.messages.error_form import MESSAGES_FAILURES, build_request_id_headers
 from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.loss_header import render_loss_header
-from gateway.routes.request_docs import MESSAGES_FAILURES, STREAMED_REPLY, document_json_body
+from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA
 

@@ -7,9 +7,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.dialects.ollama.error_form import OLLAMA_FAILURES
+from gateway.dialects.ollama.models import remove_default_tag
 from gateway.http.json_reply import build_json_reply
 from gateway.routes.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import OLLAMA_FAILURES, document_json_body
+from gateway.routes.request_docs import document_json_body
 from gateway.service.service import Service
 from translation.ollama.client.embeddings import (
     EMBED_SCHEMA,
@@ -54,6 +56,6 @@ async def _fetch_embeddings(
     losses: list[Loss] = []
     body, _, weight = await service.read_sized_body(request)
     lifted = await service.large_bodies.run(weight, lift, body, losses)
-    lifted["model"] = service.catalogue.remove_default_tag(lifted["model"])
+    lifted["model"] = remove_default_tag(service.catalogue, lifted["model"])
     embeddings = await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="dimensions")
     return lifted["model"], embeddings

@@ -6,6 +6,7 @@ from starlette.types import Scope
 
 from gateway.error_replies import build_message_with_place, read_error_headers, resolve_error_reply
 from gateway.http.error_forms import ErrorForm, RenderedError
+from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from translation.ollama.client.reply_lines import build_failure
 
 _PREFIX: Final = "/api/"
@@ -25,3 +26,8 @@ def render_ollama_error(error: Exception) -> RenderedError:
 
 
 OLLAMA_ERRORS: Final = ErrorForm(is_ollama_request, render_ollama_error)
+
+OLLAMA_FAILURES: Final = document_failures(
+    "Any failure, in the form of Ollama's API.", build_object_schema(["error"], error=TEXT_SCHEMA)
+)
+"""The value of `responses` for the routes of the API."""

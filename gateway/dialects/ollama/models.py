@@ -5,10 +5,13 @@ from typing import Final
 
 from gateway.dialects.ollama.endpoint import format_time
 from gateway.planning.resolver import Route
+from gateway.service.catalogue import Catalogue
 from translation.representation.json_types import Json
 
 API_VERSION: Final = "0.13.0"
 """The version of Ollama whose API is implemented. Clients compare it with the version that they need."""
+
+_DEFAULT_TAG: Final = ":latest"
 
 _ARCHITECTURE: Final = "gateway"
 """Replaces a model's architecture, which is unknown. Clients read it to find the length of the context."""
@@ -23,6 +26,15 @@ _NO_DETAILS: Final[Json] = {
     "parameter_size": "",
     "quantization_level": "",
 }
+
+
+def remove_default_tag(catalogue: Catalogue, name: str) -> str:
+    """Returns a model's name without the tag `latest`, which clients add, if that is a configured name.
+
+    A name that is configured with its tag keeps it.
+    """
+    plain = name.removesuffix(_DEFAULT_TAG)
+    return plain if plain != name and not catalogue.is_exact_name(name) and catalogue.is_exact_name(plain) else name
 
 
 def build_listed_model(model: Json) -> Json:

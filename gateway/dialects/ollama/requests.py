@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from gateway.dialects.ollama.endpoint import OLLAMA_CHAT, begin_reply, format_time
+from gateway.dialects.ollama.models import remove_default_tag
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply
@@ -50,7 +51,7 @@ class OllamaRequest:
         if body.get("stream") is None:
             body = {**body, "stream": True}
         if isinstance(model := body.get("model"), str):
-            body = {**body, "model": self._service.catalogue.remove_default_tag(model)}
+            body = {**body, "model": remove_default_tag(self._service.catalogue, model)}
         self._body = body
         if not body.get("messages" if self._is_chat else "prompt") and not body.get("images"):
             self._endpoint.validate(body)

@@ -7,11 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.ollama.endpoint import OLLAMA_CHAT, OLLAMA_GENERATE
-from gateway.dialects.ollama.models import API_VERSION, build_listed_model, build_model_details
+from gateway.dialects.ollama.error_form import OLLAMA_FAILURES
+from gateway.dialects.ollama.models import API_VERSION, build_listed_model, build_model_details, remove_default_tag
 from gateway.dialects.ollama.requests import OllamaRequest
 from gateway.errors import NotFound
 from gateway.http.json_reply import build_json_reply
-from gateway.routes.request_docs import OLLAMA_FAILURES, document_json_body, document_reply
+from gateway.routes.request_docs import document_json_body, document_reply
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.ollama.client.schema import CHAT_SCHEMA, GENERATE_SCHEMA
@@ -61,7 +62,7 @@ def build_ollama_routes(service: Service) -> APIRouter:
         name = body.get("model") or body.get("name")
         if not isinstance(name, str):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        name = service.catalogue.remove_default_tag(name)
+        name = remove_default_tag(service.catalogue, name)
         model = await service.catalogue.get_model(name, principal.models)
         return build_json_reply(build_model_details(model, service.catalogue.find_route(name, principal.models)))
 
