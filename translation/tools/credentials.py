@@ -3,12 +3,20 @@
 They go to the upstream that calls the server, and nowhere else: they are not stored, echoed or quoted.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _CREDENTIAL_KEYS: Final = frozenset({"authorization", "headers"})
 """Keys of an `mcp` tool that hold credentials. Source: https://platform.openai.com/docs/guides/tools-connectors-mcp"""
+
+
+_MAX_CHARS: Final = 8 * 1024
+_MAX_TOTAL_CHARS: Final = 128 * 1024
+_MAX_CREDENTIALS: Final = 256
+"""The bounds of the credentials of one request."""
 
 
 def has_credentials(body: Json) -> bool:
@@ -17,9 +25,30 @@ def has_credentials(body: Json) -> bool:
 
 
 def list_credentials(body: Json) -> list[str]:
-    """Returns the credentials of a request. One with a scheme, such as `Bearer`, counts with and without it."""
+    """Returns the credentials of a request. One with a scheme, such as `Bearer`, counts with and without it.
+
+    Raises InvalidRequest for credentials that are too long: they are searched in every text that is redacted.
+    """
     texts = _credentials_of(body)
+    if texts:
+        _require_bounded(texts, "mcp_servers" if body.get("mcp_servers") else "tools")
     return texts + [token for text in texts if (token := text.partition(" ")[2])]
+
+
+def _require_bounded(credentials: Sequence[str], param: str) -> None:
+    if max(map(len, credentials)) > _MAX_CHARS:
+        raise InvalidRequest(
+            f"a credential of a server may have at most {_MAX_CHARS} characters",
+            param=param,
+            code="credential_too_long",
+        )
+    if len(credentials) > _MAX_CREDENTIALS or sum(map(len, credentials)) > _MAX_TOTAL_CHARS:
+        raise InvalidRequest(
+            f"the servers of a request may have at most {_MAX_CREDENTIALS} credentials, of {_MAX_TOTAL_CHARS} "
+            "characters together",
+            param=param,
+            code="too_many_credentials",
+        )
 
 
 def remove_body_credentials(body: Json) -> Json:
@@ -34,9 +63,9 @@ def remove_body_credentials(body: Json) -> Json:
 
 def remove_item_credentials(items: Any) -> Any:
     """Returns items without the credentials of tools in them: the same list if none contains tools."""
-    if not isinstance(items, list) or not any("tools" in item for item in items):
+    if not isinstance(items, list) or not any(map(_has_tools, items)):
         return items
-    return [{**item, "tools": remove_credentials(item["tools"])} if "tools" in item else item for item in items]
+    return [{**item, "tools": remove_credentials(item["tools"])} if _has_tools(item) else item for item in items]
 
 
 def remove_credentials(tools: Any) -> Any:
@@ -44,6 +73,11 @@ def remove_credentials(tools: Any) -> Any:
     if not isinstance(tools, list) or not any(map(_may_carry_credentials, tools)):
         return tools
     return [_remove_from_tool(tool) if _may_carry_credentials(tool) else tool for tool in tools]
+
+
+def _has_tools(item: Any) -> bool:
+    """Whether an input item has tools. The input of other APIs may be a list of anything."""
+    return isinstance(item, dict) and "tools" in item
 
 
 def _may_carry_credentials(tool: Any) -> bool:
@@ -63,7 +97,7 @@ def _credentials_of(body: Json) -> list[str]:
     credentials += [token for server in body.get("mcp_servers") or () if (token := server.get("authorization_token"))]
     items = body.get("input")
     for item in items if isinstance(items, list) else ():
-        if "tools" in item:
+        if _has_tools(item):
             _collect_credentials(item["tools"], credentials)
     return credentials
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from translation.errors import InvalidRequest
 from translation.tools.credentials import (
     has_credentials,
     list_credentials,
@@ -65,3 +66,20 @@ def test_tokens_of_servers_in_a_request_of_messages_are_found() -> None:
     servers = [{"type": "url", "name": "a"}, {"type": "url", "name": "b", "authorization_token": "Bearer token-of-b"}]
     assert not has_credentials({"mcp_servers": servers[:1]})
     assert list_credentials({"mcp_servers": servers}) == ["Bearer token-of-b", "token-of-b"]
+
+
+@pytest.mark.parametrize(
+    ("count", "chars", "code"),
+    [(1, 8193, "credential_too_long"), (300, 10, "too_many_credentials"), (100, 8000, "too_many_credentials")],
+)
+def test_credentials_over_the_bounds_are_refused(count: int, chars: int, code: str) -> None:
+    tools = [{"type": "mcp", "server_label": f"s{number}", "authorization": "x" * chars} for number in range(count)]
+    with pytest.raises(InvalidRequest) as refused:
+        list_credentials({"tools": tools})
+    assert (refused.value.code, refused.value.param) == (code, "tools")
+
+
+@pytest.mark.parametrize("items", [[1, 2, 3], ["use the tools"], [None], "tools"])
+def test_the_input_of_other_apis_has_no_credentials(items: Any) -> None:
+    assert list_credentials({"input": items}) == []
+    assert remove_body_credentials({"input": items}) == {"input": items}
