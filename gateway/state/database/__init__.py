@@ -1,6 +1,6 @@
 """Connections, transactions, deadlines, migrations and change signals of one database, SQLite or PostgreSQL.
 
-Only this package has SQL as text: settings, the start of transactions, and notifications.
+Only this package and the migrations have SQL as text: settings, the start of transactions, notifications; triggers.
 
 May import `gateway.errors` and `gateway.state.values`.
 """

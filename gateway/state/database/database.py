@@ -149,9 +149,12 @@ class Database:
             async with self._open_transaction("read") as connection:
                 yield connection
 
-    async def prepare(self) -> None:
-        """Connects and runs the `prepare` hook now. Raises SchemaMismatch and StoreUnavailable."""
-        async with self._guard_transaction("write"):
+    async def prepare(self, *, deadline_s: float | None = None) -> None:
+        """Connects and runs the `prepare` hook now, within `deadline_s` if the hook takes longer than a transaction.
+
+        Raises SchemaMismatch and StoreUnavailable.
+        """
+        async with self._guard_transaction("write", deadline_s=deadline_s):
             await self._prepare_once()
 
     async def aclose(self) -> None:
@@ -263,11 +266,13 @@ class Database:
             _log.info("store_connection_lost", why=describe_error(error))
 
     @asynccontextmanager
-    async def _guard_transaction(self, mode: TransactionMode) -> AsyncGenerator[None, None]:
+    async def _guard_transaction(
+        self, mode: TransactionMode, *, deadline_s: float | None = None
+    ) -> AsyncGenerator[None, None]:
         try:
             if self._file is not None:
                 self._file.verify(writes=mode == "write")
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(self._deadline_s if deadline_s is None else deadline_s):
                 yield
         except _FAILURES as error:
             if is_data_error(error):

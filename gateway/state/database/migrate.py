@@ -18,7 +18,7 @@ from gateway.state.values import SchemaMismatch
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_DEADLINE_S: Final = 3600.0
+MIGRATION_DEADLINE_S: Final = 3600.0
 """The deadline of a whole migration: building an index over many rows takes long."""
 
 _MIGRATION_LOCK: Final = "responses-gateway migrate"
@@ -36,7 +36,7 @@ async def migrate_database(url: str) -> str:
     """
     if (file := sqlite_path_of(url)) is not None:
         create_database_file(file)
-    database = Database(url, deadline_s=_DEADLINE_S)
+    database = Database(url, deadline_s=MIGRATION_DEADLINE_S)
     try:
         async with database.write_transaction() as connection:
             # If several processes migrate at once, one does it, and the others then have nothing to do.

@@ -76,6 +76,13 @@ events = Table(
     Column("frames", LargeBinary, nullable=False),
 )
 
+owner_usage = Table(
+    "owner_usage",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("log_bytes", BigInteger, nullable=False, comment="Of its event logs; triggers keep it."),
+)
+
 jobs = Table(
     "jobs",
     metadata,

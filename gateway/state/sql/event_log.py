@@ -1,21 +1,23 @@
 """Stores event logs in an append-only table of frames.
 
-Appends that arrive while a transaction runs are committed together in the next one.
+Appends that arrive while a transaction runs are committed together in the next one. On PostgreSQL each owner has
+transactions of its own: one that waits for a lock, such as that of a long deletion, delays no other owner.
 """
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, select, tuple_
+from sqlalchemy import Integer, LargeBinary, Text, and_, bindparam, cast, func, select
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.change_notifier import ChangeNotifier, KeyWatch
-from gateway.state.database.database import Database
+from gateway.state.database.database import MAINTENANCE, Database
 from gateway.state.database.tables import events, responses
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.row_values import is_valid_id
@@ -38,16 +40,33 @@ _MAX_TAIL_ENTRIES: Final = 64
 # The rows stay locked until the commit, so that no other replica ends or claims a response in between. Everyone locks
 # in the same order, so that no two transactions wait for each other.
 _LOCK_ACTIVE_RESPONSES: Final = (
-    select(responses.c.owner, responses.c.id, responses.c.worker)
+    select(responses.c.id, responses.c.worker)
     .where(
-        tuple_(responses.c.owner, responses.c.id).in_(bindparam("keys", expanding=True)),
+        responses.c.owner == bindparam("owner"),
+        responses.c.id == func.any(cast(bindparam("ids"), ARRAY(Text))),
         responses.c.status.in_(ACTIVE_STATUSES),
     )
-    .order_by(responses.c.owner, responses.c.id)
+    .order_by(responses.c.id)
     .with_for_update(read=True)
 )
 
-_INSERT_NEW_ENTRIES: Final = postgresql.insert(events).on_conflict_do_nothing()
+_NEW_ENTRIES = (
+    func.unnest(
+        cast(bindparam("response_ids"), ARRAY(Text)),
+        cast(bindparam("firsts"), ARRAY(Integer)),
+        cast(bindparam("lasts"), ARRAY(Integer)),
+        cast(bindparam("frames"), ARRAY(LargeBinary)),
+    )
+    .table_valued("response_id", "first", "last", "frames")
+    .render_derived(name="new_entries")
+)
+
+# One statement for all entries: the trigger that counts their bytes is executed once for each statement.
+_INSERT_NEW_ENTRIES: Final = (
+    postgresql.insert(events)
+    .from_select(events.columns.keys(), select(cast(bindparam("owner"), Text), *_NEW_ENTRIES.c))
+    .on_conflict_do_nothing()
+)
 
 # One statement, so that status and entries are of one moment: a response ends together with its last entry.
 _SELECT_LOG_PAGE: Final = (
@@ -119,16 +138,18 @@ class SqlEventLog:
     def __init__(self, database: Database, notifier: ChangeNotifier) -> None:
         self._database = database
         self._notifier = notifier
-        self._pending_appends: list[_PendingAppend] = []
-        self._append_task: asyncio.Task[None] | None = None
+        self._pending_appends: defaultdict[str, list[_PendingAppend]] = defaultdict(list)
+        """Owner -> the appends that wait. On SQLite, which has one writer, all are those of MAINTENANCE."""
+        self._append_tasks: dict[str, asyncio.Task[None]] = {}
         self._tails: dict[tuple[str, str], _LogTail] = {}
 
     async def append_log_entry(self, owner: str, response_id: str, entry: LogEntry, *, worker: str) -> None:
         done = asyncio.get_running_loop().create_future()
-        self._pending_appends.append(_PendingAppend(owner, response_id, entry, worker, done))
-        if self._append_task is None or self._append_task.done():
+        writer = MAINTENANCE if self._database.is_sqlite else owner
+        self._pending_appends[writer].append(_PendingAppend(owner, response_id, entry, worker, done))
+        if writer not in self._append_tasks:
             # A task of its own: a caller may be cancelled while appends of others are in the same transaction.
-            self._append_task = asyncio.get_running_loop().create_task(self._write_pending())
+            self._append_tasks[writer] = asyncio.get_running_loop().create_task(self._write_pending(writer))
         await done
 
     async def load_log_page(self, owner: str, response_id: str, *, after: int) -> LogPage:
@@ -160,37 +181,48 @@ class SqlEventLog:
 
     async def stop_appending(self) -> None:
         """Stops writing. Pending appends raise StoreUnavailable."""
-        if self._append_task is not None:
-            self._append_task.cancel()
-            await asyncio.wait([self._append_task])
-        appends, self._pending_appends = self._pending_appends, []
+        if tasks := list(self._append_tasks.values()):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        appends = [append for pending in self._pending_appends.values() for append in pending]
+        self._pending_appends.clear()
         for append in appends:
             append.fail(StoreUnavailable("the server is shutting down"))
 
-    async def _write_pending(self) -> None:
-        while self._pending_appends:
-            candidates, self._pending_appends = self._pending_appends[:_MAX_BATCH], self._pending_appends[_MAX_BATCH:]
-            batch = [append for append in candidates if not append.done.done()]
-            try:
-                committed = await self._commit_batch(batch) if batch else frozenset()
-            except asyncio.CancelledError:
-                self._pending_appends = [*batch, *self._pending_appends]
-                raise
-            except Exception as error:  # raised in the callers of this batch; the next batch may succeed
-                for append in batch:
-                    append.fail(StoreUnavailable(error.message) if isinstance(error, StoreUnavailable) else error)
-                continue
-            for append in batch:
-                if append not in committed:
-                    append.fail(LeaseLost(append.response_id))
-                    continue
-                if (tail := self._tails.get(append.key)) is not None:
-                    tail.add(append.entry)
-                if not append.done.done():
-                    append.done.set_result(None)
-            self._notifier.notify_changed(*{append.response_id for append in committed}, is_cached=True)
+    async def _write_pending(self, writer: str) -> None:
+        try:
+            while pending := self._pending_appends.pop(writer, None):
+                if rest := pending[_MAX_BATCH:]:
+                    self._pending_appends[writer] = rest
+                await self._write_batch(writer, [append for append in pending[:_MAX_BATCH] if not append.done.done()])
+        finally:
+            del self._append_tasks[writer]
 
-    async def _commit_batch(self, batch: Sequence[_PendingAppend]) -> frozenset[_PendingAppend]:
+    async def _write_batch(self, writer: str, batch: Sequence[_PendingAppend]) -> None:
+        """Commits a batch, and tells its callers and watchers. No error of the database is raised."""
+        if not batch:
+            return
+        try:
+            committed = await self._commit_batch(writer, batch)
+        except asyncio.CancelledError:
+            self._pending_appends[writer][:0] = batch
+            raise
+        except Exception as error:  # raised in the callers of this batch; the next batch may succeed
+            for append in batch:
+                append.fail(StoreUnavailable(error.message) if isinstance(error, StoreUnavailable) else error)
+            return
+        for append in batch:
+            if append not in committed:
+                append.fail(LeaseLost(append.response_id))
+                continue
+            if (tail := self._tails.get(append.key)) is not None:
+                tail.add(append.entry)
+            if not append.done.done():
+                append.done.set_result(None)
+        self._notifier.notify_changed(*{append.response_id for append in committed}, is_cached=True)
+
+    async def _commit_batch(self, writer: str, batch: Sequence[_PendingAppend]) -> frozenset[_PendingAppend]:
         """Writes a batch. Returns the appends whose worker still held the response; only those are written."""
         if self._database.is_sqlite:
             size = sum(ROW_BYTES + len(append.entry.frames) for append in batch)
@@ -200,10 +232,18 @@ class SqlEventLog:
                 ),
                 size=size,
             )
-        async with self._database.write_transaction() as connection:
-            rows = await connection.execute(_LOCK_ACTIVE_RESPONSES, {"keys": sorted({append.key for append in batch})})
-            workers = {(row.owner, row.id): row.worker for row in rows}
-            committed = frozenset(append for append in batch if workers.get(append.key) == append.worker)
+        async with self._database.write_transaction(writer) as connection:
+            ids = sorted({append.response_id for append in batch})
+            rows = await connection.execute(_LOCK_ACTIVE_RESPONSES, {"owner": writer, "ids": ids})
+            workers = {row.id: row.worker for row in rows}
+            committed = [append for append in batch if workers.get(append.response_id) == append.worker]
             if committed:
-                await connection.execute(_INSERT_NEW_ENTRIES, [append.row for append in committed])
-        return committed
+                entries = {
+                    "owner": writer,
+                    "response_ids": [append.response_id for append in committed],
+                    "firsts": [append.entry.first for append in committed],
+                    "lasts": [append.entry.last for append in committed],
+                    "frames": [append.entry.frames for append in committed],
+                }
+                await connection.execute(_INSERT_NEW_ENTRIES, entries)
+        return frozenset(committed)

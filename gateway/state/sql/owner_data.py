@@ -20,6 +20,7 @@ from gateway.state.database.tables import (
     idempotency_keys,
     items,
     jobs,
+    owner_usage,
     responses,
     tool_calls,
 )
@@ -47,16 +48,14 @@ class SqlOwnerData:
         self._database = database
 
     async def measure_owner(self, owner: str) -> OwnerUsage:
+        # Neither reads more than the limits allow an owner: the bytes are a kept sum, and ended jobs have no row.
         counts = select(
             select(func.count()).where(jobs.c.owner == owner).scalar_subquery(),
-            # The length of a row is in its header: the frames themselves are not read.
-            select(func.coalesce(func.sum(func.length(events.c.frames)), 0))
-            .where(events.c.owner == owner)
-            .scalar_subquery(),
+            select(owner_usage.c.log_bytes).where(owner_usage.c.owner == owner).scalar_subquery(),
         )
         async with self._database.read_transaction() as connection:
             job_count, log_bytes = (await connection.execute(counts)).one()
-        return OwnerUsage(job_count, int(log_bytes))
+        return OwnerUsage(job_count, log_bytes or 0)
 
     async def erase_owner(self, owner: str) -> int:
         # Children are deleted before their parents: if this is interrupted, every remaining history is complete.
@@ -75,6 +74,11 @@ class SqlOwnerData:
         await delete_in_batches(
             self._database, idempotency_keys, idempotency_keys.c.owner == owner, delete_rows=delete_keys
         )
+        async with self._database.write_transaction(owner) as connection:
+            # A response that began meanwhile keeps the row: its bytes are not 0.
+            await connection.execute(
+                delete(owner_usage).where(owner_usage.c.owner == owner, owner_usage.c.log_bytes == 0)
+            )
         return deleted_count + await delete_in_batches(
             self._database, completions, completions.c.owner == owner, delete_rows=delete_completions
         )

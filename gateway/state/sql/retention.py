@@ -14,6 +14,7 @@ from gateway.state.database.tables import (
     events,
     idempotency_keys,
     jobs,
+    owner_usage,
     responses,
     tool_calls,
     workers,
@@ -122,6 +123,7 @@ class SqlRetention:
         async with self._database.write_transaction() as connection:
             long_ago = self._database.now_us_expression() - _DEAD_WORKER_TTL_US
             await connection.execute(delete(workers).where(workers.c.alive_until_us < long_ago))
+            await connection.execute(delete(owner_usage).where(owner_usage.c.log_bytes == 0))
 
     async def _delete_response_data(self, table: Table, query: Select[str, str]) -> None:
         """Deletes the rows of ended responses in a table, until `query` returns fewer than _SELECTED_KEYS keys.

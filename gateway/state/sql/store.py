@@ -12,7 +12,7 @@ from gateway.errors import StoreUnavailable
 from gateway.sealing.sealer import generate_key
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import migrate_in_transaction, require_current_schema
+from gateway.state.database.migrate import MIGRATION_DEADLINE_S, migrate_in_transaction, require_current_schema
 from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
 from gateway.state.database.tables import sealing_keys
 from gateway.state.records.added_servers import SqlAddedServerStore
@@ -98,7 +98,7 @@ class SqlStore:
     async def _prepare_database(self) -> None:
         try:
             with suppress(StoreUnavailable):  # `degraded_reason` reports it, and every use tries again
-                await self._database.prepare()
+                await self._database.prepare(deadline_s=None if self._file is None else MIGRATION_DEADLINE_S)
         except SchemaMismatch:
             await self.aclose()
             raise

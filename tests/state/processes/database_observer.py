@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any, Literal
 
 import orjson
-from sqlalchemy import Select, select, text
+from sqlalchemy import Select, func, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses
+from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, owner_usage, responses
 from gateway.state.values import ACTIVE_STATUSES
 
 Hold = Literal["SHARE", "ACCESS EXCLUSIVE"]
@@ -35,10 +35,16 @@ async def rows(url: str, query: Select) -> Sequence[Any]:
 
 
 async def check_whole(url: str) -> None:
-    """Checks that the file is intact and has no partial writes. Every response must have an input and an output."""
+    """Checks that the file is intact and has no partial writes. Every response must have an input and an output.
+
+    The kept sums of event logs must be those of the entries.
+    """
     if url.startswith("sqlite"):
         async with connected(url) as connection:
             assert (await connection.exec_driver_sql("PRAGMA integrity_check")).scalars().all() == ["ok"]
+    summed = select(events.c.owner, func.sum(func.length(events.c.frames))).group_by(events.c.owner)
+    kept = select(owner_usage.c.owner, owner_usage.c.log_bytes).where(owner_usage.c.log_bytes != 0)
+    assert sorted(await rows(url, kept)) == sorted(await rows(url, summed))
     known = {row.id: row for row in await rows(url, select(responses))}
     said = await rows(url, select(items).order_by(items.c.response_id, items.c.place, items.c.position))
     places = Counter((item.response_id, item.place) for item in said)

@@ -1,4 +1,4 @@
-"""Expired objects are deleted, needed ones stay, and all objects of one owner can be exported or erased."""
+"""Expired objects are deleted, and needed ones stay."""
 
 import asyncio
 import time
@@ -6,14 +6,11 @@ import time
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
-from gateway.state.idempotency import KeyedRequest
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LogEntry, NewResponse, PageRequest
-from tests.state.responses import build_approval
+from gateway.state.values import LogEntry, NewResponse
 from translation.representation.json_types import Item, Json
 
 OWNER, OTHER, WORKER = "ann", "bob", "w1"
@@ -170,45 +167,3 @@ async def test_leftovers_of_dead_replicas_are_deleted(store, retention, tables):
     async with tables.read_transaction() as connection:
         assert list(await connection.scalars(select(jobs.c.response_id))) == ["r"]
         assert "dead" not in set(await connection.scalars(select(workers.c.id)))
-
-
-async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tables):
-    for owner in (OWNER, OTHER):
-        for number in range(60):
-            await store_response(store, f"r{number}", f"r{number - 1}" if number else None, owner)
-        await begin(store, "running", owner, logged=True, job_request={})
-        call = CallRecord({"id": "mcp_1"}, 0, "started")
-        await store.call_journal.record_calls(owner, "running", [call], worker=WORKER, progress=None)
-        await converse(store, "conv_1", owner)
-        await complete(store, "c1", owner)
-        await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
-        await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
-    assert await store.owner_data.erase_owner(OWNER) == 64
-    for table in metadata.sorted_tables:
-        if "owner" in table.c:
-            assert await count(tables, table) == 0, table.name
-            assert await count(tables, table, OTHER) > 0, table.name
-    assert (OWNER, "running") not in await store.jobs.list_leased_responses(WORKER)
-    assert await store.owner_data.erase_owner(OWNER) == 0
-
-
-async def test_export_has_everything_of_one_owner(store):
-    for number in range(70):
-        await store_response(store, f"r{number:02}")
-    await store_response(store, "child", "r00")
-    await store.responses.delete_response(OWNER, "r00")
-    await converse(store, "conv_1")
-    await complete(store, "c1")
-    await store.approvals.store_approvals(OWNER, [build_approval("mcpr_1")])
-    await store_response(store, "foreign", owner=OTHER)
-    exported = [row async for row in store.owner_data.export_owner(OWNER)]
-    approval = exported.pop()
-    assert (approval["object"], approval["id"], approval["state"]) == ("approval", "mcpr_1", "open")
-    assert len(exported) == 73
-    gone, first = exported[:2]
-    assert (gone["id"], gone["deleted"], gone["input"]) == ("r00", True, [message("in_r00")])
-    assert first == begun("r01", "completed") | {"output": [message("out_r01")], "input": [message("in_r01")]}
-    assert exported[-2]["items"] == [message("in_conv_1")]
-    assert exported[-1]["messages"] == [{"id": "0", "role": "user", "content": "hi"}]
-    assert {row["object"] for row in exported} == {"response", "conversation", "chat.completion"}
-    assert (await store.responses.list_responses(OWNER, PageRequest(limit=1))).rows[0]["id"] == "child"
