@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkab
 from pydantic import Field
 
 from dataplane.source import Source, as_source
-from providers.endpoints import EndpointName
 from providers.overrides import NO_KEY
+from providers.relayed_paths import RelayedPathName
 from translation.representation.events import Event
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -99,7 +99,7 @@ class Capabilities:
     otherwise."""
     extensions: frozenset[str] = frozenset()
     """Request fields outside the API that it accepts."""
-    endpoints: frozenset[EndpointName] = frozenset()
+    endpoints: frozenset[RelayedPathName] = frozenset()
     """The endpoints beside the client APIs that it has, such as `embeddings`. Requests to them are relayed as bytes
     (docs/relay.md)."""
 

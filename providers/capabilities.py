@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from providers.base import Capabilities
 from providers.config import ProviderType
-from providers.endpoints import ENDPOINT_PATHS, EndpointName
+from providers.relayed_paths import URL_PATHS, RelayedPathName
 
 _CHAT_CAPABILITIES = Capabilities(
     streaming=True,
@@ -43,10 +43,10 @@ RESPONSES_HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
 )
 """Kinds of tools that an upstream with the Responses dialect may run itself."""
 
-_TEXT_ENDPOINTS: frozenset[EndpointName] = frozenset({"embeddings", "completions"})
-_TOKEN_ENDPOINTS: frozenset[EndpointName] = frozenset({"rerank", "tokenize", "detokenize"})
-_LISTENING_ENDPOINTS: frozenset[EndpointName] = frozenset({"transcriptions", "translations"})
-_ALL_ENDPOINTS: frozenset[EndpointName] = frozenset(ENDPOINT_PATHS)
+_TEXT_PATHS: frozenset[RelayedPathName] = frozenset({"embeddings", "completions"})
+_TOKEN_PATHS: frozenset[RelayedPathName] = frozenset({"rerank", "tokenize", "detokenize"})
+_LISTENING_PATHS: frozenset[RelayedPathName] = frozenset({"transcriptions", "translations"})
+_ALL_PATHS: frozenset[RelayedPathName] = frozenset(URL_PATHS)
 
 CAPABILITIES: dict[ProviderType, Capabilities] = {
     "openai": replace(
@@ -57,9 +57,9 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         search_sources=True,
         manages_context=True,
         counting="responses",
-        endpoints=_ALL_ENDPOINTS - _TOKEN_ENDPOINTS,
+        endpoints=_ALL_PATHS - _TOKEN_PATHS,
     ),
-    "openrouter": replace(_CHAT_CAPABILITIES, endpoints=_TEXT_ENDPOINTS),
+    "openrouter": replace(_CHAT_CAPABILITIES, endpoints=_TEXT_PATHS),
     "anthropic": Capabilities(
         prefill=True,
         service_tiers=True,
@@ -90,7 +90,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         counting="own",
     ),
     "ollama": replace(
-        _CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False, prefill=True, endpoints=_TEXT_ENDPOINTS
+        _CHAT_CAPABILITIES, audio=False, service_tiers=False, choices=False, prefill=True, endpoints=_TEXT_PATHS
     ),
     "vllm": replace(
         _CHAT_CAPABILITIES,
@@ -98,7 +98,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         counting="tokenize",
         two_pass=True,
         input_grammars=True,
-        endpoints=_TEXT_ENDPOINTS | _TOKEN_ENDPOINTS | _LISTENING_ENDPOINTS,
+        endpoints=_TEXT_PATHS | _TOKEN_PATHS | _LISTENING_PATHS,
     ),
     "llama_server": replace(
         _CHAT_CAPABILITIES,
@@ -108,8 +108,8 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         input_grammars=True,
         choices=False,
         prefill=True,
-        endpoints=_TEXT_ENDPOINTS | _TOKEN_ENDPOINTS,
+        endpoints=_TEXT_PATHS | _TOKEN_PATHS,
     ),
     "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
-    "openai_compatible": replace(_CHAT_CAPABILITIES, endpoints=_ALL_ENDPOINTS),
+    "openai_compatible": replace(_CHAT_CAPABILITIES, endpoints=_ALL_PATHS),
 }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import httpx
 
 from gateway.doctor.advice import TIMED_OUT, UNCACHED_PREFIX, UNPARSED_OUTPUT, suggest_fix
-from gateway.doctor.checks.catalogue import CHECKS, FeatureCheck
+from gateway.doctor.checks.check_list import CHECKS, FeatureCheck
 from gateway.doctor.checks.check_session import CheckSession
 from gateway.doctor.checks.subjects import Subject
 from gateway.doctor.checks.verdicts import (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final, NamedTuple
 
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.mcp_servers import ServerDiagnosis
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin

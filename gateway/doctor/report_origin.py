@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.config.settings import Settings, digest_config
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.pages.saved_report import SavedCheck, SavedResult, merge_results
 from gateway.version import read_installed_version

@@ -7,7 +7,7 @@ from typing import Final
 import httpx
 
 from gateway.config.settings import Settings
-from gateway.doctor.checks.catalogue import CHECKS, FeatureCheck
+from gateway.doctor.checks.check_list import CHECKS, FeatureCheck
 from gateway.doctor.checks.subjects import prepare_examination, select_models
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.examine import examine

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import orjson
 
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding, Verdict
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.terminal_text import format_table

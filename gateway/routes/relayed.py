@@ -1,4 +1,4 @@
-"""The endpoints that are relayed as bytes: embeddings, completions, audio, images and others."""
+"""The paths that are relayed as bytes: embeddings, completions, audio, images and others."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.endpoint_relays.rows import ENDPOINT_ROWS, EndpointRow
+from gateway.relayed_paths.relays import RELAYED_PATHS, RelayedPath
 from gateway.routes.request_docs import document_form_body, document_json_body, document_reply
 from gateway.service.service import Service
 from translation.representation.json_types import Json
@@ -15,7 +15,7 @@ from translation.representation.json_types import Json
 
 def build_relayed_routes(service: Service) -> APIRouter:
     router = APIRouter()
-    for row in ENDPOINT_ROWS:
+    for row in RELAYED_PATHS:
         router.add_api_route(
             row.path,
             _build_handler(service, row),
@@ -29,14 +29,14 @@ def build_relayed_routes(service: Service) -> APIRouter:
     return router
 
 
-def _build_handler(service: Service, row: EndpointRow) -> Callable[[Request], Awaitable[Response]]:
+def _build_handler(service: Service, row: RelayedPath) -> Callable[[Request], Awaitable[Response]]:
     async def relay(request: Request) -> Response:
         return await service.serve_relayed(row, request)
 
     return relay
 
 
-def _describe_body(row: EndpointRow) -> dict[str, Any]:
+def _describe_body(row: RelayedPath) -> dict[str, Any]:
     return document_form_body(_build_schema) if row.takes_form else document_json_body(_build_schema)
 
 

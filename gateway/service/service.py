@@ -14,9 +14,6 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
-from gateway.endpoint_relays.form_upload import FormLimits
-from gateway.endpoint_relays.relays import EndpointRelays
-from gateway.endpoint_relays.rows import EMBEDDINGS, EndpointRow
 from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
 from gateway.http.auth import Authenticator, Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
@@ -29,6 +26,8 @@ from gateway.http.query_params import read_single_value
 from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
 from gateway.planning.resolver import Resolver
+from gateway.relayed_paths.form_upload import FormLimits
+from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath, RelayedPaths
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
 from gateway.replies.log_replay import LogReplay, open_log_replay
@@ -143,7 +142,7 @@ class Service:
         self.contexts = ContextService(
             admission, self.large_bodies, self.store, self.provider_hold, tool_host, approvals
         )
-        self._relays = EndpointRelays(resolver, catalogue, self.drain, self.provider_hold)
+        self._relays = RelayedPaths(resolver, catalogue, self.drain, self.provider_hold)
         self.accept = intake.accept
         self.approvals = approvals
         self.idempotent_requests = IdempotentRequests(
@@ -216,8 +215,8 @@ class Service:
             result = await accepted.produce_reply()
             return build_json_reply(result, headers=accepted.run.build_late_headers() | own_headers)
 
-    async def serve_relayed(self, row: EndpointRow, request: Request) -> Response:
-        """Returns the reply of a relayed endpoint, as bytes. Raises what `serve_create` raises."""
+    async def serve_relayed(self, row: RelayedPath, request: Request) -> Response:
+        """Returns the reply of a relayed path, as bytes. Raises what `serve_create` raises."""
         principal = self.authenticate(request)
         relays = self._relays
         if row.takes_form:

@@ -10,7 +10,6 @@ import orjson
 
 from dataplane.source import Sink, Source
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, WireDialect
-from providers.endpoints import EndpointName, Form
 from providers.errors import ProviderError, UpstreamGarbled
 from providers.http.dialects import (
     DIALECTS,
@@ -21,11 +20,12 @@ from providers.http.dialects import (
     Framing,
     PayloadSplitter,
 )
-from providers.http.endpoint_relay import relay_endpoint
+from providers.http.path_relay import relay_path
 from providers.http.relay import HttpRelay, is_json_reply
 from providers.http.token_counting import TokenCounter, require_count
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
+from providers.relayed_paths import Form, RelayedPathName
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD
@@ -77,10 +77,8 @@ class HttpProvider:
     def prepare_relay(self, dialect: Dialect, body: Json) -> "HttpRelay":
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
 
-    async def relay_endpoint(self, endpoint: EndpointName, content: Json | Form, *, streams: bool) -> UpstreamReply:
-        return await relay_endpoint(
-            self._upstream, endpoint, content, streams=streams, has_version=self._base_url_has_version
-        )
+    async def relay_path(self, name: RelayedPathName, content: Json | Form, *, streams: bool) -> UpstreamReply:
+        return await relay_path(self._upstream, name, content, streams=streams, has_version=self._base_url_has_version)
 
     def _body_check_of(self, _turn: Turn) -> BodyCheck | None:
         """Returns the check for the body of a turn. Subclasses override it."""

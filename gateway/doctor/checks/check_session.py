@@ -23,8 +23,8 @@ _MAX_TOKENS: Final = 2048
 _POLL_INTERVAL_S: Final = 0.05
 
 
-class _Endpoint(NamedTuple):
-    """The differences between the endpoints."""
+class _ProbedApi(NamedTuple):
+    """The differences between the APIs that requests are sent to."""
 
     path: str
     limit_param: str
@@ -35,11 +35,11 @@ class _Endpoint(NamedTuple):
     """Whether requests have `store`, which is off."""
 
 
-_RESPONSES: Final = _Endpoint("/v1/responses", "max_output_tokens", has_event_names=True)
-_CHAT: Final = _Endpoint("/v1/chat/completions", "max_completion_tokens", has_event_names=False)
-_MESSAGES: Final = _Endpoint("/v1/messages", "max_tokens", has_event_names=True, stores=False)
+_RESPONSES: Final = _ProbedApi("/v1/responses", "max_output_tokens", has_event_names=True)
+_CHAT: Final = _ProbedApi("/v1/chat/completions", "max_completion_tokens", has_event_names=False)
+_MESSAGES: Final = _ProbedApi("/v1/messages", "max_tokens", has_event_names=True, stores=False)
 
-_COUNTING: Final = _Endpoint("/v1/messages/count_tokens", "max_tokens", has_event_names=False, stores=False)
+_COUNTING: Final = _ProbedApi("/v1/messages/count_tokens", "max_tokens", has_event_names=False, stores=False)
 
 _CODES_OF_TYPES: Final = {
     "invalid_request_error": UNSUPPORTED_PARAMETER,
@@ -164,11 +164,11 @@ class CheckSession:
             time.sleep(_POLL_INTERVAL_S)
         return True
 
-    def _post(self, endpoint: _Endpoint, body: Json) -> Json:
-        request_body = self._build_body(endpoint, body)
-        self.transcript.record_request(endpoint.path, request_body)
+    def _post(self, api: _ProbedApi, body: Json) -> Json:
+        request_body = self._build_body(api, body)
+        self.transcript.record_request(api.path, request_body)
         try:
-            reply = self._client.post(endpoint.path, json=request_body, timeout=self._deadline_s)
+            reply = self._client.post(api.path, json=request_body, timeout=self._deadline_s)
         except httpx.TimeoutException:
             raise self._timed_out() from None
         except httpx.HTTPError as error:
@@ -181,19 +181,19 @@ class CheckSession:
         return _parse_json(reply.content)
 
     @contextmanager
-    def _open_stream(self, endpoint: _Endpoint, body: Json) -> Iterator[tuple[ReceivedStream, Iterator[Json]]]:
-        request_body = self._build_body(endpoint, {**body, "stream": True})
-        self.transcript.record_request(endpoint.path, request_body)
+    def _open_stream(self, api: _ProbedApi, body: Json) -> Iterator[tuple[ReceivedStream, Iterator[Json]]]:
+        request_body = self._build_body(api, {**body, "stream": True})
+        self.transcript.record_request(api.path, request_body)
         began = time.monotonic()
         try:
-            with self._client.stream("POST", endpoint.path, json=request_body, timeout=self._deadline_s) as reply:
+            with self._client.stream("POST", api.path, json=request_body, timeout=self._deadline_s) as reply:
                 self._record_losses(reply)
                 if reply.status_code != 200:
                     self.transcript.record_reply(reply.status_code, reply.read())
                     raise _parse_error(reply)
                 self.was_answered = True
                 received = ReceivedStream()
-                yield received, self._read_events(reply, received, endpoint, began)
+                yield received, self._read_events(reply, received, api, began)
         except httpx.TimeoutException:
             raise self._timed_out() from None
         except httpx.HTTPError as error:
@@ -207,7 +207,7 @@ class CheckSession:
         return bool(_parse_json(ready.content).get("engines", {}).get(self.subject.provider, {}).get("running"))
 
     def _read_events(
-        self, reply: httpx.Response, received: ReceivedStream, endpoint: _Endpoint, began: float
+        self, reply: httpx.Response, received: ReceivedStream, api: _ProbedApi, began: float
     ) -> Iterator[Json]:
         frames = FrameDecoder()
         try:
@@ -223,7 +223,7 @@ class CheckSession:
                         received.is_done = True
                         continue
                     event = _parse_json(frame.payload)
-                    expected_name = event.get("type") if endpoint.has_event_names else None
+                    expected_name = event.get("type") if api.has_event_names else None
                     if frame.event != expected_name:
                         raise CheckFailed(f"a frame named {frame.event} has an event of type {event.get('type')}")
                     if self.first_token_s is None and _has_content(event):
@@ -233,9 +233,9 @@ class CheckSession:
         except ProtocolViolation as error:
             raise CheckFailed(str(error)) from error
 
-    def _build_body(self, endpoint: _Endpoint, body: Json) -> Json:
-        storing = {"store": False} if endpoint.stores else {}
-        return {"model": self.subject.name, **storing, endpoint.limit_param: self.max_tokens, **body}
+    def _build_body(self, api: _ProbedApi, body: Json) -> Json:
+        storing = {"store": False} if api.stores else {}
+        return {"model": self.subject.name, **storing, api.limit_param: self.max_tokens, **body}
 
     def _record_losses(self, reply: httpx.Response) -> None:
         self.losses |= dict.fromkeys(loss for loss in reply.headers.get(LOSS_HEADER, "").split(", ") if loss)

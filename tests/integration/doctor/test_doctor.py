@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 from gateway.cli.commands import app
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from tests.forking import run_forked
 from tests.integration.engines import CONTEXT, ROOT, Engine
 from tests.upstream import closed_port

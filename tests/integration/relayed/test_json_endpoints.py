@@ -11,7 +11,7 @@ import openai
 import orjson
 import pytest
 
-from gateway.endpoint_relays.rows import ENDPOINT_ROWS
+from gateway.relayed_paths.relays import RELAYED_PATHS
 from tests.integration.relayed.relay_gateway import CLIENT_KEY, OWN_KEY, relaying
 from tests.serving import command
 from tests.upstream import (
@@ -34,7 +34,7 @@ FLOATS = [0.5, -1.25, 3.0]
 USAGE = {"prompt_tokens": 2, "total_tokens": 2}
 COMPLETION = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "vendor/model-1"}
 AUDIO = bytes(range(256)) * 1024
-JSON_ROWS = [row for row in ENDPOINT_ROWS if not row.takes_form]
+JSON_ROWS = [row for row in RELAYED_PATHS if not row.takes_form]
 
 
 def embeddings(embedding: Any) -> Reply:

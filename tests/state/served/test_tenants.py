@@ -16,9 +16,9 @@ from fastapi.routing import iter_route_contexts
 from websockets.sync.client import connect
 
 from gateway.config import settings as settings_of
-from gateway.endpoint_relays.rows import ENDPOINT_ROWS
 from gateway.http.guard import DrainState
 from gateway.process.app import create_app
+from gateway.relayed_paths.relays import RELAYED_PATHS
 from tests.serving import Gateway, serving
 
 Json = dict[str, Any]
@@ -134,7 +134,7 @@ WITHOUT_IDS: dict[Route, str] = {
     ("GET", "/api/version"): "about the process",
     ("HEAD", "/"): "about the process",
     ("POST", "/generate"): "it names a model and keeps nothing",
-    **{("POST", row.path): "it names a model and keeps nothing" for row in ENDPOINT_ROWS},
+    **{("POST", row.path): "it names a model and keeps nothing" for row in RELAYED_PATHS},
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
     ("GET", "/v1beta/models"): "models belong to nobody",

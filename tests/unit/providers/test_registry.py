@@ -9,8 +9,8 @@ import pytest
 from providers.base import Capabilities, EngineHost
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, TOKEN_PROMPT_TYPES, ProviderConfig, ProviderType
 from providers.demo.files import MODEL_FILE
-from providers.endpoints import EndpointRelayer
 from providers.registry import BUILDERS, build_provider
+from providers.relayed_paths import PathRelayer
 
 LOADING = EMBEDDED_TYPES - {"scripted"}
 
@@ -43,7 +43,7 @@ def test_only_types_that_load_a_model_have_an_engine(kind: ProviderType) -> None
 @pytest.mark.parametrize("kind", PROVIDER_DEFAULTS)
 def test_only_types_that_can_relay_have_endpoints_beside_the_client_apis(kind: ProviderType) -> None:
     provider = build_provider("p", config(kind))
-    assert isinstance(provider, EndpointRelayer) or not provider.capabilities.endpoints
+    assert isinstance(provider, PathRelayer) or not provider.capabilities.endpoints
 
 
 @pytest.mark.parametrize("engine", [{"mmproj": {"path": "x.gguf"}}, {"mmproj.path": "x.gguf"}])

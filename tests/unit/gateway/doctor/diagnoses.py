@@ -1,6 +1,6 @@
 """Results of the doctor for its reports."""
 
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.report_origin import ReportOrigin
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Finding, Verdict
 from gateway.doctor.html_report import render_html
 from gateway.doctor.mcp_servers import ServerDiagnosis

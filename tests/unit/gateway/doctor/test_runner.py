@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.config.settings import Settings, parse_settings
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.runner import diagnose
 from providers.config import ProviderType

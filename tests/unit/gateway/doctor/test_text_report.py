@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import replace
 
-from gateway.doctor.checks.catalogue import CHECKS
+from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Finding
 from gateway.doctor.text_report import count_verdicts, format_duration, render_json, render_text
 from tests.unit.gateway.doctor.diagnoses import ORIGIN, diagnosis

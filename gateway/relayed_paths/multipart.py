@@ -2,7 +2,7 @@
 
 A form is never forwarded unchanged. Parsers differ in how they read malformed forms, and a second `model` that only the
 upstream sees would bypass the models of a key. So parts are encoded with new headers and a new boundary, and ambiguous
-forms are refused. Knows no endpoint, and does no I/O.
+forms are refused. Knows no path, and does no I/O.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Relays endpoints whose bodies and replies are forwarded without parsing: embeddings, audio, images and the like."""
+"""Relays paths whose bodies and replies are forwarded without parsing: embeddings, audio, images and the like."""
 
-from providers.endpoints import ENDPOINT_PATHS, EndpointName, Form
 from providers.errors import UpstreamModelNotFound
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import UpstreamReply
+from providers.relayed_paths import URL_PATHS, Form, RelayedPathName
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 
@@ -13,15 +13,15 @@ _ANY_TYPE = "*/*"
 _EVENT_STREAM = "text/event-stream"
 
 
-async def relay_endpoint(
-    upstream: Upstream, endpoint: EndpointName, content: Json | Form, *, streams: bool, has_version: bool
+async def relay_path(
+    upstream: Upstream, name: RelayedPathName, content: Json | Form, *, streams: bool, has_version: bool
 ) -> UpstreamReply:
-    """Sends a body to an endpoint and returns the reply once it has a success status.
+    """Sends a body to a path and returns the reply once it has a success status.
 
     `has_version`: the upstream's base URL ends with the version of its API. Raises ProviderError, and Unrepresentable
     if the upstream replies that it has no such path.
     """
-    path = ENDPOINT_PATHS[endpoint]
+    path = URL_PATHS[name]
     at_root = has_version and not path.startswith(_VERSION)
     if has_version and not at_root:
         path = path.removeprefix(_VERSION)
@@ -35,7 +35,7 @@ async def relay_endpoint(
             raise
         # Servers reply like this to a path that they do not have. Then nothing is wrong with the model's name.
         raise Unrepresentable(
-            f"the model's upstream has no {ENDPOINT_PATHS[endpoint]} ({error.message}): use a model whose upstream has "
+            f"the model's upstream has no {URL_PATHS[name]} ({error.message}): use a model whose upstream has "
             "it. The operator can take it from `capabilities.endpoints` of this model",
             param="model",
         ) from error

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from gateway.endpoint_relays.multipart import (
+from gateway.relayed_paths.multipart import (
     FormSplitter,
     PartStart,
     parse_boundary,

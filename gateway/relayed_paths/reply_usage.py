@@ -1,6 +1,6 @@
 """Finds the token counts in a relayed reply: in its last bytes, or in those that were read to examine it.
 
-Knows no endpoint: JSON replies and the events of streams report their counts under the same key.
+Knows no path: JSON replies and the events of streams report their counts under the same key.
 """
 
 import json

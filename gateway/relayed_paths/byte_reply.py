@@ -1,4 +1,4 @@
-"""The reply of a relayed endpoint: the upstream's bytes, with its media type."""
+"""The reply of a relayed path: the upstream's bytes, with its media type."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, nullcontext
@@ -9,15 +9,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dataplane.http_protocol import CLIENT, ClientWriter
-from gateway.endpoint_relays.reply_usage import ReplyUsage
 from gateway.error_replies import build_openai_error_body
 from gateway.errors import GatewayError
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.middleware import BODY_SEND
 from gateway.logs import bind_failure, bind_usage
+from gateway.relayed_paths.reply_usage import ReplyUsage
 from gateway.replies.event_stream import UNBUFFERED_HEADERS
-from providers.endpoints import EndpointReply
 from providers.errors import ProviderError
+from providers.relayed_paths import ReplyBytes
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ class ByteReply(Response):
 
     def __init__(
         self,
-        reply: EndpointReply,
+        reply: ReplyBytes,
         head: bytes,
         rest: AsyncIterator[bytes],
         drain: DrainState,

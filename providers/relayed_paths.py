@@ -1,4 +1,4 @@
-"""The endpoints that are only relayed: their names, their paths, and the interface of providers that relay them.
+"""The paths that are only relayed: their names, and the interface of providers that relay them.
 
 No reply is translated here: body and reply have the format of the upstream.
 """
@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_chec
 
 from translation.representation.json_types import Json
 
-EndpointName: TypeAlias = Literal[
+RelayedPathName: TypeAlias = Literal[
     "embeddings",
     "completions",
     "rerank",
@@ -24,7 +24,7 @@ EndpointName: TypeAlias = Literal[
     "detokenize",
 ]
 
-ENDPOINT_PATHS: Final[Mapping[EndpointName, str]] = MappingProxyType(
+URL_PATHS: Final[Mapping[RelayedPathName, str]] = MappingProxyType(
     {
         "embeddings": "/v1/embeddings",
         "completions": "/v1/completions",
@@ -40,7 +40,7 @@ ENDPOINT_PATHS: Final[Mapping[EndpointName, str]] = MappingProxyType(
         "detokenize": "/detokenize",
     }
 )
-"""The path of each endpoint, at the gateway and at an upstream whose API is at `/v1`. vLLM and llama.cpp have the last
+"""The paths by their names, at the gateway and at an upstream whose API is at `/v1`. vLLM and llama.cpp have the last
 two beside it."""
 
 
@@ -51,7 +51,7 @@ class Form(NamedTuple):
     pieces: AsyncIterator[bytes]
 
 
-class EndpointReply(Protocol):
+class ReplyBytes(Protocol):
     """A reply with a success status, as bytes."""
 
     @property
@@ -79,13 +79,13 @@ class EndpointReply(Protocol):
 
 
 @runtime_checkable
-class EndpointRelayer(Protocol):
-    """A provider whose upstream has some of these endpoints, which `Capabilities.endpoints` lists."""
+class PathRelayer(Protocol):
+    """A provider whose upstream has some of these paths, which `Capabilities.endpoints` lists."""
 
-    async def relay_endpoint(self, endpoint: EndpointName, content: Json | Form, *, streams: bool) -> EndpointReply:
+    async def relay_path(self, name: RelayedPathName, content: Json | Form, *, streams: bool) -> ReplyBytes:
         """Sends a body, and returns the reply once it has a success status. `streams`: it asks for an event stream.
 
         A form is sent once; anything else is retried like every request. Raises ProviderError, and Unrepresentable if
-        the upstream has no such endpoint.
+        the upstream has no such path.
         """
         ...

@@ -1,23 +1,22 @@
-"""Serves the relayed endpoints: finds the model's upstream, and relays the body to it and the reply back."""
+"""Serves the relayed paths: their table, and the relay of a body to the model's upstream and of the reply back."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from gateway.endpoint_relays.byte_reply import EVENT_STREAM, ByteReply, guard_client
-from gateway.endpoint_relays.form_upload import FormLimits, FormUpload
-from gateway.endpoint_relays.reply_usage import read_reply_usage
-from gateway.endpoint_relays.rows import EndpointRow
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
 from gateway.logs import bind_fields, bind_usage
 from gateway.planning.resolver import Resolver, Route
-from providers.endpoints import EndpointRelayer, EndpointReply
+from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, guard_client
+from gateway.relayed_paths.form_upload import FormLimits, FormUpload
+from gateway.relayed_paths.reply_usage import read_reply_usage
 from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected
+from providers.relayed_paths import URL_PATHS, PathRelayer, RelayedPathName, ReplyBytes
 from translation.errors import InvalidRequest, TranslationError, Unrepresentable
 from translation.representation.json_types import Json
 
@@ -25,6 +24,40 @@ _MAX_LOGGED_CHARS = 200
 
 _EXAMINED_BYTES = 64 * 1024
 """The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
+
+
+class RelayedPath(NamedTuple):
+    """One path: the form of its requests and replies."""
+
+    name: RelayedPathName
+    tag: str
+    summary: str
+    takes_form: bool = False
+    """Whether the body is a multipart form. Otherwise it is one JSON object. Both name the model in `model`."""
+    replies_json: bool = True
+    """Whether a reply that is not an event stream is JSON. Otherwise it is audio, or text."""
+
+    @property
+    def path(self) -> str:
+        return URL_PATHS[self.name]
+
+
+EMBEDDINGS: Final = RelayedPath("embeddings", "Embeddings", "Create embeddings of texts.")
+
+RELAYED_PATHS: Final = (
+    EMBEDDINGS,
+    RelayedPath("completions", "Completions", "Complete a prompt, as JSON or as a stream with `stream: true`."),
+    RelayedPath("rerank", "Rerank", "Sort documents by their relevance to a query."),
+    RelayedPath("moderations", "Moderations", "Classify texts and images that may be harmful."),
+    RelayedPath("speech", "Audio", "Speak a text: audio, or a stream of events.", replies_json=False),
+    RelayedPath("transcriptions", "Audio", "Write down what is said in a file.", takes_form=True, replies_json=False),
+    RelayedPath("translations", "Audio", "Translate what is said in a file.", takes_form=True, replies_json=False),
+    RelayedPath("image_generations", "Images", "Create images from a prompt."),
+    RelayedPath("image_edits", "Images", "Edit images by a prompt.", takes_form=True),
+    RelayedPath("image_variations", "Images", "Create variations of an image.", takes_form=True),
+    RelayedPath("tokenize", "Tokens", "Split a text into tokens, as the model's upstream does."),
+    RelayedPath("detokenize", "Tokens", "Join tokens to a text, as the model's upstream does."),
+)
 
 
 class ModelListing(Protocol):
@@ -35,7 +68,7 @@ class ModelListing(Protocol):
         ...
 
 
-class EndpointRelays:
+class RelayedPaths:
     """Relays requests of every row. There is one per configuration.
 
     Each request keeps `hold` alive until its reply has ended.
@@ -48,7 +81,7 @@ class EndpointRelays:
         self._hold = hold
 
     async def relay_json(
-        self, row: EndpointRow, principal: Principal, body: Json, scope: Scope, receive: Receive
+        self, row: RelayedPath, principal: Principal, body: Json, scope: Scope, receive: Receive
     ) -> Response:
         """Returns the reply to a JSON body, as bytes.
 
@@ -57,19 +90,19 @@ class EndpointRelays:
         route, relayer = await self._find_upstream(row, principal, body.get("model"))
         body = {**body, "model": route.upstream_model}
         with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_endpoint(row.name, body, streams=_requests_stream(body))
+            reply = await relayer.relay_path(row.name, body, streams=_requests_stream(body))
             return await self._build_reply(row, route, reply)
 
     async def fetch_json(
-        self, row: EndpointRow, principal: Principal, body: Json, scope: Scope, receive: Receive
+        self, row: RelayedPath, principal: Principal, body: Json, scope: Scope, receive: Receive
     ) -> Json:
-        """Returns the whole reply to a JSON body as an object, for endpoints of other APIs that translate it.
+        """Returns the whole reply to a JSON body as an object, for paths of other APIs that translate it.
 
         Raises what `relay_json` raises.
         """
         route, relayer = await self._find_upstream(row, principal, body.get("model"))
         with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_endpoint(row.name, {**body, "model": route.upstream_model}, streams=False)
+            reply = await relayer.relay_path(row.name, {**body, "model": route.upstream_model}, streams=False)
             is_whole = False
             try:
                 whole = b"".join([read async for read in reply.iterate_reads()])
@@ -86,7 +119,7 @@ class EndpointRelays:
 
     async def relay_form(
         self,
-        row: EndpointRow,
+        row: RelayedPath,
         principal: Principal,
         model: str | None,
         limits: FormLimits,
@@ -101,22 +134,20 @@ class EndpointRelays:
         try:
             with guard_client(scope, receive, self._drain):
                 route, relayer = await self._find_upstream(row, principal, await upload.read_model())
-                reply = await relayer.relay_endpoint(row.name, upload.forward(route.upstream_model), streams=False)
+                reply = await relayer.relay_path(row.name, upload.forward(route.upstream_model), streams=False)
                 return await self._build_reply(row, route, reply)
         except (GatewayError, ProviderError, TranslationError):
             await upload.discard()
             raise
 
-    async def _find_upstream(
-        self, row: EndpointRow, principal: Principal, model: object
-    ) -> tuple[Route, EndpointRelayer]:
+    async def _find_upstream(self, row: RelayedPath, principal: Principal, model: object) -> tuple[Route, PathRelayer]:
         if not isinstance(model, str) or not model:
             problem = "model is required" if model in (None, "") else "model must be text"
             raise InvalidRequest(problem, param="model", code="missing_required_parameter")
         route = self._resolver.resolve(model, principal.models)
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         relayer = route.provider
-        if row.name not in route.capabilities.endpoints or not isinstance(relayer, EndpointRelayer):
+        if row.name not in route.capabilities.endpoints or not isinstance(relayer, PathRelayer):
             raise Unrepresentable(
                 f"the upstream of the model '{route.name:.200}' has no {row.path}: use a model whose upstream has it. "
                 f"If this one has it, the operator can add `{row.name}` to its `capabilities.endpoints`",
@@ -126,8 +157,8 @@ class EndpointRelays:
             await self._models.require_listed(route, principal.models)
         return route, relayer
 
-    async def _build_reply(self, row: EndpointRow, route: Route, reply: EndpointReply) -> Response:
-        """Examines the beginning of a reply. Raises ProviderError for a reply that this endpoint cannot have."""
+    async def _build_reply(self, row: RelayedPath, route: Route, reply: ReplyBytes) -> Response:
+        """Examines the beginning of a reply. Raises ProviderError for a reply that this path cannot have."""
         try:
             reads = reply.iterate_reads()
             is_json = reply.content_type.endswith("json") or (row.replies_json and not reply.content_type)
@@ -171,7 +202,7 @@ def _check_json(head: bytes, route: Route, *, is_whole: bool) -> None:
         raise UpstreamRejected(text, provider=route.provider.name, status=502)
 
 
-def _check_length(reply: EndpointReply, head: bytes, route: Route, *, is_whole: bool) -> None:
+def _check_length(reply: ReplyBytes, head: bytes, route: Route, *, is_whole: bool) -> None:
     if is_whole and reply.content_length not in (None, len(head)):
         raise UpstreamBroken("the upstream broke off its reply", provider=route.provider.name)
 

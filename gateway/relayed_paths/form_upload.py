@@ -8,7 +8,11 @@ from typing import Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT, ClientWriter
-from gateway.endpoint_relays.multipart import (
+from gateway.errors import BodyTooSlow, UnsupportedEncoding
+from gateway.http.body import build_too_large_error, discard_body
+from gateway.http.guard import ClientDisconnected
+from gateway.http.headers import headers_of
+from gateway.relayed_paths.multipart import (
     FormPiece,
     FormSplitter,
     PartStart,
@@ -16,12 +20,8 @@ from gateway.endpoint_relays.multipart import (
     render_form_end,
     render_part_start,
 )
-from gateway.errors import BodyTooSlow, UnsupportedEncoding
-from gateway.http.body import build_too_large_error, discard_body
-from gateway.http.guard import ClientDisconnected
-from gateway.http.headers import headers_of
-from providers.endpoints import Form
 from providers.new_id import random_hex
+from providers.relayed_paths import Form
 from translation.errors import InvalidRequest
 
 _MODEL: Final = "model"

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from gateway.endpoint_relays.reply_usage import ReplyUsage
+from gateway.relayed_paths.reply_usage import ReplyUsage
 from translation.representation.json_types import Json
 
 VECTOR = [0.123456789] * 3000
