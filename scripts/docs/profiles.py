@@ -56,7 +56,8 @@ These are the effects of the fields:
   is thinking. `direct_response` leaves the text as it is: `raw_text_field` is the parameter that makes a server such as
   llama.cpp, which separates thinking itself, leave it in the text too. `reasoning_part` is the type of part that carries it in a reasoning item, unless the request has
   `reasoning.summary`.
-- **Reasoning** is sent back in the field that `replay_reasoning` names. `empty_reasoning: true` adds that field to a chat message with
+- **Reasoning** is read from `reasoning_content`, `reasoning` and the fields in `reasoning_fields`. It is sent back in the field that
+  `replay_reasoning` names, or in the first of `reasoning_fields`. `empty_reasoning: true` adds that field to a chat message with
   calls even if it is empty, for APIs that refuse the message without it.
 - **Signatures**: a past call can lack its signature, because another model made it or a client dropped it. It is sent to Gemini with
   the placeholder that Gemini's documentation names. `call_signatures` says for which models: those whose names imply it (`by_model`),
