@@ -12,9 +12,11 @@ GatewayError
   BodyTooLarge         the body is over `server.max_body_mb`
   BodyTooSlow          the body did not arrive in time
   UnsupportedEncoding  the body is compressed
+  UnsupportedContentType  a web page sent JSON that is not declared as JSON, to a server without keys
   NotFound             no such path, or no such object
   MethodNotAllowed     the path exists, the method does not
-  OriginRefused        a page of another origin requested a WebSocket
+  HostRefused          a server without keys is not called by the name in `Host`
+  OriginRefused        a page of another origin sent a request to a server without keys, or requested a WebSocket
   TooManyConnections   `websocket.max_connections` are open
   TooManyQueued        a WebSocket has too many turns waiting
   ThreadNotFound       a thread of the Messages API has no such message, or the message has failed
@@ -98,6 +100,10 @@ class UnsupportedEncoding(GatewayError):
     pass
 
 
+class UnsupportedContentType(GatewayError):
+    pass
+
+
 class NotFound(GatewayError):
     pass
 
@@ -107,6 +113,10 @@ class ThreadNotFound(NotFound):
 
 
 class MethodNotAllowed(GatewayError):
+    pass
+
+
+class HostRefused(GatewayError):
     pass
 
 

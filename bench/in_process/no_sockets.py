@@ -119,7 +119,8 @@ class InProcessClient:
         self._model, self._stream = Model.named(model), stream
         body = orjson.dumps({"model": model, "input": "Say the tokens.", "store": False, "stream": stream})
         head = (
-            f"POST {_PATH} HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\nauthorization: Bearer bench\r\n"
+            f"POST {_PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            "authorization: Bearer bench\r\n"
         )
         self._request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
         self._end = b"0\r\n\r\n" if stream else b"}"

@@ -32,6 +32,7 @@ def find_hints(settings: Settings) -> Iterator[Problem]:
     yield from _find_unused_providers(settings)
     yield from _find_unreachable_models(list(settings.models))
     yield from _find_weak_keys(settings)
+    yield from _find_open_doors(settings)
     yield from _find_unusable_servers(settings)
 
 
@@ -87,6 +88,19 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
         for index, allowed in enumerate(key.mcp_servers if not adds_servers else ()):
             if allowed != "*" and not any(fnmatchcase(label, allowed) for label in settings.tools.mcp.servers):
                 yield Problem(("auth", "keys", number, "mcp_servers", index), f"no MCP server is called {allowed}")
+
+
+def _find_open_doors(settings: Settings) -> Iterator[Problem]:
+    """Yields a problem for each way by which others than the users of this machine reach a server without keys."""
+    if settings.auth is not None:
+        return
+    if settings.server.hosts:
+        names = ", ".join(settings.server.hosts)
+        message = f"whoever reaches the server as {names} may use it, because there are no auth.keys"
+        yield Problem(("server", "hosts"), message)
+    if settings.server.cors is not None and "*" in settings.server.cors.origins:
+        message = "every web page may run requests and tools of this server, because there are no auth.keys"
+        yield Problem(("server", "cors", "origins"), message)
 
 
 def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:

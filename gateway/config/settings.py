@@ -25,6 +25,9 @@ from providers.model_families import MODEL_FAMILIES, ModelFamily
 from providers.overrides import Number, WholeNumber
 from translation.chat.reasoning import ReasoningTextField
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""Matches a host name, or an address of IPv4 or IPv6."""
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,7 +37,9 @@ class CorsSettings(_Section):
     """The web pages that may call the gateway from a browser."""
 
     origins: tuple[NonEmptyText, ...] = Field(
-        min_length=1, description="Origins such as `https://app.example.com`. `*` allows every page."
+        min_length=1,
+        description="Origins such as `https://app.example.com`. `*` allows every page. A server without `auth.keys` "
+        "refuses requests of all other origins.",
     )
 
 
@@ -44,6 +49,12 @@ class ServerSettings(_Section):
     host: NonEmptyText = Field(
         default="127.0.0.1",
         description="The address to listen on. An address that other machines can reach requires `auth.keys`.",
+    )
+    hosts: tuple[NonEmptyText, ...] = Field(
+        default=(),
+        description="Further names of this server, such as `gateway.example.com` behind a proxy. A server without "
+        "`auth.keys` refuses requests for other names than these, `host` and those of this machine, because a web page "
+        "can make a name of its own lead to this machine.",
     )
     port: WholeNumber = Field(default=8080, ge=0, le=65535, description="The port to listen on. 0 takes a free one.")
     workers: WholeNumber = Field(default=1, ge=1, le=256, description="Server processes that share the port.")
@@ -132,6 +143,13 @@ class ServerSettings(_Section):
         default=("reasoning_content", "reasoning"),
         description="The fields that contain the model's reasoning in chat replies: one, both, or none (`[]`).",
     )
+
+    @field_validator("hosts")
+    @classmethod
+    def _refuse_addresses(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        if any(_HOST_NAME.fullmatch(host) is None for host in hosts):
+            raise PydanticCustomError("hosts", "write names without scheme, port and path, such as gateway.example.com")
+        return hosts
 
 
 class LogSettings(_Section):

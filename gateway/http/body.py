@@ -15,6 +15,7 @@ from dataplane.core import measure_json
 from dataplane.http_protocol import CLIENT, ClientWriter
 from dataplane.json_shape import JsonShape
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
+from gateway.http.cross_site import require_json_type
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
 from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
@@ -43,8 +44,9 @@ class SizedBody(NamedTuple):
 async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, threads: LargeBodyThreads) -> SizedBody:
     """Reads the request's body and returns it as one JSON object. A large one is parsed in a thread.
 
-    Raises UnsupportedEncoding for a compressed body, BodyTooLarge over the limit of bytes, BodyTooSlow after
-    the deadline, NotJson as `parse_json_object` does, and ClientDisconnected.
+    Raises UnsupportedContentType as `require_json_type` does, UnsupportedEncoding for a compressed body, BodyTooLarge
+    over the limit of bytes, BodyTooSlow after the deadline, NotJson as `parse_json_object` does, and
+    ClientDisconnected.
     """
     if (buffered := parse_buffered_body(scope, limits)) is not None:
         return buffered
@@ -56,9 +58,10 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, threads:
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
     """Returns the body if the server has already read all of it; None if it has to be awaited with `read_json`.
 
-    Raises UnsupportedEncoding, BodyTooLarge and NotJson.
+    Raises UnsupportedContentType (see `require_json_type`), UnsupportedEncoding, BodyTooLarge and NotJson.
     """
     headers = headers_of(scope)
+    require_json_type(scope, headers.get(b"content-type", b""))
     if (encoding := headers.get(b"content-encoding")) is not None and encoding.lower() != b"identity":
         coding = encoding.decode("latin-1")
         raise UnsupportedEncoding(f"the body is encoded as {coding!r}: send it without content-encoding")

@@ -1,7 +1,8 @@
 """Dispatches the hot routes before FastAPI does, whose own dispatch costs more than translating a short reply."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 from starlette.responses import Response
@@ -11,16 +12,21 @@ from gateway.errors import GatewayError, NotFound
 from gateway.http.error_forms import ErrorReplyBuilder
 from gateway.http.guard import ClientDisconnected
 from gateway.http.json_reply import JsonReply
+from gateway.http.owner_counts import ON_END
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 
 Handler: TypeAlias = Callable[[Scope, Receive], Awaitable[Response]]
+
+_STREAM_PARAMETER: Final = re.compile(rb"(?:^|(?<=&))stream=[^&]*&?")
 
 _log = structlog.get_logger(__name__)
 
 
 class DirectRouter:
     """ASGI middleware. Dispatches `POST` to `handlers` and WebSockets to `sockets` by exact path, all else to `app`.
+
+    `app` gets a `HEAD` as the `GET` of the same path.
 
     The paths of `handlers` are also routes of `app`, so that /openapi.json documents them. A WebSocket to an unknown
     path is refused with 404. `build_error_reply` returns the reply to a failure.
@@ -46,7 +52,7 @@ class DirectRouter:
         if scope["type"] == "http" and scope["method"] == "POST":
             handler = self._handlers.get(scope["path"])
         if handler is None:
-            await self._app(scope, receive, send)
+            await (self._serve_head if scope.get("method") == "HEAD" else self._app)(scope, receive, send)
             return
         try:
             response = await handler(scope, receive)
@@ -59,6 +65,19 @@ class DirectRouter:
         except Exception as error:
             _log.exception("request_failed")
             await self._build_error_reply(error, scope)(scope, receive, send)
+
+    async def _serve_head(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves `HEAD` as `GET`, of which it is the head (RFC 9110, section 9.3.2). The server drops the body.
+
+        A stream is not begun: without a body it would only keep the connection from the next request.
+        """
+        query = _STREAM_PARAMETER.sub(b"", scope["query_string"])
+        get_scope = {**scope, "method": "GET", "query_string": query}
+        try:
+            await self._app(get_scope, receive, send)
+        finally:
+            if (on_end := get_scope.pop(ON_END, None)) is not None:
+                scope[ON_END] = on_end
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

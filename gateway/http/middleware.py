@@ -1,8 +1,10 @@
 """ASGI middleware around every request: its request id and its access log line."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import structlog
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dataplane.http_protocol import CLIENT, ClientWriter
@@ -10,6 +12,8 @@ from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
 from gateway.logs import log_request, reset_fields
 from providers.new_id import random_hex
+
+_log = structlog.get_logger(__name__)
 
 _MAX_ID_CHARS = 128
 _ID_DIGITS = 32
@@ -30,19 +34,22 @@ class ReplySender:
     A caller uses them only if its `send` is a ReplySender itself, and not another middleware's wrapper around it.
     """
 
-    __slots__ = ("_client", "_id_header", "_send", "status")
+    __slots__ = ("_client", "_id_header", "_send", "has_ended", "status")
 
     def __init__(self, send: Send, client: ClientWriter | None, request_id: str) -> None:
         self._send = send
         self._client = client
         self._id_header = (b"x-request-id", request_id.encode())
         self.status = 0
+        self.has_ended = False
+        """Whether all of a reply was sent by calling this object."""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] in _START_MESSAGES:
             self.status = message.get("status", _SWITCHING_PROTOCOLS)
             message["headers"] = [*message.get("headers", ()), self._id_header]
         await self._send(message)
+        self.has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     def send_reply(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Sends a whole reply of status 200 in one write. `headers` must include `content-length`.
@@ -73,8 +80,10 @@ class RequestMiddleware:
     and no headers.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, find_refusal: Callable[[Scope], Response | None] = lambda _: None) -> None:
+        """`find_refusal` returns the reply to a request that `app` does not get."""
         self._app = app
+        self._find_refusal = find_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in _SCOPE_TYPES:
@@ -88,7 +97,14 @@ class RequestMiddleware:
         # A pipelined request starts in the context of the request before it, whose fields must be removed.
         reset_fields(request_id=request_id)
         try:
-            await self._app(scope, receive, reply_sender)
+            app = self._find_refusal(scope) or self._app
+            await app(scope, receive, reply_sender)
+        except Exception:
+            # The framework raises an unexpected error again after it has replied. The server would then close the
+            # connection without having said so, and the client's next request on it would fail.
+            if not reply_sender.has_ended:
+                raise
+            _log.exception("request_failed")
         finally:
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ms = (time.perf_counter_ns() - began + 50_000) // 100_000 / 10

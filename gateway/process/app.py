@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from gateway import errors
 from gateway.config.settings import Settings
 from gateway.dialects.table import CLIENT_DIALECTS, ClientDialect, RouteFactory
+from gateway.http.cross_site import CrossSiteCheck
 from gateway.http.direct_routes import DirectRouter
 from gateway.http.error_forms import ErrorReplyBuilder, build_error_reply
 from gateway.http.guard import ClientDisconnected, DrainState
@@ -116,8 +117,9 @@ def build_app(
         build_reply,
     )
     reloader = Reloader(service, lifetimes)
+    check = CrossSiteCheck(settings.server, lambda: service.settings.auth is not None, build_reply)
     if settings.server.cors is None:
-        return Application(RequestMiddleware(direct), reloader)
+        return Application(RequestMiddleware(direct, check.find_refusal), reloader)
     with_cors = CORSMiddleware(
         direct,
         allow_origins=list(settings.server.cors.origins),
@@ -125,7 +127,7 @@ def build_app(
         allow_headers=["*"],
         expose_headers=["x-request-id", "request-id", "x-gateway-loss"],
     )
-    return Application(RequestMiddleware(with_cors), reloader)
+    return Application(RequestMiddleware(with_cors, check.find_refusal), reloader)
 
 
 def _build_store(settings: Settings) -> Store | None:
@@ -176,4 +178,4 @@ def _allowed_methods(routes: Sequence[Route], request: Request) -> set[str]:
     for route in routes:
         if route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods or set()
-    return methods
+    return methods | {"HEAD"} if "GET" in methods else methods

@@ -39,11 +39,6 @@ def build_pages_routes(service: Service) -> APIRouter:
     version = read_installed_version()
     files = read_static_files()
 
-    @router.head("/")
-    async def probe() -> Response:
-        """Reply to programs that only probe for a server."""
-        return Response()
-
     @router.get("/")
     async def get_home_page(request: Request) -> Response:
         """Show the home page. A client that does not accept HTML gets the status and the links as JSON."""

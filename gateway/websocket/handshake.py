@@ -1,19 +1,17 @@
-"""Accepts WebSocket handshakes: checks the API key, the origin and the number of connections.
+"""Accepts WebSocket handshakes: checks the API key and the number of connections.
 
 Refusals are HTTP replies.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from gateway.config.settings import Settings
-from gateway.errors import OriginRefused, ShuttingDown, TooManyConnections, TooManySockets
+from gateway.errors import ShuttingDown, TooManyConnections, TooManySockets
 from gateway.http.headers import headers_of
 from gateway.http.middleware import BODY_SEND
 from gateway.http.owner_counts import OwnerCounts
@@ -41,8 +39,6 @@ class WebSocketApp:
         self._open_count = 0
         self._max_connections = settings.websocket.max_connections
         self._owner_counts = OwnerCounts(settings.limits.websockets, TooManySockets)
-        cors = settings.server.cors
-        self._origins = cors.origins if cors is not None else ()
         self._limits = ConnectionLimits(
             body=service.body_limits,
             max_s=settings.websocket.max_minutes * 60,
@@ -52,7 +48,6 @@ class WebSocketApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         handshake = HTTPConnection(scope)
         principal = self._service.authenticate(handshake)
-        self._check_origin(handshake.headers)
         strict = is_strict(headers_of(scope))
         if self._drain.begun:
             raise ShuttingDown
@@ -85,14 +80,3 @@ class WebSocketApp:
         finally:
             self._open_count -= 1
             self._owner_counts.remove(principal.name)
-
-    def _check_origin(self, headers: Mapping[str, str]) -> None:
-        """Raises OriginRefused for pages of other origins than this host and `server.cors.origins`.
-
-        Browsers let every page open WebSocket connections to any host, and leave this check to the server.
-        """
-        origin = headers.get("origin")
-        if origin is None or origin in self._origins or "*" in self._origins:
-            return
-        if urlsplit(origin).netloc != headers.get("host", ""):
-            raise OriginRefused(f"pages of {origin:.200} may not use this server (server.cors.origins)")

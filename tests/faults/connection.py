@@ -19,7 +19,7 @@ class Connection:
     def post(self, path: str, body: Json | bytes, *, length: int | None = None) -> None:
         """Sends a request to `path` (without the /v1). `length` may declare more than is sent."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        head = f"POST /v1{path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+        head = f"POST /v1{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         size = len(content) if length is None else length
         self.writer.write(f"{head}Content-Length: {size}\r\n\r\n".encode() + content)
 

@@ -246,7 +246,7 @@ async def test_a_request_that_two_servers_would_cut_differently_is_refused(rest:
     async with ScriptedUpstream() as upstream:
         serving = gateway(patient(upstream.url))
         async with connected(serving.v1) as client:
-            client.writer.write(b"POST /v1/responses HTTP/1.1\r\nHost: gateway\r\n" + rest)
+            client.writer.write(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\n" + rest)
             assert await client.status() == 400
         assert not upstream.requests
 

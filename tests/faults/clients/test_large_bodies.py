@@ -65,7 +65,7 @@ async def served_here(upstream_url: str) -> AsyncIterator[int]:
 
 def post(port: int, path: str, body: bytes) -> bytes:
     """Sends a request from a thread, and returns the reply. The connection is closed after it."""
-    head = f"POST {path} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(head.encode() + body)
         reply = b""

@@ -18,7 +18,7 @@ from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as ANSWER
 
 KEYS = {"keys": [{"name": "alice", "key": "a-key-of-alice-that-nobody-else-has"}]}
-FIRST_LINE = b"POST /v1/responses HTTP/1.1\r\nhost: gateway\r\n"
+FIRST_LINE = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\n"
 FLOOD_BYTES = 64 * 1024 * 1024
 PIECE = 64 * 1024
 
@@ -133,7 +133,7 @@ async def test_a_head_in_small_pieces_is_refused_despite_steady_progress(url: st
 
 async def test_the_head_of_a_later_request_has_the_same_limits(url: str) -> None:
     async with connected(url) as client:
-        client.writer.write(b"GET /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n")
+        client.writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert await client.status() == 200
         client.writer.write(FIRST_LINE)
         assert b"HTTP/1.1 408" in await client.reader.read()

@@ -181,6 +181,17 @@ def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Ga
     assert tab.evaluate("document.querySelector('article h3').textContent").startswith("demo: ")
 
 
+def test_a_page_of_another_site_learns_why_it_may_run_nothing(tab: Tab, gateway: Gateway, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<!doctype html><p>A page</p>")
+    tab.open((tmp_path / "page.html").as_uri(), width=1280)
+    for headers in ('{"content-type": "application/json"}', '{"content-type": "text/plain"}'):
+        reply = tab.evaluate(f"""fetch({json.dumps(gateway.v1 + "/responses")},
+          {{method: "POST", headers: {headers}, body: '{{"model": "demo", "input": "Hi"}}'}})
+          .then(async (reply) => [reply.status, (await reply.json()).error.message])""")
+        assert reply[0] == 403
+        assert "server.cors.origins" in reply[1]
+
+
 def test_every_cell_of_the_report_leads_to_its_advice_or_its_remarks(tab: Tab, folder: Path) -> None:
     open_page(tab, (folder / "report.html").as_uri(), width=320)
     links = tab.evaluate("""[...document.querySelectorAll("table:not(.checks) td a")].map((link) =>

@@ -178,7 +178,9 @@ async def test_a_form_that_arrives_too_slowly_is_refused(body_s: float, form_s: 
         url = str(client.base_url).removesuffix("/v1/")
         async with connected(url) as plain:
             head = f"authorization: Bearer {CLIENT_KEY}\r\ncontent-type: multipart/form-data; boundary=b\r\n"
-            plain.writer.write(f"POST /v1/{PATH} HTTP/1.1\r\nhost: g\r\n{head}content-length: 9999\r\n\r\n".encode())
+            plain.writer.write(
+                f"POST /v1/{PATH} HTTP/1.1\r\nhost: localhost\r\n{head}content-length: 9999\r\n\r\n".encode()
+            )
             plain.writer.write(MODEL_PART + FILE_HEAD)
             reading = asyncio.create_task(plain.status())
             while form_s < body_s and not reading.done():

@@ -13,7 +13,7 @@ from bench.soak.counting_gateway import read_task_count
 
 OPEN = 30
 _BODY = b'{"model": "m", "input": "Hello", "stream": true}'
-_QUESTION = b"POST /v1/responses HTTP/1.1\r\nhost: gateway\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+_QUESTION = b"POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
 
 
 def test_the_tasks_of_a_running_gateway_are_counted(tmp_path: Path) -> None:
@@ -39,5 +39,5 @@ def test_the_tasks_of_a_running_gateway_are_counted(tmp_path: Path) -> None:
 def _look(port: int) -> None:
     """Waits for a turn of the server's loop."""
     with socket.create_connection(("127.0.0.1", port)) as asking:
-        asking.sendall(b"GET /healthz HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n")
+        asking.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         assert asking.recv(12) == b"HTTP/1.1 200"

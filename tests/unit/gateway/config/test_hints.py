@@ -30,6 +30,15 @@ SUSPECT = {
         PROVIDER + "models: {a: {provider: local}}\nauth: {keys: [{name: team, key: secret}]}\n",
         "config.yaml:3: warning: auth.keys[0].key: team has a key of fewer than 16 characters: write a longer one",
     ),
+    "names of a server without keys": (
+        PROVIDER + "models: {a: {provider: local}}\nserver: {hosts: [gateway.example.com]}\n",
+        "config.yaml:3: warning: server.hosts: whoever reaches the server as gateway.example.com may use it, because "
+        "there are no auth.keys",
+    ),
+    "every origin without keys": (
+        PROVIDER + "models: {a: {provider: local}}\nserver:\n  cors: {origins: ['*']}\n",
+        "config.yaml:4: warning: server.cors.origins: every web page may run requests and tools of this server",
+    ),
     "MCP servers for a model without tools": (
         "tools: {mcp: {servers: {s: {stdio: [x]}}}}\n"
         + PROVIDER

@@ -39,6 +39,17 @@ def test_a_broken_server_section_is_reported_under_a_command_line_value() -> Non
         parse_settings({"server": [1]}, server={"port": 3})
 
 
+@pytest.mark.parametrize("host", ["gateway.example.com", "gateway", "10.0.0.5", "fd00::1"])
+def test_further_names_of_the_server_are_host_names(host: str) -> None:
+    assert parse_settings({"server": {"hosts": [host]}}).server.hosts == (host,)
+
+
+@pytest.mark.parametrize("host", ["https://gateway", "gateway:8080", "gateway/v1", "*", "*.example.com", "a b"])
+def test_an_address_is_no_name_of_the_server(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"server\.hosts: write names without scheme, port and path"):
+        parse_settings({"server": {"hosts": [host]}})
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
 def test_loopback_needs_no_keys(host: str) -> None:
     assert parse_settings({"server": {"host": host}}).auth is None

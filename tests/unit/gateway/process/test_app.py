@@ -59,11 +59,11 @@ WRONG_PLACES: dict[str, tuple[str, str, int, str | None]] = {
     "all responses": ("GET", "/v1/responses", 404, None),
     "all stored completions": ("GET", "/v1/chat/completions", 404, None),
     "a conversation": ("GET", "/v1/conversations/conv_1", 404, None),
-    "DELETE where there is none": ("DELETE", "/v1/responses", 405, "GET, POST"),
-    "POST where there is only GET": ("POST", "/v1/models", 405, "GET"),
+    "DELETE where there is none": ("DELETE", "/v1/responses", 405, "GET, HEAD, POST"),
+    "POST where there is only GET": ("POST", "/v1/models", 405, "GET, HEAD"),
     "GET where there is only POST": ("GET", "/v1/responses/resp_1/cancel", 405, "POST"),
-    "PATCH, which nothing has": ("PATCH", "/v1/models", 405, "GET"),
-    "OPTIONS, which is not CORS": ("OPTIONS", "/v1/models", 405, "GET"),
+    "PATCH, which nothing has": ("PATCH", "/v1/models", 405, "GET, HEAD"),
+    "OPTIONS, which is not CORS": ("OPTIONS", "/v1/models", 405, "GET, HEAD"),
 }
 
 
@@ -115,9 +115,38 @@ def test_unlikely_paths_are_not_suggested(path: str, client: httpx.Client) -> No
     assert len(message) < 300
 
 
-def test_head_is_answered_without_a_body(client: httpx.Client) -> None:
-    reply = client.head("/v1/models")
-    assert (reply.status_code, reply.content) == (405, b"")
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/healthz", "/v1/models", "/v1/models/demo", "/v1/models/none", "/api/tags"]
+)
+def test_head_is_the_head_of_get(path: str, client: httpx.Client) -> None:
+    head, whole = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    varying = ("date", "x-request-id")
+    assert {**head.headers, **dict.fromkeys(varying)} == {**whole.headers, **dict.fromkeys(varying)}
+
+
+def test_head_where_there_is_no_get_is_refused(client: httpx.Client) -> None:
+    reply = client.head("/v1/embeddings")
+    assert (reply.status_code, reply.content, reply.headers["allow"]) == (405, b"", "POST")
+
+
+def test_an_unexpected_error_of_a_route_leaves_the_connection_open(
+    gateway: Gateway, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with httpx.Client(base_url=gateway.url, verify=False, trust_env=False) as own, capture_logs() as lines:
+        with monkeypatch.context() as patch:
+            patch.setattr("gateway.routes.health.report_readiness", fail)
+            reply = own.get("/readyz")
+            assert (reply.status_code, error_of(reply)["code"]) == (500, "internal_error")
+            assert "connection" not in reply.headers
+            network = reply.extensions["network_stream"]
+        again = own.get("/healthz")
+        assert again.status_code == 200
+        assert again.extensions["network_stream"].get_extra_info("client_addr") == network.get_extra_info("client_addr")
+        block_until(lambda: any(line["event"] == "request_failed" for line in lines))
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_closes_the_upstream_connection(
     async with connected(before.url) as client:
         body = json.dumps({"messages": [HELLO], "stream": stream}).encode()
         client.writer.write(
-            b"POST /generate HTTP/1.1\r\nHost: gateway\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
         )
         await upstream.received(1)
         if stream:
