@@ -217,11 +217,15 @@ def bind_usage(usage: Usage | None) -> None:
     """
     if usage is None:
         return
-    counts = {"input_tokens": usage.input, "output_tokens": usage.output}
-    bind_fields(**{name: count for name, count in counts.items() if count is not None})
+    fields = dict(_BOUND_FIELDS.get())
+    if usage.input is not None:
+        fields["input_tokens"] = usage.input
+    if usage.output is not None:
+        fields["output_tokens"] = usage.output
     if usage.input is not None and usage.cache_read is not None:
-        share = round(usage.cache_read / usage.input, 3) if usage.input else 0.0
-        bind_fields(cached_tokens=usage.cache_read, cached_share=share)
+        fields["cached_tokens"] = usage.cache_read
+        fields["cached_share"] = round(usage.cache_read / usage.input, 3) if usage.input else 0.0
+    _BOUND_FIELDS.set(fields)
 
 
 def has_failed(fields: Mapping[str, object]) -> bool:

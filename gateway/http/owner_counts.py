@@ -41,6 +41,6 @@ class OwnerCounts:
 
     def add_until_end(self, owner: str, scope: Scope) -> None:
         """Counts a request until it ends. A request that is authenticated twice counts once. Raises like `add`."""
-        if ON_END not in scope:
+        if owner != ANONYMOUS.name and ON_END not in scope:
             self.add(owner)
             scope[ON_END] = partial(self.remove, owner)

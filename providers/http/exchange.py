@@ -330,7 +330,10 @@ def _disables_thinking(body: Json) -> bool:
     """Returns whether the body turns thinking off. The chat template then does not open the think tag."""
     if body.get("think") is False:
         return True
-    switches = {**(body.get("chat_template_kwargs") or {}), **(body.get("reasoning") or {})}
+    template, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
+    if not (template or reasoning):
+        return False
+    switches = {**(template or {}), **(reasoning or {})}
     return any(switches.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
 
 

@@ -16,7 +16,6 @@ from translation.representation.events import Delta, Event
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
-_FRAME_HEAD_BYTES, _FRAME_TAIL_BYTES = len(_FRAME_HEAD), len(_FRAME_TAIL)
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
@@ -28,13 +27,8 @@ class ChatDeltaRun:
     """
 
     __slots__ = (
-        "_frame_end",
-        "_frame_start",
         "_head",
         "_tail",
-        "_text_end",
-        "_text_start",
-        "_two_frames",
         "frame_head",
         "frame_tail",
         "observers",
@@ -62,10 +56,6 @@ class ChatDeltaRun:
         """The decoder's own, if line breaks at the end of its texts are stripped."""
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
-        self._two_frames = 2 * (len(self.frame_head) + len(self.frame_tail))
-        self._text_start = start = len(head) - 1
-        self._text_end = end = 1 - len(tail)
-        self._frame_start, self._frame_end = start + _FRAME_HEAD_BYTES, end - _FRAME_TAIL_BYTES
 
     @classmethod
     def from_delta(
@@ -123,11 +113,13 @@ class ChatDeltaRun:
     def read_payload_texts(self, payloads: Iterable[bytes]) -> list[str]:
         """Returns the texts of chunks of the run, up to the first chunk that has to be parsed."""
         texts: list[str] = []
+        head, tail = self._head, self._tail
+        start, end = len(head) - 1, 1 - len(tail)
         try:
             for payload in payloads:
-                if not (payload.startswith(self._head) and payload.endswith(self._tail)):
+                if not (payload.startswith(head) and payload.endswith(tail)):
                     break
-                text = orjson.loads(payload[self._text_start : self._text_end])
+                text = orjson.loads(payload[start:end])
                 if not text:
                     break
                 texts.append(text)
@@ -137,13 +129,14 @@ class ChatDeltaRun:
 
     def parse_texts(self, read: bytes) -> list[str] | None:
         """Returns the non-empty texts of a read that consists only of frames of the run; None for any other read."""
-        if not (read.startswith(self.frame_head) and read.endswith(self.frame_tail)):
+        head, tail = self.frame_head, self.frame_tail
+        if not (read.startswith(head) and read.endswith(tail)):
             return None
-        strings = read[self._frame_start : self._frame_end]
+        strings = read[len(head) - 1 : 1 - len(tail)]
         try:
-            if len(read) < self._two_frames:
+            if len(read) < 2 * (len(head) + len(tail)):
                 return [text] if (text := orjson.loads(strings)) else []
-            inners = strings[1:-1].split(self.frame_tail + self.frame_head)
+            inners = strings[1:-1].split(tail + head)
             joined = b'"%b"' % b'","'.join(inners)
             if _BACKSLASH not in joined and joined.count(b'"') == 2 * len(inners):
                 # There is no escape, and each string has exactly two quotes. So they can be parsed as one JSON array.

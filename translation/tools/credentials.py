@@ -30,8 +30,9 @@ def list_credentials(body: Json) -> list[str]:
     Raises InvalidRequest for credentials that are too long: they are searched in every text that is redacted.
     """
     texts = _credentials_of(body)
-    if texts:
-        _require_bounded(texts, "mcp_servers" if body.get("mcp_servers") else "tools")
+    if not texts:
+        return texts
+    _require_bounded(texts, "mcp_servers" if body.get("mcp_servers") else "tools")
     return texts + [token for text in texts if (token := text.partition(" ")[2])]
 
 
@@ -92,13 +93,14 @@ def _remove_from_tool(tool: dict[str, Any]) -> dict[str, Any]:
 
 def _credentials_of(body: Json) -> list[str]:
     credentials: list[str] = []
-    _collect_credentials(body.get("tools"), credentials)
-    # Of the Messages API.
-    credentials += [token for server in body.get("mcp_servers") or () if (token := server.get("authorization_token"))]
-    items = body.get("input")
-    for item in items if isinstance(items, list) else ():
-        if _has_tools(item):
-            _collect_credentials(item["tools"], credentials)
+    if tools := body.get("tools"):
+        _collect_credentials(tools, credentials)
+    if servers := body.get("mcp_servers"):  # of the Messages API
+        credentials += [token for server in servers if (token := server.get("authorization_token"))]
+    if isinstance(items := body.get("input"), list):
+        for item in items:
+            if _has_tools(item):
+                _collect_credentials(item["tools"], credentials)
     return credentials
 
 

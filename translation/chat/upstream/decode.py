@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -48,6 +49,12 @@ _CUT_REASONS: Final = ("length", "content_filter")
 """Reasons of a Finished event whose last item is incomplete."""
 
 
+@lru_cache(64)
+def _find_fields(reasoning_fields: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the fields that may hold text, and those that may hold reasoning. The results are few."""
+    return frozenset({"content", *reasoning_fields}), frozenset({DETAILS_FIELD, *reasoning_fields})
+
+
 class DecoderState(Enum):
     WAITING = auto()  # nothing seen
     STREAMING = auto()  # deltas flowing
@@ -83,8 +90,7 @@ class ChatDecoder:
         self._calls: CallAssembler | None = None
         self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
         reasoning_fields = list_text_fields(profile)
-        self._text_fields = frozenset({"content", *reasoning_fields})
-        self._reasoning_fields = frozenset({DETAILS_FIELD, *reasoning_fields})
+        self._text_fields, self._reasoning_fields = _find_fields(reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
         self._reasoning_segments: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
