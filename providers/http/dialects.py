@@ -26,7 +26,7 @@ from translation.representation.events import Event, Usage
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
-from translation.responses.relaying.reply_forms import build_response_stream
+from translation.responses.relaying.whole_response import build_response_stream
 from translation.responses.upstream.decode import ResponsesDecoder
 from translation.responses.upstream.lower import lower as lower_to_responses
 

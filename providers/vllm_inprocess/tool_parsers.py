@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from providers.errors import UpstreamRejected
 from translation.parsers.tools import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput, PlainText
-from translation.parsers.tools.blank_filter import BlankFilter
+from translation.parsers.tools.parser_output import BlankFilter
 from translation.representation.json_types import Json
 
 VLLM_PARSER_PREFIX: Final = "vllm:"

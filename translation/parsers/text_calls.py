@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, assert_never
 
 from translation.parsers.tools import PARSER_FACTORIES
-from translation.parsers.tools.blank_filter import BlankFilter
 from translation.parsers.tools.parser_output import (
+    BlankFilter,
     CallArguments,
     CallEnded,
     CallStarted,

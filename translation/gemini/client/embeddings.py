@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.model_names import require_path_model
 from translation.gemini.schema.embedded import (
     EMBED_FIELDS,
     SETTINGS,
@@ -12,6 +11,7 @@ from translation.gemini.schema.embedded import (
     read_batch_request,
     read_embed_request,
 )
+from translation.gemini.schema.request import require_path_model
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 

@@ -4,8 +4,7 @@ from functools import cache
 from typing import Any, Final
 
 from translation.errors import InvalidRequest
-from translation.gemini.model_names import require_path_model
-from translation.gemini.schema.request import InputParams, check_parts
+from translation.gemini.schema.request import InputParams, check_parts, require_path_model
 from translation.representation.json_types import Json
 from translation.validation import build_adapter, check_body
 

@@ -26,6 +26,8 @@ _JSON_TYPES: Final = frozenset({"application/json", "text/x.enum"})
 _AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
 _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
+_MODEL_PREFIX: Final = "models/"
+
 
 class ThinkingConfig(TypedDict, total=False):
     includeThoughts: bool
@@ -173,3 +175,13 @@ def _request_schema() -> Json:
 
 REQUEST_SCHEMA = _request_schema
 """Returns the JSON schema of a request, for `/openapi.json`. It is built at the first call."""
+
+
+def require_path_model(named: object, model: str, param: str) -> None:
+    """Raises InvalidRequest if a body names another model than `model`, that of the path. None names no model."""
+    if named is None:
+        return
+    if not isinstance(named, str) or named.removeprefix(_MODEL_PREFIX) != model.removeprefix(_MODEL_PREFIX):
+        raise InvalidRequest(
+            f"The model of the request, '{named!s:.100}', is not that of the path, '{model:.100}'.", param=param
+        )

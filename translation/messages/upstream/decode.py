@@ -6,9 +6,9 @@ https://docs.claude.com/en/docs/build-with-claude/streaming
 from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
+from translation.decoding.context_overflow import is_context_overflow
 from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
-from translation.messages.upstream.anthropic_failures import failure_in
 from translation.messages.upstream.citations import annotation_of
 from translation.messages.upstream.details import detail_of
 from translation.messages.upstream.searches import SearchDecoder
@@ -59,6 +59,18 @@ _DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
 
 _NO_STOP_REASON: Final = "whole answer"
 """Replaces a missing stop reason of a message that is complete."""
+
+_ERROR_CODES: Final = {
+    "authentication_error": "upstream_unauthorized",
+    "permission_error": "upstream_unauthorized",
+    "billing_error": "insufficient_quota",
+    "overloaded_error": "upstream_overloaded",
+    "rate_limit_error": "rate_limited",
+    "timeout_error": "upstream_timeout",
+}
+"""The API's error type -> the gateway's code. Any other is an `upstream_error`."""
+
+_NO_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
 class AnthropicDecoder(ChunkDecoder):
@@ -292,3 +304,18 @@ class AnthropicDecoder(ChunkDecoder):
         self.ended = True
         failed.usage = self.usage
         return [failed]
+
+
+def failure_in(error: Any) -> Failed:
+    """Returns the failure that an `error` object reports: `{"type": "overloaded_error", "message": "Overloaded"}`."""
+    reported = error if isinstance(error, dict) else {"message": error}
+    kind, text = str(reported.get("type")), reported.get("message")
+    message = text if isinstance(text, str) and text else _NO_MESSAGE
+    if is_context_overflow(message, kind):
+        return Failed("context_length_exceeded", message)
+    code = _ERROR_CODES.get(kind, "upstream_error")
+    # Such a message may quote the gateway's API key.
+    return Failed(
+        code,
+        "the upstream refused the gateway's own credentials" if code == _ERROR_CODES["permission_error"] else message,
+    )

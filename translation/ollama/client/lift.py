@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.closed_schemas import close_objects
-from translation.ollama.client.images import lift_images
-from translation.ollama.client.ollama_history import lift_conversation
+from translation.ollama.client.ollama_history import lift_conversation, lift_images
 from translation.ollama.client.schema import REQUEST_FIELDS, find_unknown_in_chat
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

@@ -6,7 +6,6 @@ from typing import Final
 import orjson
 
 from translation.errors import InvalidRequest
-from translation.ollama.client.images import lift_images
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.tools.unanswered_calls import UnansweredCalls
@@ -20,6 +19,14 @@ _OWN_KEYS: Final = {
     **dict.fromkeys(_TOOL_KEYS, frozenset({"tool"})),
 }
 """Key of a message -> the roles in whose messages it has a meaning."""
+
+_TYPES_BY_HEAD: Final = (
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+)
+"""(how images of a type begin in base64, the type)."""
 
 
 def lift_conversation(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
@@ -111,3 +118,20 @@ def _lift_content(message: Json, index: int) -> list[Json]:
     images = lift_images(message.get("images") or (), f"messages[{index}].images")
     text = message.get("content") or ""
     return [*([{"type": "input_text", "text": text}] if text or not images else []), *images]
+
+
+def lift_images(images: Sequence[str], param: str) -> list[Json]:
+    """Returns an `input_image` part for each image. Raises InvalidRequest for one of an unknown type.
+
+    `param` is the path of the list.
+    """
+    return [_lift_image(image, f"{param}[{index}]") for index, image in enumerate(images)]
+
+
+def _lift_image(image: str, param: str) -> Json:
+    if "\n" in image:
+        image = image.replace("\r", "").replace("\n", "")
+    for head, media_type in _TYPES_BY_HEAD:
+        if image.startswith(head):
+            return {"type": "input_image", "image_url": f"data:{media_type};base64,{image}"}
+    raise InvalidRequest(f"'{param}' is no PNG, JPEG, GIF or WebP image in base64.", param=param)

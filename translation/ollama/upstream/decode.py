@@ -1,12 +1,13 @@
 """Decodes replies of Ollama's chat API to events: the chunks of a stream, or one whole reply, which is one chunk."""
 
+import re
 from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
+from translation.decoding.context_overflow import is_context_overflow
 from translation.decoding.logprobs import read_token_logprobs
 from translation.decoding.usage import read_count
 from translation.errors import ProtocolViolation
-from translation.ollama.upstream.ollama_failures import failure_in
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.tagged_text import TaggedTextReader
 from translation.representation.events import Event, Failed, FinishReason, Started, Usage
@@ -29,6 +30,15 @@ _USAGE_KEYS: Final = (
     "prompt_eval_duration",
     "eval_duration",
 )
+
+_UNAUTHORIZED: Final = re.compile(r"\bunauthorized\b|\bsign ?in\b", re.IGNORECASE)
+
+_ERROR_CODES: Final = (
+    (re.compile(r"server busy|maximum pending requests|overloaded", re.IGNORECASE), "upstream_overloaded"),
+    (re.compile(r"too many requests|rate limit|usage limit", re.IGNORECASE), "rate_limited"),
+    (re.compile(r"timed out|timeout", re.IGNORECASE), "upstream_timeout"),
+)
+"""(pattern in the error's text, the gateway's code). Any other error is an `upstream_error`."""
 
 
 class OllamaDecoder(ChunkDecoder):
@@ -149,3 +159,14 @@ def _read_usage(chunk: Json) -> Usage | None:
     if all(count is None for count in counts.values()):
         return None
     return Usage(**counts, raw={key: chunk[key] for key in _USAGE_KEYS if key in chunk})
+
+
+def failure_in(error: Any) -> Failed:
+    """Returns the failure that the `error` of a chunk or of a whole reply reports."""
+    text = error.get("message") if isinstance(error, dict) else error
+    message = text if isinstance(text, str) and text else "the upstream reported an error without saying which"
+    if is_context_overflow(message):
+        return Failed("context_length_exceeded", message)
+    if _UNAUTHORIZED.search(message):
+        return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
+    return Failed(next((code for pattern, code in _ERROR_CODES if pattern.search(message)), "upstream_error"), message)

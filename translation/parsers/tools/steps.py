@@ -4,8 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from translation.parsers.tools.blank_filter import BlankFilter
-from translation.parsers.tools.parser_output import ParserOutput
+from translation.parsers.tools.parser_output import BlankFilter, ParserOutput
 
 CUT_OFF_REASON: Final = "the text ends in the middle of a call"
 

@@ -1,4 +1,5 @@
-"""Relays a JSON reply of a Responses upstream. The relay of streams uses its parts for the response in an event."""
+"""Relays a JSON reply of a Responses upstream, as JSON or as a stream. The relay of streams uses its parts for the
+response in an event."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeGuard
@@ -8,10 +9,14 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.item_seal import ItemSeal
+from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
+from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses import usage
+from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
+from translation.responses.upstream.decode import ResponsesDecoder
 from translation.responses.upstream.response_failures import failure_in
 from translation.tools.credentials import remove_credentials
 
@@ -20,6 +25,15 @@ TERMINAL_STATUSES: Final = ("completed", "incomplete", "failed", "cancelled")
 
 _STORE_KEYS = ("id", "created_at", "store", "background", "previous_response_id", "conversation", "metadata")
 """Keys of a response whose values belong to the server that stores it."""
+
+_UNFINISHED_FIELDS: Json = {
+    "status": "in_progress",
+    "output": [],
+    "usage": None,
+    "error": None,
+    "incomplete_details": None,
+}
+"""Fields of a response that has no output yet."""
 
 
 def relay_response(
@@ -120,3 +134,15 @@ def _scrub_texts(value: Any, scrub: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [_scrub_texts(inner, scrub) for inner in value]
     return scrub(value) if isinstance(value, str) else value
+
+
+def build_response_stream(response: Json, new_id: NewId) -> bytes:
+    """Returns the frames of a stream that produces `response` and ends with it, for upstreams that reply with JSON
+    although a stream was requested.
+
+    Raises ProtocolViolation if `response` is not a response object.
+    """
+    events = ResponsesDecoder(new_id, DEFAULT_PROFILE).feed(response)
+    completed_at: int = response.get("completed_at") or response.get("created_at") or 0
+    encoder = ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at)
+    return encoder.feed(events) + encoder.conclude()

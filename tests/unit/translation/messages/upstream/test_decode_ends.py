@@ -21,8 +21,7 @@ from tests.upstream.anthropic import (
 )
 from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
-from translation.messages.upstream.anthropic_failures import failure_in
-from translation.messages.upstream.decode import AnthropicDecoder
+from translation.messages.upstream.decode import AnthropicDecoder, failure_in
 from translation.representation.events import Delta, Failed, Finished, Opaque, Usage
 from translation.representation.json_types import Json
 

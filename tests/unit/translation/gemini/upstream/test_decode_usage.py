@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.gemini.upstream.usage import read_usage
+from translation.gemini.upstream.decode import read_usage
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 

@@ -8,7 +8,7 @@ from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids
 from tests.upstream.builders import message_item, response_snapshot
 from translation.errors import ProtocolViolation
-from translation.responses.relaying.reply_forms import build_response_stream
+from translation.responses.relaying.whole_response import build_response_stream
 
 Json = dict[str, Any]
 
