@@ -45,7 +45,7 @@ SHARED_NAMES: Final = (
         "translation",
         """
         lift lower lower_items lower_parts lower_thinking lower_tools failure_in read_logprobs read_usage relay_body
-        FINISH_REASONS BROKEN_FINISH_REASONS add_defaults PARAM_NAMES
+        FINISH_REASONS BROKEN_FINISH_REASONS add_defaults read_facts PARAM_NAMES
         """,
         "a step of translation, which every dialect has under the same name",
     ),

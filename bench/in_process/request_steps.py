@@ -24,6 +24,7 @@ from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.logs import configure_logs
 from gateway.process.app import create_app
+from gateway.service.admission import ClientRequest
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
@@ -135,13 +136,13 @@ async def measure_steps(times: int = _REPETITIONS) -> dict[str, float]:
         replies.append(message)
 
     async def accept_response() -> None:
-        await service.accept(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
+        await service.accept(ClientRequest(RESPONSES, ANONYMOUS, dict(_BODY)))
 
     async def accept_chat() -> None:
-        await service.accept(CHAT, ANONYMOUS, dict(_CHAT_BODY), strict=False)
+        await service.accept(ClientRequest(CHAT, ANONYMOUS, dict(_CHAT_BODY)))
 
     async def produce_response() -> None:
-        reply = await service.accept(RESPONSES, ANONYMOUS, dict(_BODY), strict=False)
+        reply = await service.accept(ClientRequest(RESPONSES, ANONYMOUS, dict(_BODY)))
         orjson.dumps(await reply.produce_reply())
 
     async def call_application() -> None:

@@ -21,6 +21,7 @@ from gateway.state.sql.store import SqlStore
 from gateway.state.values import NewResponse
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
+from translation.responses.client.facts import read_facts
 from translation.responses.client.initial_response import new_response
 
 CHAIN = "state: chain of 1,000 turns"
@@ -121,7 +122,8 @@ async def _read_history_ms(store: SqlStore, last: str, turns: int) -> float:
 
 
 async def _continue_chain(store: SqlStore, response_id: str) -> Continuation:
-    return await resolve_continuation(store.history, _OWNER, {"input": "And now?", "previous_response_id": response_id})
+    facts = read_facts({"input": "And now?", "previous_response_id": response_id})
+    return await resolve_continuation(store.history, _OWNER, facts)
 
 
 def _check(continuation: Continuation, turns: int) -> None:

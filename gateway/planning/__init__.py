@@ -1,6 +1,6 @@
 """Plans how a request is served, before anything is sent: route, capabilities, history, relay or translation.
 
-May import `dataplane`, `gateway.config`, `gateway.errors`, `gateway.replies`, `gateway.sealing`, `gateway.state`,
-`gateway.tools`, `providers.base`, `providers.engine_checks`, `providers.errors`, `providers.model_families`,
-`providers.new_id`, `providers.profiles` and `translation`.
+May import `dataplane`, `gateway.config`, `gateway.errors`, `gateway.http`, `gateway.replies`, `gateway.sealing`,
+`gateway.state`, `gateway.tools`, `providers.base`, `providers.engine_checks`, `providers.errors`,
+`providers.model_families`, `providers.new_id`, `providers.profiles` and `translation`.
 """

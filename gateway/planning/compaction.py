@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from gateway.errors import CompactionFailed, TurnFailed
-from gateway.planning.resolver import Route
+from gateway.planning.plan_input import PlanInput
 from gateway.planning.token_counting import MEDIA_TYPES, exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory
 from gateway.sealing.sealer import is_sealed
@@ -198,22 +198,20 @@ class LoopCompactor:
     """Compacts contexts with more than `limit` tokens, but not before two rounds in a row: the rest of such a context
     is what the model needs now, and a summary of the summary would only lose more.
 
-    `history_tokens` is the number of tokens of the response's history, if known. `make_exchange` prepares the requests
-    for summaries. `seal_item` seals the parts of an item that only the upstream may read.
+    `request` is the request of the response. `make_exchange` prepares the requests for summaries. `seal_item` seals the
+    parts of an item that only the upstream may read.
     """
 
     def __init__(
         self,
-        route: Route,
+        request: PlanInput,
         limit: int,
-        history_tokens: int | None,
         make_exchange: ExchangeFactory,
         seal_item: Callable[[Item], Item],
         tool_run: ToolRun,
     ) -> None:
-        self._route = route
+        self._request = request
         self._limit = limit
-        self._history_tokens = history_tokens
         self._make_exchange = make_exchange
         self._seal_item = seal_item
         self._tool_run = tool_run
@@ -234,7 +232,7 @@ class LoopCompactor:
 
     async def _is_due(self, turn: Turn, last_usage: Usage | None) -> bool:
         if self._is_first and self._tool_run.interruption is None:
-            return await exceeds_token_limit(self._limit, turn, self._route, self._history_tokens)
+            return await exceeds_token_limit(self._limit, turn, self._request, self._request.history_tokens)
         if last_usage is not None and last_usage.input is not None:
             known = last_usage.input + (last_usage.output or 0)
             if known > self._limit:
@@ -243,9 +241,9 @@ class LoopCompactor:
             # Every token is at least one byte of text. Media can be any number of tokens.
             if known + len(outputs) <= self._limit and not any(kind in outputs for kind in MEDIA_TYPES):
                 return False
-        if self._route.capabilities.counting == "none":
+        if self._request.route.capabilities.counting == "none":
             return False
-        return await exceeds_token_limit(self._limit, turn, self._route, None)
+        return await exceeds_token_limit(self._limit, turn, self._request, None)
 
 
 def _is_sealed(item: Item) -> bool:

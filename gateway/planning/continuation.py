@@ -9,6 +9,7 @@ from gateway.state.values import ACTIVE_STATUSES, History
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
+from translation.request_facts import RequestFacts
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
 
@@ -63,22 +64,25 @@ class EmptyHistory:
 
 
 async def resolve_continuation(
-    history: HistoryReader, owner: str, body: Json, connection_items: Mapping[str, Sequence[Item]] | None = None
+    history: HistoryReader,
+    owner: str,
+    facts: RequestFacts,
+    connection_items: Mapping[str, Sequence[Item]] | None = None,
 ) -> Continuation:
-    """Resolves `previous_response_id`, `conversation` and item references of a validated body.
+    """Resolves `previous_response_id`, `conversation` and item references of a request.
 
     `connection_items` maps response ids to all items up to and including that response, for responses that exist only
     on this connection. Raises InvalidRequest and NotFound. Their messages are the same for unknown, deleted and other
     owners' objects. Raises StoreUnavailable.
     """
-    previous, conversation = body.get("previous_response_id"), _conversation_id(body)
+    previous, conversation = facts.state.previous_id, facts.state.conversation_id
     if previous is not None and conversation is not None:
         raise InvalidRequest(
             "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send one of them.",
             param="previous_response_id",
             code="mutually_exclusive_parameters",
         )
-    input_value = body.get("input")
+    input_value = facts.input_value
     has_references = isinstance(input_value, list) and any(map(_is_reference, input_value))
     if isinstance(input_value, list) and has_references:
         input_value = await _resolve_references(history, owner, input_value, connection_items)
@@ -88,7 +92,7 @@ async def resolve_continuation(
         if items is None:
             raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
         return Continuation(
-            history=_build_history(items, body),
+            history=_build_history(items, facts),
             new_items=new_items,
             has_references=has_references,
             conversation_id=conversation,
@@ -97,7 +101,7 @@ async def resolve_continuation(
         return Continuation(history=(), new_items=new_items, has_references=has_references)
     if connection_items is not None and previous in connection_items:
         return Continuation(
-            history=_build_history(connection_items[previous], body),
+            history=_build_history(connection_items[previous], facts),
             new_items=new_items,
             has_references=has_references,
         )
@@ -118,7 +122,7 @@ async def resolve_continuation(
             code="previous_response_in_conversation",
         )
     return Continuation(
-        history=_build_history(stored.items, body),
+        history=_build_history(stored.items, facts),
         new_items=new_items,
         has_references=has_references,
         parent_id=previous,
@@ -126,11 +130,11 @@ async def resolve_continuation(
     )
 
 
-def continue_thread(history: Sequence[Item], body: Json, conversation_id: str) -> Continuation:
-    """Returns the continuation of a thread by a validated body, whose input follows these items of its conversation."""
+def continue_thread(history: Sequence[Item], facts: RequestFacts, conversation_id: str) -> Continuation:
+    """Returns the continuation of a thread by a request whose input follows these items of its conversation."""
     return Continuation(
         history=drop_unfinished_calls(history),
-        new_items=to_storable_items(body.get("input"), new_id),
+        new_items=to_storable_items(facts.input_value, new_id),
         conversation_id=conversation_id,
     )
 
@@ -142,11 +146,6 @@ def build_previous_not_found_error(response_id: str) -> InvalidRequest:
         param="previous_response_id",
         code="previous_response_not_found",
     )
-
-
-def _conversation_id(body: Json) -> str | None:
-    conversation = body.get("conversation")
-    return conversation["id"] if isinstance(conversation, dict) else conversation
 
 
 async def _resolve_references(
@@ -173,11 +172,11 @@ def _is_reference(item: Json) -> bool:
     return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
 
 
-def _build_history(items: Sequence[Item], body: Json) -> list[Item]:
+def _build_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:
     """Returns the stored items that precede the input of a request. Raises InvalidRequest for an input that repeats one
     of them, because the model would read it twice. The message is that of OpenAI's API."""
     history = drop_unfinished_calls(items)
-    input_value = body.get("input")
+    input_value = facts.input_value
     sent_ids = [item.get("id") for item in input_value] if isinstance(input_value, list) else []
     if any(sent_ids):
         known_ids = {item.get("id") for item in history} - {None, ""}

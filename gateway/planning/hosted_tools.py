@@ -4,32 +4,28 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gateway.planning.body_views import SEALED_REASONING
-from gateway.planning.compaction import LoopCompactor, SummaryExchange, build_summary_turn, require_compactable
-from gateway.planning.managed_context import (
-    asks_for_truncation,
-    find_threshold,
-    make_truncating_exchange,
-    require_token_counts,
-)
+from gateway.planning.compaction import LoopCompactor
+from gateway.planning.managed_context import add_truncation, find_token_limit, prepare_summary
+from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Route
 from gateway.replies.hosted_calls import build_server_loss
 from gateway.sealing.reply_seal import ReplyItemSeal
-from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.exchange_factory import LoopOptions, make_loop_exchange
 from gateway.tools.host import ToolHost
 from gateway.tools.tool_run import ToolRun
-from providers.base import Dialect, Exchange
+from providers.base import Exchange
 from translation.errors import Unrepresentable
 from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
+
+if TYPE_CHECKING:
+    from gateway.tools.loop_exchange import ToolLoopExchange
 
 _TOOL_PARAM: Final = re.compile(r"tools\[(\d+)\]")
 
@@ -44,85 +40,41 @@ class HostedExchange(NamedTuple):
 
 
 def prepare_hosted_exchange(
-    turn: Turn,
-    body: Json,
-    route: Route,
-    tool_host: ToolHost,
-    report_loss: Callable[[Loss], None],
-    approvals: ResponseApprovals | None = None,
-    dialect: Dialect = "responses",
-    *,
-    history_tokens: int | None = None,
-    in_background: bool = False,
+    turn: Turn, request: PlanInput, tool_host: ToolHost, report_loss: Callable[[Loss], None]
 ) -> HostedExchange:
-    """Returns the exchange that runs the hosted tools of a turn. With `truncation: auto` each round may be truncated.
+    """Returns the exchange that runs the hosted tools of a request's turn. Each round may be truncated if it asks so.
 
-    `dialect` is the client's API. `in_background`: no client waits for the reply. `approvals` may be None if no call
-    can need one. `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called with
-    losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream has no tools, or
-    cannot count tokens for a compaction.
+    `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
+    the upstream has no tools, or cannot count tokens for a compaction.
     """
-    _require_tools(body, route)
-    if dialect == "responses" and has_compaction_trigger(body.get("input")):
-        return _prepare_summary(turn, route)
-    _add_servers(turn, route, tool_host)
-    make_round = make_exchange_factory(route, dialect)
-    is_truncated = dialect == "responses" and asks_for_truncation(body)
-    if is_truncated:
-        make_round = partial(make_truncating_exchange, make_round, report_loss)
+    _require_tools(turn, request.route)
+    if request.facts.context.has_trigger:
+        return HostedExchange(*prepare_summary(turn, request), None)
+    _add_servers(turn, request.route, tool_host)
     tool_run = ToolRun(report_loss=report_loss)
-    compactor = None
-    entry = find_lowest_threshold(body.get("context_management")) if dialect == "responses" else None
-    if entry is not None:
-        require_token_counts(route, history_tokens)
-        limit = find_threshold(entry, route)
-        seal_item = _build_seal(route, body)
-        compactor = LoopCompactor(route, limit, history_tokens, make_exchange_factory(route), seal_item, tool_run)
-    exchange = make_loop_exchange(
-        tool_host,
-        turn,
-        make_round,
-        _read_options(body, route, dialect, in_background=in_background),
-        approvals=approvals,
-        compactor=compactor,
-        tool_run=tool_run,
-    )
+    exchange = _make_loop(turn, request, tool_host, tool_run, report_loss)
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     losses: Sequence[Loss] | None = None
-    if not is_truncated:  # the rounds are prepared when their length is known
-        losses = exchange.prepare_first_round(partial(prepare_mapped_exchange, route=route, dialect=dialect))
+    if not request.facts.context.is_truncated:  # the rounds are prepared when their length is known
+        prepare_round = partial(prepare_mapped_exchange, route=request.route, endpoint=request.endpoint)
+        losses = exchange.prepare_first_round(prepare_round)
     if losses is None:
-        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), route, dialect)
+        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), request.route, request.endpoint)
     elif losses:
         own_count = len(tool_host.remove_hosted_tools(turn).tools)
         losses = [loss for loss in losses if _is_of_client(loss, own_count)]
     return HostedExchange(exchange, losses, tool_run)
 
 
-async def find_first_turn(
-    turn: Turn,
-    body: Json,
-    route: Route,
-    tool_host: ToolHost,
-    approvals: ResponseApprovals | None = None,
-    dialect: Dialect = "responses",
-) -> tuple[Turn, Sequence[Loss]]:
+async def find_first_turn(turn: Turn, request: PlanInput, tool_host: ToolHost) -> tuple[Turn, Sequence[Loss]]:
     """Returns the first turn of the model, with the tools that the servers list now, and its losses.
 
     The parameters are the same as for `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and
     Unrepresentable if the turn is not known yet.
     """
-    _require_tools(body, route)
-    _add_servers(turn, route, tool_host)
-    exchange = make_loop_exchange(
-        tool_host,
-        turn,
-        make_exchange_factory(route, dialect),
-        _read_options(body, route, dialect, in_background=False),
-        approvals=approvals,
-        tool_run=ToolRun(),
-    )
-    first_turn, missing = await exchange.find_first_turn()
+    _require_tools(turn, request.route)
+    _add_servers(turn, request.route, tool_host)
+    first_turn, missing = await _make_loop(turn, request, tool_host, ToolRun()).find_first_turn()
     if first_turn is None:
         raise Unrepresentable(
             "the input approves a call, whose result is not known before it has run: count without the approval",
@@ -131,19 +83,40 @@ async def find_first_turn(
     return first_turn, [build_server_loss(label) for label in missing]
 
 
-def _read_options(body: Json, route: Route, dialect: Dialect, *, in_background: bool) -> LoopOptions:
-    return LoopOptions(
-        max_tool_calls=body.get("max_tool_calls") if dialect == "responses" else None,
-        in_background=in_background,
-        sees_images=route.capabilities.images,
-        # Chat has no items for hosted calls, so that a client cannot send them back with the outputs of its own calls.
-        runs_with_client_calls=dialect == "responses",
+def _make_loop(
+    turn: Turn,
+    request: PlanInput,
+    tool_host: ToolHost,
+    tool_run: ToolRun,
+    report_loss: Callable[[Loss], None] | None = None,
+) -> "ToolLoopExchange":
+    """Returns the exchange of the turn's rounds. Without `report_loss` it is only used to find the first turn."""
+    make_exchange = make_round = make_exchange_factory(request.route, request.endpoint)
+    compactor = None
+    if report_loss is not None:
+        make_round = add_truncation(make_exchange, request, report_loss)
+        if (limit := find_token_limit(request)) is not None:
+            compactor = LoopCompactor(request, limit, make_exchange, _build_seal(request), tool_run)
+    return make_loop_exchange(
+        tool_host,
+        turn,
+        make_round,
+        LoopOptions(
+            max_tool_calls=request.facts.tools.max_calls,
+            in_background=request.in_background,
+            sees_images=request.route.capabilities.images,
+            # Without items for hosted calls, a client cannot send them back with the outputs of its own calls.
+            runs_with_client_calls=request.endpoint.has_hosted_items,
+        ),
+        approvals=request.approvals,
+        compactor=compactor,
+        tool_run=tool_run,
     )
 
 
-def _require_tools(body: Json, route: Route) -> None:
+def _require_tools(turn: Turn, route: Route) -> None:
     if not route.capabilities.tools:
-        what_to_do = "leave out tools" if body.get("tools") else "the operator has to take tools.mcp from the model"
+        what_to_do = "leave out tools" if turn.tools else "the operator has to take tools.mcp from the model"
         raise Unrepresentable(f"the model's upstream does not support tools; {what_to_do}", param="tools")
 
 
@@ -154,18 +127,11 @@ def _add_servers(turn: Turn, route: Route, tool_host: ToolHost) -> None:
         turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, route.mcp_servers)]
 
 
-def _prepare_summary(turn: Turn, route: Route) -> HostedExchange:
-    """Returns the exchange whose reply is a compaction of the whole input. It needs no MCP server."""
-    parts = require_compactable(turn)
-    _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")
-    return HostedExchange(SummaryExchange(turn, parts, make_exchange_factory(route)), losses, None)
-
-
-def _build_seal(route: Route, body: Json) -> Callable[[Item], Item]:
+def _build_seal(request: PlanInput) -> Callable[[Item], Item]:
     """Returns a function that seals items which a compaction retains, in the same way as items for the client."""
-    if route.reasoning_seal is None:
+    if request.route.reasoning_seal is None:
         return lambda item: item
-    return ReplyItemSeal(route.reasoning_seal, SEALED_REASONING in (body.get("include") or ())).seal_done_item
+    return ReplyItemSeal(request.route.reasoning_seal, request.facts.wants_sealed_reasoning).seal_done_item
 
 
 def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:

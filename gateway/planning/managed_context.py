@@ -1,25 +1,27 @@
-"""Prepares turns whose context the gateway compacts or truncates, because the request asks for it."""
+"""Chooses how the context of a request is compacted or truncated, and prepares turns that ask for it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.planning.compaction import CompactingExchange, SummaryExchange, build_summary_turn, require_compactable
+from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import exceeds_token_limit
-from gateway.planning.truncation import TruncatingExchange
+from gateway.planning.truncation import ExchangeFactory, TruncatingExchange
+from gateway.replies.endpoints import Endpoint
 from providers.base import Exchange, ModelInspector
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
+from translation.request_facts import RequestFacts
 
-_COMPACTION_SHARE = 0.75
+_COMPACTION_SHARE: Final = 0.75
 """The share of a known context window that triggers compaction, if the request has no threshold."""
 
-_THRESHOLD_PARAM = "context_management[0].compact_threshold"
+_THRESHOLD_PARAM: Final = "context_management[0].compact_threshold"
 
 
 class ManagedExchange(NamedTuple):
@@ -29,93 +31,88 @@ class ManagedExchange(NamedTuple):
     losses: Sequence[Loss]
 
 
-def needs_context_management(body: Json) -> bool:
-    """Whether a Responses body asks for compaction or truncation of its context."""
-    return asks_for_truncation(body) or needs_compaction(body)
+def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callable[[Loss], None]) -> ManagedExchange:
+    """Returns the exchange that compacts, truncates, or both, as the request wants.
 
-
-def asks_for_truncation(body: Json) -> bool:
-    """Whether the oldest items of a Responses body may be left out if its input is too long."""
-    return body.get("truncation") == "auto"
-
-
-def needs_compaction(body: Json) -> bool:
-    """Whether a Responses body asks for compaction of its context."""
-    return bool(body.get("context_management")) or has_compaction_trigger(body.get("input"))
-
-
-def prepare_managed_exchange(
-    turn: Turn, body: Json, route: Route, history_tokens: int | None, report_loss: Callable[[Loss], None]
-) -> ManagedExchange:
-    """Returns the exchange that compacts, truncates, or both, as the body requests.
-
-    `history_tokens` is the number of tokens of the turn's history, if known. `report_loss` is called with losses that
-    occur while the exchange runs. Raises InvalidRequest; Unrepresentable if the upstream cannot count tokens.
+    `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
+    the upstream cannot count tokens.
     """
-    make_exchange = make_exchange_factory(route)
-    if has_compaction_trigger(body.get("input")):
-        parts = require_compactable(turn)
-        _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), route, "responses")
-        return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
-    _, _, losses = prepare_exchange(turn, route, "responses")
-    make_sent_exchange = (
-        partial(make_truncating_exchange, make_exchange, report_loss) if asks_for_truncation(body) else make_exchange
-    )
-    entry = find_lowest_threshold(body.get("context_management"))
-    if entry is None:
+    if request.facts.context.has_trigger:
+        return prepare_summary(turn, request)
+    route, endpoint = request.route, request.endpoint
+    _, _, losses = prepare_exchange(turn, route, endpoint)
+    make_exchange = make_exchange_factory(route, endpoint)
+    make_sent_exchange = add_truncation(make_exchange, request, report_loss)
+    limit = find_token_limit(request)
+    if limit is None:
         return ManagedExchange(make_sent_exchange(turn), losses)
-    limit = find_threshold(entry, route)
-    require_token_counts(route, history_tokens)
-    return ManagedExchange(
-        CompactingExchange(
-            turn, make_exchange, make_sent_exchange, partial(exceeds_token_limit, limit, turn, route, history_tokens)
-        ),
-        losses,
-    )
+    is_due = partial(exceeds_token_limit, limit, turn, request, request.history_tokens)
+    return ManagedExchange(CompactingExchange(turn, make_exchange, make_sent_exchange, is_due), losses)
 
 
-def make_truncating_exchange(
-    make_exchange: Callable[[Turn], Exchange], report_loss: Callable[[Loss], None], turn: Turn
-) -> Exchange:
-    """Returns an exchange that leaves out the oldest items of a turn that is too long, and reports the loss."""
-    return TruncatingExchange(turn, make_exchange, report_loss)
+def prepare_summary(turn: Turn, request: PlanInput) -> ManagedExchange:
+    """Returns the exchange whose reply is a compaction of the whole input."""
+    parts = require_compactable(turn)
+    _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), request.route, request.endpoint)
+    make_exchange = make_exchange_factory(request.route, request.endpoint)
+    return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
 
 
-def require_token_counts(route: Route, history_tokens: int | None) -> None:
-    """Raises Unrepresentable if the token count of an input that may have to be compacted is unknown."""
-    if history_tokens is None and route.capabilities.counting == "none":
+def add_truncation(
+    make_exchange: ExchangeFactory, request: PlanInput, report_loss: Callable[[Loss], None]
+) -> ExchangeFactory:
+    """Returns a factory whose exchanges leave out the oldest items of a turn that is too long, and report the loss; the
+    same factory if the request does not ask for that."""
+    if not request.facts.context.is_truncated:
+        return make_exchange
+    return lambda turn: TruncatingExchange(turn, make_exchange, report_loss)
+
+
+def find_token_limit(request: PlanInput) -> int | None:
+    """Returns the number of tokens above which the request asks for a compaction; None if it asks for none.
+
+    Raises Unrepresentable if the request has no threshold and the context window is unknown, and if the token count of
+    the input is unknown.
+    """
+    context, route = request.facts.context, request.route
+    if not context.is_compacted:
+        return None
+    if request.history_tokens is None and route.capabilities.counting == "none":
         raise Unrepresentable(
             "the model's upstream cannot count tokens, which context_management needs: leave it out",
             param="context_management",
         )
-
-
-async def fill_compaction_threshold(body: Json, route: Route) -> Json:
-    """Returns a Responses body with a `compact_threshold`, if it has none and only the upstream knows the window.
-
-    The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
-    """
-    entry = find_lowest_threshold(body.get("context_management"))
-    is_window_known = route.capabilities.max_context_window is not None
-    if entry is None or entry.get("compact_threshold") is not None or is_window_known:
-        return body
-    if not isinstance(route.provider, ModelInspector):
-        return body
-    window = (await route.provider.fetch_model_capabilities(route.upstream_model, body)).get("max_context_window")
-    if window is None:
-        return body
-    return {**body, "context_management": [{**entry, "compact_threshold": int(window * _COMPACTION_SHARE)}]}
-
-
-def find_threshold(entry: Json, route: Route) -> int:
-    """Returns the number of tokens above which an entry of `context_management` asks for a compaction.
-
-    Raises Unrepresentable if the request has no threshold and the context window is unknown.
-    """
-    if (threshold := entry.get("compact_threshold")) is not None:
-        return int(threshold)
+    if context.compact_threshold is not None:
+        return int(context.compact_threshold)
     if (window := route.capabilities.max_context_window) is not None:
         return int(window * _COMPACTION_SHARE)
     raise Unrepresentable(
         "the size of this model's context window is not known: send compact_threshold", param=_THRESHOLD_PARAM
     )
+
+
+class FilledRequest(NamedTuple):
+    """A body and its facts."""
+
+    body: Json
+    facts: RequestFacts
+
+
+async def fill_compaction_threshold(endpoint: Endpoint, body: Json, facts: RequestFacts, route: Route) -> FilledRequest:
+    """Returns a body with a threshold of compaction, if it has none and only the upstream knows the window.
+
+    The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
+    """
+    filled = FilledRequest(body, facts)
+    context = facts.context
+    is_needed = context.is_compacted and context.compact_threshold is None
+    if endpoint.context is None or not is_needed or route.capabilities.max_context_window is not None:
+        return filled
+    if not isinstance(route.provider, ModelInspector):
+        return filled
+    window = (await route.provider.fetch_model_capabilities(route.upstream_model, body)).get("max_context_window")
+    if window is None:
+        return filled
+    threshold = int(window * _COMPACTION_SHARE)
+    facts = facts._replace(context=context._replace(compact_threshold=threshold))
+    return FilledRequest(endpoint.context.set_threshold(body, threshold), facts)

@@ -7,46 +7,44 @@ from typing import Final
 
 from dataplane.staged_source import StagedDeltaRun, StagedSource
 from gateway.planning.capability_check import apply_capabilities
+from gateway.planning.plan_input import PlanInput
 from gateway.planning.resolver import Route
 from gateway.planning.second_attempt import RetriedExchange
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from providers.base import Batch, Dialect, Exchange, batch_source_of
+from providers.base import Batch, Exchange, batch_source_of
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn
 from translation.representation.delta_runs import DeltaRun, EventStage
-from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
-from translation.responses.compaction import apply_compaction_to_turn
 from translation.tools.searches import is_search_tool
 from translation.tools.tool_rewriting import is_tool_free, rewrite_tools
 
 
-def lift_body(
-    endpoint: Endpoint, body: Json, route: Route, history_count: int, *, native_compaction: bool = False
-) -> tuple[Turn, ClientParams]:
-    """Lifts a body to the turn for the upstream's model, and returns it with the client's parameter names.
+def lift_request(request: PlanInput, *, native_compaction: bool = False) -> tuple[Turn, ClientParams]:
+    """Lifts a request to the turn for the upstream's model, and returns it with the client's parameter names.
 
-    The input begins with `history_count` items of history. `native_compaction` means that the upstream has compaction
-    items of its own. Raises InvalidRequest.
+    `native_compaction` means that the upstream has compaction items of its own. Raises InvalidRequest.
     """
+    endpoint, body, route = request.endpoint, request.body, request.route
+    history_count = request.history_count or 0
     turn = endpoint.lift(body, model=route.upstream_model)
     params = ClientParams(endpoint.param_names, body, turn, history_count)
     if endpoint.carries_seals and route.reasoning_seal is not None:
         turn = route.reasoning_seal.remove_foreign_content(turn)
     if endpoint.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
         turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
-    if endpoint.dialect == "messages" and route.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
+    if endpoint.shows_search_results and route.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
         turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
-    if endpoint.dialect != "responses":
+    if endpoint.context is None:
         return turn, params
     try:
-        windowed_turn = apply_compaction_to_turn(turn, native=native_compaction)
+        windowed_turn = endpoint.context.apply_compaction(turn, native=native_compaction)
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
@@ -65,13 +63,13 @@ def unseal_turn(turn: Turn, route: Route) -> Turn:
     return turn if route.reasoning_seal is None else route.reasoning_seal.unseal_turn(turn)
 
 
-def prepare_turn(turn: Turn, route: Route, dialect: Dialect, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
+def prepare_turn(turn: Turn, route: Route, endpoint: Endpoint, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
     """Returns the turn in a form that its upstream supports, and the mapper of the reply's calls to the client's tools.
 
-    `dialect` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
+    `endpoint` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
     in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
-    fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, dialect, losses, relayed=False)
+    fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, endpoint, losses, relayed=False)
     if route.profile.volatile_lines:
         fitted = move_volatile_lines_of_turn(fitted, route.profile.volatile_lines)
     if is_tool_free(fitted):
@@ -91,34 +89,34 @@ def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | N
     return call_mapper
 
 
-def prepare_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, EventStage | None, list[Loss]]:
+def prepare_exchange(turn: Turn, route: Route, endpoint: Endpoint) -> tuple[Exchange, EventStage | None, list[Loss]]:
     """Returns the exchange for a turn, the mapper of its calls to the client's tools, and the losses. Sends nothing.
 
     Raises what `prepare_turn` raises.
     """
     losses: list[Loss] = []
-    prepared, event_stage = prepare_turn(turn, route, dialect, losses)
+    prepared, event_stage = prepare_turn(turn, route, endpoint, losses)
     profile = route.profile
-    if profile.cite_documents and dialect != "responses":
-        profile = replace(profile, cite_documents=False)  # other APIs can cite URLs, not files
+    if profile.cite_documents and not endpoint.cites_files:
+        profile = replace(profile, cite_documents=False)
     make_exchange = partial(route.provider.prepare, prepared, profile)
     exchange = RetriedExchange(make_exchange) if profile.fix_empty_final == "retry" else make_exchange()
     losses += exchange.losses
     return exchange, event_stage, losses
 
 
-def make_exchange_factory(route: Route, dialect: Dialect = "responses") -> Callable[[Turn], Exchange]:
-    """Returns a function that prepares exchanges for turns, with events in the client's terms. `dialect` is its API."""
+def make_exchange_factory(route: Route, endpoint: Endpoint) -> Callable[[Turn], Exchange]:
+    """Returns a function that prepares exchanges for turns, with events in the terms of the client's endpoint."""
 
-    return lambda turn: prepare_mapped_exchange(turn, route, dialect)[0]
+    return lambda turn: prepare_mapped_exchange(turn, route, endpoint)[0]
 
 
-def prepare_mapped_exchange(turn: Turn, route: Route, dialect: Dialect) -> tuple[Exchange, list[Loss]]:
+def prepare_mapped_exchange(turn: Turn, route: Route, endpoint: Endpoint) -> tuple[Exchange, list[Loss]]:
     """Returns the exchange for a turn with its events in the client's terms, and the losses. Sends nothing.
 
     Raises what `prepare_turn` raises.
     """
-    exchange, event_stage, losses = prepare_exchange(turn, route, dialect)
+    exchange, event_stage, losses = prepare_exchange(turn, route, endpoint)
     return exchange if event_stage is None else MappedExchange(exchange, event_stage), losses
 
 

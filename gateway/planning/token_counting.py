@@ -2,9 +2,8 @@
 
 import orjson
 
+from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import prepare_turn, unseal_turn
-from gateway.planning.resolver import Route
-from providers.base import Dialect
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
@@ -15,22 +14,23 @@ _TEMPLATE_TOKENS = 1000
 MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
-async def count_tokens(turn: Turn, route: Route, *, relayed: bool = False, dialect: Dialect = "responses") -> int:
-    """Returns the number of input tokens as the upstream counts them.
+async def count_tokens(turn: Turn, request: PlanInput, *, relayed: bool = False) -> int:
+    """Returns the number of input tokens of a turn of the request, as the upstream counts them.
 
-    `relayed` means that the request for a response would be relayed. `dialect` is the client's. Raises Unrepresentable
+    `relayed` means that the request for a response would be relayed. Raises Unrepresentable
     if the upstream cannot count, InvalidRequest and StoreUnavailable as `prepare_turn` does, and ProviderError.
     """
+    route = request.route
     if route.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream accepts tools and items of every kind unchanged.
     is_unchanged = relayed and route.capabilities.counting == "responses"
-    prepared = unseal_turn(turn, route) if is_unchanged else prepare_turn(turn, route, dialect, [])[0]
+    prepared = unseal_turn(turn, route) if is_unchanged else prepare_turn(turn, route, request.endpoint, [])[0]
     return await route.provider.count_tokens(prepared, route.profile, route.capabilities.counting)
 
 
-async def exceeds_token_limit(limit: int, turn: Turn, route: Route, history_tokens: int | None) -> bool:
-    """Whether a turn's input is longer than `limit` tokens.
+async def exceeds_token_limit(limit: int, turn: Turn, request: PlanInput, history_tokens: int | None) -> bool:
+    """Whether the input of a turn of the request is longer than `limit` tokens.
 
     If `history_tokens` is known, only that number is compared, and new items do not count. The upstream is asked only
     if the input could be longer at all. Raises what `count_tokens` raises, except ContextLengthExceeded.
@@ -42,6 +42,6 @@ async def exceeds_token_limit(limit: int, turn: Turn, route: Route, history_toke
     if len(encoded) + _TEMPLATE_TOKENS <= limit and not any(kind in encoded for kind in MEDIA_TYPES):
         return False
     try:
-        return await count_tokens(turn, route) > limit
+        return await count_tokens(turn, request) > limit
     except ContextLengthExceeded:
         return True

@@ -30,7 +30,7 @@ class Reloader:
         }
         try:
             providers = build_providers(settings, unchanged)
-            last_hold = service.provider_hold
+            last_hold = service.current.provider_hold
             service.use_configuration(settings, providers)
         except Exception:  # the server must continue with its present configuration
             _log.exception("configuration_rejected")

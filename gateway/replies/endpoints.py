@@ -4,19 +4,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
+from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses, ReplyRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Store
-from providers.base import Batch, Dialect
+from providers.base import Batch, Capabilities, Dialect, RelayExchange
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
 from translation.representation.param_names import ParamNames
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import LoweredRequest, Turn
+from translation.request_facts import RequestFacts
 
 
 @dataclass(slots=True)
@@ -127,10 +129,83 @@ class LoadedThread(Protocol):
         ...
 
 
-LoadThread: TypeAlias = Callable[[Store, str, Json], Awaitable[LoadedThread | None]]
-"""Loads the thread that the validated body of an owner's request names; None if it names none.
+LoadThread: TypeAlias = Callable[[Store, str, Json], Awaitable[LoadedThread]]
+"""Loads the thread that an owner's request names, by that parameter of it.
 
 Raises InvalidRequest, NotFound and StoreUnavailable."""
+
+
+class FitRelayedInput(Protocol):
+    """Returns a relayed body with an input that its upstream accepts, and the losses in the turn's parameter names.
+
+    `seal` unseals items of the input. `has_history`: the input begins with stored items. Raises InvalidRequest, and
+    StoreUnavailable if the key to sealed items cannot be loaded.
+    """
+
+    def __call__(
+        self, body: Json, seal: ReasoningSeal | None, profile: Profile, /, *, has_history: bool
+    ) -> LoweredRequest: ...
+
+
+class ApplyCompaction(Protocol):
+    """Returns the turn whose last compaction item replaces the items before it. Raises InvalidRequest.
+
+    `native` says that the upstream has compaction items of its own.
+    """
+
+    def __call__(self, turn: Turn, /, *, native: bool) -> Turn: ...
+
+
+class ContextForm(NamedTuple):
+    """How requests of an API manage their context."""
+
+    apply_compaction: ApplyCompaction
+    truncate_relay: Callable[[Json, Callable[[Json], RelayExchange], Callable[[Loss], None]], RelayExchange]
+    """Returns the relay of a body that leaves out the oldest items as long as its upstream refuses it as too long. The
+    functions make the relay of a body, and report a loss."""
+    set_threshold: Callable[[Json, int], Json]
+    """Returns the body with this threshold of tokens for its compaction."""
+
+
+class UpstreamInput(NamedTuple):
+    """What the gateway decides of the body of a continued request."""
+
+    items: Sequence[Item] | None = None
+    """The history and the request's own items; None if the input is the client's own."""
+    adds_sealed_reasoning: bool = False
+    """Whether the upstream is asked for reasoning that can be sent back, without the client having asked for it."""
+    streams: bool | None = None
+    """Whether the upstream streams; None if the client decides."""
+
+
+class PeekedOptions(NamedTuple):
+    """What a body says that has not been validated."""
+
+    is_stored: bool
+    streams: bool
+
+
+class ResponseForm(NamedTuple):
+    """How bodies of the Responses API are echoed by their responses, and continued upstream."""
+
+    echo: Callable[[Json, Profile, bool, bool], Json]
+    """Returns the body as its response echoes it, for (body, profile, whether it is stored, whether it runs in the
+    background): parameters that the gateway decides have their effective values."""
+    continue_upstream: Callable[[Json, UpstreamInput], Json]
+    """Returns the body for the upstream, which stores nothing: it has the whole history as its input."""
+    set_input: Callable[[Json, Sequence[Item]], Json]
+    """Returns the body with these items as its input."""
+    peek: Callable[[Json], PeekedOptions]
+    """Reads a body that has not been validated."""
+
+
+class CompletionForm(NamedTuple):
+    """How completions of an API are stored."""
+
+    remove_storage: Callable[[Json], Json]
+    """Returns the body without parameters about its storage, which the gateway has."""
+    make_recorder: Callable[[Store, str, Json, RenderLosses], ReplyRecorder]
+    """Returns the recorder of the completion, for (store, owner, body, losses)."""
 
 
 def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
@@ -150,6 +225,8 @@ class Endpoint:
     validate: Callable[[Json], None]
     validate_merged: Callable[[Json], None] | None = None
     """Validates a body to which the defaults of its model were added; None if `validate` does."""
+    read_facts: Callable[[Json], RequestFacts]
+    """Returns the facts of a validated body to which the defaults of its model were added."""
     lift: Lift
     relay_body: RelayBody = _relay_nothing
     encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
@@ -164,9 +241,7 @@ class Endpoint:
     """Returns the token counts of the `usage` object of a relayed JSON reply."""
     allows_relay: bool = True
     """Whether replies of an upstream with the same dialect may be relayed."""
-    allows_storage: bool = True
-    """Whether replies may be stored."""
-    allows_jobs: bool = True
+    allows_jobs: bool = False
     """Whether replies may outlive their HTTP request."""
     keepalive: bytes = KEEP_ALIVE_COMMENT
     """The keep-alive frame."""
@@ -182,6 +257,32 @@ class Endpoint:
     """Whether its clients join the texts of all rounds of hosted tools, so that each must be a paragraph."""
     carries_seals: bool = False
     """Whether its clients send back sealed reasoning without requesting it, including reasoning of other servers."""
+    fit_relayed_input: FitRelayedInput | None = None
+    """Makes the input of a relayed body one that its upstream accepts; None if every input is."""
+    needs_no_checks: Callable[[Json, Capabilities], bool] | None = None
+    """Whether an upstream with these capabilities accepts a relayed body as it is. Without it, each body is checked."""
+    context: ContextForm | None = None
+    """How requests manage their context; None if they cannot."""
+    has_hosted_items: bool = False
+    """Whether the API has items and events for calls that the gateway runs."""
+    cites_files: bool = False
+    """Whether replies can cite files, and not only URLs."""
+    shows_search_results: bool = False
+    """Whether the result of a search is shown with its pages."""
+    continues_prefill: bool = False
+    """Whether a last message of the assistant asks the model to continue it."""
+    has_seals: bool = True
+    """Whether requests and replies have a place for sealed reasoning."""
+    own_params: frozenset[str] = frozenset()
+    """Parameters for the gateway alone. They are neither forwarded nor echoed."""
+    expects_thinking: Callable[[Json], bool] | None = None
+    """Whether the client of a body without the model's defaults expects thinking; None if it gets what there is."""
+    relays_headers: bool = False
+    """Whether clients get headers of a relayed reply."""
+    responses: ResponseForm | None = None
+    """How bodies of the Responses API are continued, echoed and sent on; None if replies are no responses."""
+    completions: CompletionForm | None = None
+    """How completions are stored; None if they cannot be."""
     load_thread: LoadThread | None = None
     """Loads the thread of a request, if the API has threads that are stored responses; None if it has none."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None

@@ -37,7 +37,7 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     """Returns the body and the HTTP status of `/readyz`. The body has a `status`, and details of what is not ready."""
     if service.drain.begun:
         return {"status": "draining"}, 503
-    report = service.engines.report_conditions()
+    report = service.current.engines.report_conditions()
     details: Json = {"engines": report} if report else {}
     if servers := service.operator_servers.report_conditions():
         # For information: other requests are served without the servers. The client has no key, so names that some keys
@@ -47,7 +47,7 @@ def report_readiness(service: Service) -> tuple[Json, int]:
             details["mcp_server_counts"] = Counter(each["status"] for each in servers.values())
         else:
             details["mcp_servers"] = servers
-    if (not_ready_reason := service.engines.not_ready_reason) is not None:
+    if (not_ready_reason := service.current.engines.not_ready_reason) is not None:
         return {"status": not_ready_reason, **details}, 503
     conditions = {
         "store": None if service.store is None else service.store.degraded_reason,

@@ -6,12 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gateway.errors import ShuttingDown, StoreUnavailable
-from gateway.http.auth import Principal
-from gateway.planning.body_views import StorageOptions
 from gateway.planning.continuation import Continuation
+from gateway.planning.plan_input import AdmittedRequest, PlanInput
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
-from gateway.service.admission import AdmittedRequest
 from gateway.service.run import Run
 from gateway.state.values import NewResponse
 from gateway.tools.approvals import ResponseApprovals
@@ -87,58 +85,40 @@ class AcceptedRequest:
         return self.run.build_loss_headers()
 
 
-def build_new_response(
-    accepted: AcceptedRequest,
-    owner: str,
-    view: Json,
-    storage: StorageOptions,
-    state: Continuation,
-    *,
-    worker: str | None,
-) -> NewResponse:
-    """Returns the beginning of a Responses request's response, for the store. `view` is the body that it echoes.
+def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker: str) -> NewResponse:
+    """Returns the beginning of the response that a run produces, for the store.
 
-    `worker` is the name of this process in the store.
+    `is_queued`: it has not begun when it is stored. `worker` is the name of this process in the store.
     """
-    identity = accepted.run.identity
-    initial = new_response(view, response_id=identity.id, created_at=identity.created, model=identity.model)
+    identity = run.identity
+    initial = new_response(run.body, response_id=identity.id, created_at=identity.created, model=identity.model)
     # History that exists only on the connection has no stored parent, so it is stored with the input.
     input_items = state.new_items if state.parent_id or state.conversation_id else state.context
     return NewResponse(
-        owner=owner,
-        response=initial | {"status": "queued"} if storage.background else initial,
+        owner=run.owner,
+        response=initial | {"status": "queued"} if is_queued else initial,
         input_items=remove_item_credentials(with_distinct_ids(input_items, new_id)),
         parent_id=state.parent_id,
         conversation_id=state.conversation_id,
-        # The log of a job that calls tools shows that it has begun: a job that has is not started again.
-        logged=storage.logged or (storage.is_detached and accepted.run.tool_run is not None),
         worker=worker,
-        losses=accepted.run.render_losses(),
+        losses=run.render_losses(),
     )
 
 
-def build_job_request(
-    accepted: AcceptedRequest,
-    principal: Principal,
-    admitted: AdmittedRequest,
-    view: Json,
-    state: Continuation,
-    *,
-    strict: bool,
-) -> Json:
+def build_job_request(admitted: AdmittedRequest, run: Run, planned: PlanInput) -> Json:
     """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream."""
-    run, approvals = accepted.run, accepted.approvals
+    principal, tools, approvals = admitted.principal, admitted.facts.tools, planned.approvals
     return {
         "dialect": run.endpoint.dialect,
         "models": list(principal.models),
         "mcp_servers": list(principal.mcp_servers),
-        "strict": strict,
+        "strict": admitted.strict,
         "created": run.identity.created,
-        "shown": remove_body_credentials({name: value for name, value in view.items() if name != "input"}),
-        "earlier": state.history_count,
-        "tokens": state.history_tokens,
+        "shown": remove_body_credentials({name: value for name, value in run.body.items() if name != "input"}),
+        "earlier": planned.history_count,
+        "tokens": planned.history_tokens,
         "approvals": None if approvals is None else approvals.save_answers(),
         "runs_tools": run.tool_run is not None,
-        "tool_events": admitted.reports_tools,
-        "elicitation": admitted.takes_input,
+        "tool_events": tools.reports_events,
+        "elicitation": tools.takes_input,
     }

@@ -1,74 +1,49 @@
-"""The first steps of every request: validation, the route, the log fields, and the model's request defaults."""
+"""The first steps of every request: validation, its route, log fields, defaults, facts, and the host of its tools."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
+from gateway.http.large_bodies import LargeBodyThreads
 from gateway.logs import bind_fields
+from gateway.planning.plan import find_tool_host
+from gateway.planning.plan_input import AdmittedRequest, ThreadRun
 from gateway.planning.resolver import Resolver, Route
-from gateway.replies.endpoints import Endpoint
+from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.sealing.sealer import Sealer
 from gateway.service.catalogue import Catalogue
-from gateway.state.values import ThreadTurn
+from gateway.tools.exchange_factory import load_tool_library
+from gateway.tools.host import ToolHost
+from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.request_facts import RequestFacts
 
-_MAX_LOGGED_CHARS = 200
+_MAX_LOGGED_CHARS: Final = 200
 
-_TOOL_EVENTS, _ELICITATION = "tool_events", "elicitation"
-"""Parameters of the Responses API that are for the gateway alone. They are neither forwarded nor echoed."""
-
-_MAX_FIELDS = 1000
+_MAX_FIELDS: Final = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
 
-
-class ThreadRun(NamedTuple):
-    """A request as the next run of a thread. Its response gets the id `response_id`, which is known before it runs."""
-
-    response_id: str
-    history: Sequence[Item]
-    turn: ThreadTurn
+_NORMALIZED_WEIGHT: Final = 2
+"""The weight factor of bodies that are normalized first."""
 
 
-class AdmittedRequest(NamedTuple):
-    """A valid request and its route. Its history has not been loaded, and it has not been planned."""
+class AdaptedRequest(NamedTuple):
+    """A request of a small API, in the dialect in which it is served."""
 
     body: Json
-    """The body in the endpoint's dialect, with the request defaults of the model."""
+    """A validated body, with the request defaults of the model."""
     route: Route
     param_names: Mapping[str, str] = {}
     """Maps parameters of `body` to the parameters by which the client set them, where the names differ."""
     losses: Sequence[Loss] = ()
-    """The losses from before the request was planned, in the client's parameter names."""
+    """The losses of adapting it, in the client's parameter names."""
     thread: ThreadRun | None = None
-    """The thread that the request continues, whose items are its history; None if the request names its history."""
-    reports_tools: bool = False
-    """Whether the client asked for events about the tools that the gateway runs."""
-    takes_input: bool = False
-    """Whether the client can give input that calls of tools request."""
-    hides_thinking: bool = False
-    """Whether only a default of the model requests thinking, so that the client does not expect any."""
-
-    @contextmanager
-    def rename_params_in_errors(self) -> Iterator[None]:
-        """Changes an InvalidRequest that the block raises to the parameter's name in the client's request."""
-        try:
-            yield
-        except InvalidRequest as error:
-            client_name = self.param_names.get(name := error.param or "")
-            if client_name is None:
-                raise
-            message = error.message.replace(name, client_name)
-            raise InvalidRequest(message, param=client_name, code=error.code) from None
-
-    def rename_losses(self, losses: Sequence[Loss]) -> Sequence[Loss]:
-        """Returns the plan's losses in the client's parameter names, followed by the losses from before the plan."""
-        if not (self.param_names or self.losses):
-            return losses
-        return [*(loss._replace(param=self.param_names.get(loss.param, loss.param)) for loss in losses), *self.losses]
+    """The thread that the request continues; None if it continues none."""
 
 
 class RequestAdapter(Protocol):
@@ -78,18 +53,48 @@ class RequestAdapter(Protocol):
         """Returns the model for a request without one. A pattern of `allowed` matches it. Raises InvalidRequest."""
         ...
 
-    def adapt(self, body: Json, route: Route) -> AdmittedRequest:
+    def adapt(self, body: Json, route: Route) -> AdaptedRequest:
         """Returns a validated request in its dialect. Raises InvalidRequest with the client's parameter names."""
         ...
 
 
-class Admission:
-    """Admits requests of every endpoint. There is one per server process."""
+class ClientRequest(NamedTuple):
+    """A request as it comes from a client: its body is JSON, and nothing else is known of it."""
 
-    def __init__(self, resolver: Resolver, sealer: Sealer, server: ServerSettings, catalogue: Catalogue) -> None:
+    endpoint: Endpoint
+    principal: Principal
+    body: Json
+    strict: bool = False
+    """Whether the client wants a request with losses refused."""
+    weight: int = 0
+    """The weight of the body (`weigh_body`): heavy bodies are processed in threads."""
+    adapter: RequestAdapter | None = None
+    """Turns requests of a small API into requests of the endpoint's dialect."""
+    has_key: bool = False
+    """Whether the request has an idempotency key. A stored response is then a job."""
+    connection_items: Mapping[str, Sequence[Item]] | None = None
+    """Maps response ids to all items up to and including that response, for responses that exist only on this
+    connection; None if the connection keeps none."""
+
+
+class Admission:
+    """Admits requests of every endpoint. There is one per configuration. `tool_host` runs tools."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        sealer: Sealer,
+        server: ServerSettings,
+        catalogue: Catalogue,
+        threads: LargeBodyThreads,
+        tool_host: ToolHost,
+    ) -> None:
         self._resolver = resolver
         self._catalogue = catalogue
         self._sealer = sealer
+        self._threads = threads
+        self._tool_host = tool_host
+        self._clock: Callable[[], float] = time.time
         self._max_tools = server.max_tools
         self._max_lengths = (
             ("input", server.max_items, "max_items"),
@@ -98,13 +103,50 @@ class Admission:
             ("tools", server.max_tools, "max_tools"),
         )
 
-    def admit(
-        self, endpoint: Endpoint, principal: Principal, body: Json, adapter: RequestAdapter | None = None
-    ) -> AdmittedRequest:
-        """Validates a body, finds its route, and applies the request defaults of the model.
+    async def admit(self, client_request: ClientRequest) -> AdmittedRequest:
+        """Returns a request once it is valid and its route is known to serve it.
 
-        With an `adapter`, the body has the form of the adapter's API. Raises InvalidRequest and UnknownModel.
+        Raises InvalidRequest and UnknownModel.
         """
+        weight = (
+            client_request.weight
+            if client_request.endpoint.normalize is None
+            else client_request.weight * _NORMALIZED_WEIGHT
+        )
+        admitted = await self._threads.run(weight, self._admit, client_request)
+        if admitted.route.must_be_listed:
+            await self._catalogue.require_listed(admitted.route, client_request.principal.models)
+        return admitted
+
+    async def find_tool_host(
+        self, endpoint: Endpoint, facts: RequestFacts, route: Route, allowed_servers: Sequence[str]
+    ) -> ToolHost | None:
+        """Returns the host of the request's tools that its upstream does not run, ready to run them; None if there are
+        none. Raises Unrepresentable for tools that nobody can run.
+
+        `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
+        """
+        if not (facts.tools.hosted or route.mcp_servers):
+            return None
+        host = find_tool_host(endpoint, facts, route, self._tool_host, allowed_servers)
+        if host is not None:
+            await load_tool_library()
+        return host
+
+    def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
+        """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
+        seal = (self._sealer, owner) if endpoint.has_seals else None
+        route = self._resolver.resolve(model, allowed, seal)
+        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        return route
+
+    def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
+        endpoint, principal, body, adapter = (
+            client_request.endpoint,
+            client_request.principal,
+            client_request.body,
+            client_request.adapter,
+        )
         if endpoint.normalize is not None:
             body = endpoint.normalize(body)
         self._check_lengths(body)
@@ -118,17 +160,38 @@ class Admission:
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
         route = self.resolve(endpoint, model, principal.models, owner=principal.name)
         if adapter is not None:
-            return adapter.adapt(body, route)
+            return self._admit_adapted(client_request, adapter.adapt(body, route))
         hides_thinking = False
         if route.request_defaults:
-            hides_thinking = endpoint.dialect == "messages" and body.get("thinking") is None
+            hides_thinking = endpoint.expects_thinking is not None and not endpoint.expects_thinking(body)
             body = endpoint.add_defaults(body, route.request_defaults)
             (endpoint.validate_merged or endpoint.validate)(body)
-        if endpoint.dialect == "responses" and (_TOOL_EVENTS in body or _ELICITATION in body):
-            reports_tools, takes_input = bool(body.get(_TOOL_EVENTS)), bool(body.get(_ELICITATION))
-            body = {name: value for name, value in body.items() if name not in (_TOOL_EVENTS, _ELICITATION)}
-            return AdmittedRequest(body, route, reports_tools=reports_tools, takes_input=takes_input)
-        return AdmittedRequest(body, route, hides_thinking=hides_thinking)
+        facts = endpoint.read_facts(body)
+        if not endpoint.own_params.isdisjoint(body):
+            body = {name: value for name, value in body.items() if name not in endpoint.own_params}
+        identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
+        return AdmittedRequest(
+            endpoint, body, facts, route, principal, identity, client_request.strict, hides_thinking=hides_thinking
+        )
+
+    def _admit_adapted(self, client_request: ClientRequest, adapted: AdaptedRequest) -> AdmittedRequest:
+        endpoint, route, thread = client_request.endpoint, adapted.route, adapted.thread
+        facts = endpoint.read_facts(adapted.body)
+        if thread is not None:
+            facts = facts._replace(tools=facts.tools._replace(takes_input=True))
+        response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
+        return AdmittedRequest(
+            endpoint,
+            adapted.body,
+            facts,
+            route,
+            client_request.principal,
+            ReplyIdentity(response_id, int(self._clock()), route.name),
+            client_request.strict,
+            adapted.param_names,
+            adapted.losses,
+            thread,
+        )
 
     def _check_lengths(self, body: Json) -> None:
         """Raises InvalidRequest for a list that is too long to be served. Called before anything reads its entries."""
@@ -138,19 +201,22 @@ class Admission:
             if isinstance(value := body.get(name), list) and len(value) > limit:
                 raise _build_length_error(name, len(value), limit, key)
 
-    async def require_listed(self, route: Route, principal: Principal) -> None:
-        """Raises UnknownModel if the route's upstream has to list its model, and does not."""
-        await self._catalogue.require_listed(route, principal.models)
 
-    def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
-        """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel.
+@contextmanager
+def rename_params_in_errors(param_names: Mapping[str, str]) -> Iterator[None]:
+    """Changes an InvalidRequest that the block raises to the parameter's name in the client's request."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise rename_param_of(error, param_names) from None
 
-        A chat completion has no field for sealed reasoning, so its routes get no seal.
-        """
-        seal = None if endpoint.dialect == "chat" else (self._sealer, owner)
-        route = self._resolver.resolve(model, allowed, seal)
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
-        return route
+
+def rename_param_of(error: InvalidRequest, param_names: Mapping[str, str]) -> InvalidRequest:
+    """Returns the error with the parameter's name in the client's request."""
+    client_name = param_names.get(name := error.param or "")
+    if client_name is None:
+        return error
+    return InvalidRequest(error.message.replace(name, client_name), param=client_name, code=error.code)
 
 
 def _build_length_error(name: str, length: int, limit: int, key: str) -> InvalidRequest:

@@ -1,42 +1,35 @@
 """Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from gateway.errors import NotFound
-from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
-from gateway.planning.continuation import resolve_continuation
 from gateway.planning.hosted_tools import find_first_turn
-from gateway.planning.plan import find_tool_host, may_relay, require_no_loss
-from gateway.planning.prepare_turn import lift_body, make_exchange_factory, prepare_exchange
+from gateway.planning.plan import may_relay, require_no_loss
+from gateway.planning.plan_input import PlanInput
+from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import Endpoint
-from gateway.sealing.sealer import is_sealed
-from gateway.service.admission import Admission
+from gateway.replies.endpoints import Endpoint, UpstreamInput
+from gateway.service.admission import Admission, ClientRequest
 from gateway.service.provider_lifetimes import ProviderHold
-from gateway.state.store import Store
-from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
-from gateway.tools.exchange_factory import load_tool_library
-from gateway.tools.host import ToolHost
+from gateway.service.storage import HistorySource
 from providers.base import RelayCounter
 from providers.new_id import new_id
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.item_groups import is_user_message
-from translation.messages.relaying.request import remove_sealed_blocks
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.representation.turn import Turn
+from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import usage as usage_object
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import CompactionContent, build_compaction_item
-
-_STATE_PARAMS = ("previous_response_id", "conversation")
 
 _REFUSED_PARAMS = ("stream", "background", "conversation")
 """Parameters of `/v1/responses` that `/v1/responses/compact` refuses: it is never streamed, in the background, or part
@@ -59,69 +52,65 @@ class TokenCount(NamedTuple):
 
 
 class _PreparedTurn(NamedTuple):
-    """A turn with its history, and the client's parameter names. `relayed`: the body would be relayed.
-
-    `tool_host` runs the tools of the turn; None if there are none to run. `approvals` are the approvals of their calls.
-    """
+    """A turn with its history, the client's parameter names, and the request as it would be planned."""
 
     turn: Turn
     params: ClientParams
-    route: Route
+    planned: PlanInput
     relayed: bool
-    tool_host: ToolHost | None = None
-    approvals: ResponseApprovals | None = None
+    """Whether the body would be relayed."""
+
+    @contextmanager
+    def rename_params_in_errors(self) -> Iterator[None]:
+        """Changes an InvalidRequest that the block raises to the parameter's name in the client's request."""
+        try:
+            yield
+        except InvalidRequest as error:
+            self.params.rename_param_of(error)
+            raise
 
 
 class ContextService:
-    """Compacts contexts and counts their tokens. There is one per server process.
+    """Compacts contexts and counts their tokens. There is one per configuration.
 
-    If `store` is None, parameters about stored state are refused by name. `tool_host` lists the tools that a response
-    would have; `approvals` is None if none can be stored.
+    `history` loads what requests continue; without a store it is None, and parameters about stored state are refused by
+    name.
     """
 
     def __init__(
         self,
         admission: Admission,
         threads: LargeBodyThreads,
-        store: Store | None,
+        history: HistorySource | None,
         provider_hold: ProviderHold | None = None,
-        tool_host: ToolHost | None = None,
-        approvals: ApprovalFactory | None = None,
     ) -> None:
         self._admission = admission
         self._threads = threads
-        self._store = store
+        self._history = history
         self._provider_hold = provider_hold
-        self._tool_host = tool_host
-        self._approvals = approvals
         self._clock: Callable[[], int] = lambda: int(time.time())
 
-    async def compact_context(
-        self, endpoint: Endpoint, principal: Principal, body: Json, *, weight: int, strict: bool
-    ) -> CompactionReply:
-        """Returns the compacted input that replaces a request's whole context. Nothing is stored.
+    async def compact_context(self, client_request: ClientRequest) -> CompactionReply:
+        """Returns the compacted input that replaces the whole context of a request of the Responses API.
 
-        `endpoint` is that of the Responses API. `weight` is the weight of the body (`weigh_body`). Raises
-        InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed and ProviderError.
+        Nothing is stored. Raises InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed and
+        ProviderError.
         """
         for name in _REFUSED_PARAMS:
-            if body.get(name):
+            if client_request.body.get(name):
                 raise InvalidRequest(
                     f"Unknown parameter: '{name}'. Leave it out: a compaction is one JSON reply to one input.",
                     param=name,
                     code="unknown_parameter",
                 )
-        turn, params, route, *_ = await self._prepare_turn(endpoint, principal, body, weight)
-        make_exchange = make_exchange_factory(route)
-        try:
+        prepared = await self._prepare_turn(client_request, runs_tools=False)
+        turn, route, endpoint = prepared.turn, prepared.planned.route, prepared.planned.endpoint
+        with prepared.rename_params_in_errors():
             lead, older, rest = require_compactable(turn)
-            _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), route, "responses")
-            losses = [*turn.losses, *summary_losses]
-        except InvalidRequest as error:
-            params.rename_param_of(error)
-            raise
-        require_no_loss(losses, strict=strict or route.strict)
-        summary = await request_summary(turn, older, make_exchange)
+            _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), route, endpoint)
+        losses = [*turn.losses, *summary_losses]
+        require_no_loss(losses, strict=client_request.strict or route.strict)
+        summary = await request_summary(turn, older, make_exchange_factory(route, endpoint))
         user_messages = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
         compaction = {
@@ -134,121 +123,92 @@ class ContextService:
         }
         return CompactionReply(compaction, losses)
 
-    async def count_input_tokens(
-        self, endpoint: Endpoint, principal: Principal, body: Json, *, weight: int
-    ) -> TokenCount:
-        """Returns the number of input tokens that a response to this body would use.
+    async def count_input_tokens(self, client_request: ClientRequest) -> TokenCount:
+        """Returns the number of input tokens that a response to a request of the Responses API would use.
 
-        `endpoint` is that of the Responses API. With tools that the gateway runs, the first request to the model is
-        counted, with the tools that their servers list now. `weight` is the weight of the body (`weigh_body`). Raises
-        InvalidRequest, UnknownModel, StoreUnavailable, ToolListFailed and ProviderError; Unrepresentable if the
-        upstream cannot count them.
+        With tools that the gateway runs, the first request to the model is counted, with the tools that their servers
+        list now. Raises InvalidRequest, UnknownModel, StoreUnavailable, ToolListFailed and ProviderError;
+        Unrepresentable if the upstream cannot count them.
         """
-        if body.get("personality") is not None:
+        if client_request.body.get("personality") is not None:
             raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
-        prepared = await self._prepare_turn(endpoint, principal, body, weight, counts=True)
-        try:
-            token_count, losses = await _count_prepared(prepared, body, endpoint)
-        except InvalidRequest as error:
-            prepared.params.rename_param_of(error)
-            raise
-        return TokenCount(token_count, losses)
+        return await _count_prepared(await self._prepare_turn(client_request, runs_tools=True))
 
-    async def count_tokens(self, endpoint: Endpoint, principal: Principal, body: Json, *, weight: int) -> TokenCount:
-        """Returns the number of input tokens that a reply to this body would use, for an endpoint that only counts.
+    async def count_tokens(self, client_request: ClientRequest) -> TokenCount:
+        """Returns the number of input tokens that a reply to a request would use, for an endpoint that only counts.
 
         If the request would be relayed, the upstream counts the body itself. Raises what `count_input_tokens` raises,
         and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
-        admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body)
-        route = admitted.route
-        if route.must_be_listed:
-            await self._admission.require_listed(route, principal)
+        admitted = await self._admission.admit(client_request)
+        endpoint, body, facts, route = admitted[:4]
         if route.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        tool_host = await self._find_tool_host(endpoint, admitted.body, route, principal)
-        if tool_host is None and may_relay(endpoint, admitted.body, route) and route.capabilities.counting == "own":
+        allowed_servers = client_request.principal.mcp_servers
+        tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
+        if tool_host is None and may_relay(endpoint, facts, route) and route.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
-            relayed, losses = await self._threads.run(weight, _build_relayed_count, endpoint, body, route)
+            relayed, losses = await self._threads.run(
+                client_request.weight, _build_relayed_count, endpoint, client_request.body, route
+            )
             counter = route.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
             return TokenCount(await counter.count_relayed_tokens(endpoint.dialect, relayed), losses)
-        turn, params = await self._threads.run(weight, lift_body, endpoint, admitted.body, route, 0)
-        prepared = _PreparedTurn(turn, params, route, relayed=False, tool_host=tool_host)
-        try:
-            return TokenCount(*await _count_prepared(prepared, admitted.body, endpoint))
-        except InvalidRequest as error:
-            params.rename_param_of(error)
-            raise
+        planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
+        turn, params = await self._threads.run(client_request.weight, lift_request, planned)
+        return await _count_prepared(_PreparedTurn(turn, params, planned, relayed=False))
 
-    async def _find_tool_host(
-        self, endpoint: Endpoint, body: Json, route: Route, principal: Principal
-    ) -> ToolHost | None:
-        """Returns the host of the body's tools that its upstream does not run; None if there are none."""
-        if self._tool_host is None or not (route.mcp_servers or body.get("tools") or body.get("mcp_servers")):
-            return None
-        tool_host = find_tool_host(endpoint, body, route, self._tool_host, principal.mcp_servers)
-        if tool_host is not None:
-            await load_tool_library()
-        return tool_host
+    async def _prepare_turn(self, client_request: ClientRequest, *, runs_tools: bool) -> _PreparedTurn:
+        """Returns the turn of a request with its history. For a large body this happens in a thread.
 
-    async def _prepare_turn(
-        self, endpoint: Endpoint, principal: Principal, body: Json, weight: int, *, counts: bool = False
-    ) -> _PreparedTurn:
-        """Returns the body's turn with its history. For a large body this happens in a thread.
-
-        With `counts`, the turn includes the tools that the gateway would run.
+        With `runs_tools`, the turn includes the tools that the gateway would run.
         """
-        admitted = await self._threads.run(weight, self._admission.admit, endpoint, principal, body)
-        body, route = admitted.body, admitted.route
-        if route.must_be_listed:
-            await self._admission.require_listed(route, principal)
-        tool_host = await self._find_tool_host(endpoint, body, route, principal) if counts else None
-        history_count, approvals = None, None
-        if self._store is not None:
-            state = await resolve_continuation(self._store.history, principal.name, body)
-            history_count = state.history_count
-            if tool_host is not None and self._approvals is not None:
-                labels = [
-                    *tool_host.list_labels(body.get("tools") or ()),
-                    *tool_host.list_usable_labels(route.mcp_servers),
-                ]
-                approvals = await self._approvals.load(
-                    principal.name, new_id("resp"), state.context, state.new_items, labels
-                )
-            body = {name: value for name, value in body.items() if name not in _STATE_PARAMS}
-            if history_count is not None:
-                body["input"] = state.context
-        prepared = await self._threads.run(
-            weight, _lift_with_history, endpoint, body, route, history_count or 0, tool_host
-        )
-        return prepared._replace(tool_host=tool_host, approvals=approvals)
+        admitted = await self._admission.admit(client_request)
+        endpoint, body, facts, route = admitted[:4]
+        tool_host = None
+        if runs_tools:
+            allowed_servers = client_request.principal.mcp_servers
+            tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
+        planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
+        if self._history is not None and endpoint.responses is not None:
+            state = await self._history.load(admitted)
+            if tool_host is not None:
+                approvals = await self._history.load_approvals(admitted, state, tool_host)
+                planned = planned._replace(approvals=approvals)
+            items = None if state.history_count is None else state.context
+            planned = planned._replace(
+                body=endpoint.responses.continue_upstream(body, UpstreamInput(items)),
+                facts=facts if items is None else facts._replace(input_value=items),
+                history_count=state.history_count,
+            )
+        return await self._threads.run(client_request.weight, _lift_with_history, planned)
 
 
-def _build_relayed_count(endpoint: Endpoint, body: Json, route: Route) -> tuple[Json, Sequence[Loss]]:
+def _build_relayed_count(endpoint: Endpoint, body: Json, route: Route) -> LoweredRequest:
     """Returns the body for the upstream's endpoint for counting, and its losses. Raises InvalidRequest for a thread."""
     endpoint.lift(body, relayed=True)
-    losses: list[Loss] = []
-    messages = remove_sealed_blocks(body["messages"], is_sealed, losses)
-    lowered = endpoint.relay_body({**body, "messages": messages}, route.profile, model=route.upstream_model)
-    return lowered.body, [*losses, *lowered.losses]
+    input_losses: Sequence[Loss] = ()
+    if endpoint.fit_relayed_input is not None:
+        body, input_losses = endpoint.fit_relayed_input(body, None, route.profile, has_history=False)
+    relayed_body, losses = endpoint.relay_body(body, route.profile, model=route.upstream_model)
+    return LoweredRequest(relayed_body, [*input_losses, *losses])
 
 
-async def _count_prepared(prepared: _PreparedTurn, body: Json, endpoint: Endpoint) -> tuple[int, Sequence[Loss]]:
+async def _count_prepared(prepared: _PreparedTurn) -> TokenCount:
     """Returns the number of tokens, and the losses: tools that a reply might have, and that could not be counted."""
-    turn, route, tool_host = prepared.turn, prepared.route, prepared.tool_host
+    turn, planned = prepared.turn, prepared.planned
     losses: Sequence[Loss] = ()
-    # An upstream that cannot count is reported without asking the servers.
-    if tool_host is not None and route.capabilities.counting != "none":
-        turn, losses = await find_first_turn(turn, body, route, tool_host, prepared.approvals, endpoint.dialect)
-    return await count_tokens(turn, route, relayed=prepared.relayed, dialect=endpoint.dialect), losses
+    with prepared.rename_params_in_errors():
+        # An upstream that cannot count is reported without asking the servers.
+        if planned.tool_host is not None and planned.route.capabilities.counting != "none":
+            turn, losses = await find_first_turn(turn, planned, planned.tool_host)
+        return TokenCount(await count_tokens(turn, planned, relayed=prepared.relayed), losses)
 
 
-def _lift_with_history(
-    endpoint: Endpoint, body: Json, route: Route, history_count: int, tool_host: ToolHost | None
-) -> _PreparedTurn:
+def _lift_with_history(planned: PlanInput) -> _PreparedTurn:
+    facts, route = planned.facts, planned.route
     if route.reasoning_seal is not None:
-        route.reasoning_seal.check_input(body.get("input"), history_count)
-    relayed = tool_host is None and may_relay(endpoint, body, route)
-    turn, params = lift_body(endpoint, body, route, history_count, native_compaction=relayed)
-    return _PreparedTurn(turn, params, route, relayed)
+        route.reasoning_seal.check_input(facts.input_value, planned.history_count or 0)
+    relayed = planned.tool_host is None and may_relay(planned.endpoint, facts, route)
+    turn, params = lift_request(planned, native_compaction=relayed)
+    return _PreparedTurn(turn, params, planned, relayed)

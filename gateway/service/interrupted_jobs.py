@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable
-from gateway.replies.endpoints import SentStream
+from gateway.replies.endpoints import Endpoint, SentStream
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord
 from gateway.state.store import Store
@@ -12,7 +12,7 @@ from providers.new_id import new_id
 from translation.framing import sse
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Json
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.upstream.decode import ResponsesDecoder
 
@@ -25,10 +25,12 @@ class InterruptedJob(NamedTuple):
     records: dict[str, CallRecord]
     """The calls in its journal, by the ids of their items."""
 
-    def extend_input(self, body: Json) -> Json:
+    def extend_input(self, endpoint: Endpoint, body: Json) -> Json:
         """Returns the request with the items of the rounds that have ended."""
-        own_items: list[Item] = [*to_storable_items(body.get("input"), new_id)]
-        return {**body, "input": [*own_items, *self.interruption.context_items]}
+        if endpoint.responses is None:
+            raise JobNotResumable
+        own_items = to_storable_items(endpoint.read_facts(body).input_value, new_id)
+        return endpoint.responses.set_input(body, [*own_items, *self.interruption.context_items])
 
     def continue_in(self, run: Run) -> None:
         """Makes a run of that request continue from here. Raises JobNotResumable if its tools can no longer be run."""

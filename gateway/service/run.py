@@ -1,14 +1,16 @@
 """Produces the reply of a planned request, as a stream or as one JSON object. It does not store it."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from gateway.config.settings import Settings
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
 from gateway.logs import bind_tool_warnings, bind_unreported, bind_usage
-from gateway.planning.body_views import SEALED_REASONING
-from gateway.planning.plan import RelayPlan, TranslationPlan
-from gateway.planning.resolver import Route
+from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require_no_loss, set_tool_options
+from gateway.planning.plan_input import AdmittedRequest, PlanInput
 from gateway.replies.client_params import OverflowParams
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
@@ -22,18 +24,22 @@ from gateway.replies.loss_header import (
     read_reply_warnings,
     render_loss_header,
 )
-from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay, requests_obfuscation
+from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.sealing.reply_seal import ReplyItemSeal
+from gateway.service.admission import rename_param_of
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.tools.tool_run import ToolRun
 from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
+from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.credentials import list_credentials
+from translation.request_facts import RequestFacts
+
+_MB: Final = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -42,6 +48,10 @@ class Run:
 
     endpoint: Endpoint
     body: Json
+    """The body as the reply echoes it."""
+    facts: RequestFacts
+    """The facts of the client's request."""
+    owner: str
     identity: ReplyIdentity
     presentation: Presentation
     plan: RelayPlan | TranslationPlan
@@ -57,11 +67,11 @@ class Run:
         plan = self.plan
         if isinstance(plan, RelayPlan):
             relay = self.endpoint.relay(self.body, self.identity, self.presentation)
-            if requests_obfuscation(self.body):
+            if self.facts.is_obfuscated:
                 relay = ObfuscatingRelay(relay)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params)
         encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
-        if requests_obfuscation(self.body):
+        if self.facts.is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(
             plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold, self._overflow_params
@@ -98,7 +108,7 @@ class Run:
     @property
     def streams(self) -> bool:
         """Whether the client asked for a stream."""
-        return bool(self.body.get("stream"))
+        return self.facts.streams
 
     @property
     def _overflow_params(self) -> OverflowParams:
@@ -152,7 +162,7 @@ class Run:
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, and headers that are relayed."""
-        if self.endpoint.dialect != "messages" or not isinstance(self.plan.exchange, HeaderedReply):
+        if not self.endpoint.relays_headers or not isinstance(self.plan.exchange, HeaderedReply):
             return self.build_loss_headers()
         return {**self.build_loss_headers(), **self.plan.exchange.reply_headers}
 
@@ -163,45 +173,78 @@ class Run:
         Whether input was truncated is known once the upstream has accepted the shorter input, and which tools exist
         once their servers have listed them.
         """
-        if self.body.get("truncation") == "auto" or self.tool_run is not None:
+        if self.facts.context.is_truncated or self.tool_run is not None:
             return True
-        return self.endpoint.dialect == "messages" and isinstance(self.plan, RelayPlan)
+        return self.endpoint.relays_headers and isinstance(self.plan, RelayPlan)
 
     def render_losses(self) -> str | None:
         """Returns the value of `x-gateway-loss` to store with the response; None if there are no losses."""
         return self.build_loss_headers().get(LOSS_HEADER)
 
 
-def adapt_presentation(
-    presentation: Presentation,
-    endpoint: Endpoint,
-    view: Json,
-    request: Json,
-    route: Route,
-    plan: RelayPlan | TranslationPlan,
-) -> None:
-    """Adapts how a reply is presented to its route and its plan. `view` is the body that the reply echoes."""
-    presentation.profile = route.profile
-    presentation.scrub = build_redactor(request, route)
-    if route.name != route.upstream_model:
-        presentation.reported_model = route.name
-    if route.reasoning_seal is not None:
-        presentation.item_seal = ReplyItemSeal(
-            route.reasoning_seal,
-            endpoint.carries_seals or SEALED_REASONING in (view.get("include") or ()),
-        )
-    if isinstance(plan, RelayPlan):
-        presentation.call_rules = plan.call_rules
-        presentation.summarizes_reasoning = plan.summarizes_reasoning
+class RunFactory:
+    """Plans requests, and makes the runs that produce their replies. There is one per configuration.
+
+    Every run keeps `provider_hold`.
+    """
+
+    def __init__(self, settings: Settings, provider_hold: ProviderHold | None = None) -> None:
+        self._provider_hold = provider_hold
+        self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
+        self._reasoning_fields = frozenset(settings.server.reasoning_fields)
+        self._buffers_sentences = settings.server.sentence_buffer
+        self._reports_tools = settings.tools.events
+        self._clock: Callable[[], int] = lambda: int(time.time())
+
+    def build_run(self, admitted: AdmittedRequest, planned: PlanInput, view: Json, *, is_stored: bool = False) -> Run:
+        """Returns the run of an admitted request as it is planned. `view` is the body that its reply echoes.
+
+        Raises InvalidRequest and StoreUnavailable.
+        """
+        try:
+            plan = make_plan(planned, strict=admitted.is_strict, buffers_sentences=self._buffers_sentences)
+        except InvalidRequest as error:
+            if not admitted.param_names:
+                raise
+            raise rename_param_of(error, admitted.param_names) from None
+        endpoint, facts = admitted.endpoint, admitted.facts
+        if planned.tool_host is not None:
+            reports = facts.tools.reports_events or self._reports_tools
+            set_tool_options(endpoint, plan, reports_events=reports, takes_input=facts.tools.takes_input)
+        if admitted.losses or admitted.param_names:
+            # The plan may add losses to this list while it runs, so the list itself stays.
+            plan.losses[:] = admitted.rename_losses(plan.losses)
+            require_no_loss(admitted.losses, strict=admitted.is_strict)
+        presentation = self._build_presentation(admitted, planned, plan, is_stored=is_stored)
+        return Run(endpoint, view, facts, admitted.owner, admitted.identity, presentation, plan, self._provider_hold)
+
+    def _build_presentation(
+        self, admitted: AdmittedRequest, planned: PlanInput, plan: RelayPlan | TranslationPlan, *, is_stored: bool
+    ) -> Presentation:
+        route, endpoint = admitted.route, admitted.endpoint
+        max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
+        presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
+        presentation.is_stored = is_stored
+        presentation.hides_thinking = admitted.hides_thinking
+        presentation.profile = route.profile
+        presentation.scrub = build_redactor(planned.facts.tools.credentials, route.provider.redact)
+        if route.name != route.upstream_model:
+            presentation.reported_model = route.name
+        if route.reasoning_seal is not None:
+            carries_seals = endpoint.carries_seals or admitted.facts.wants_sealed_reasoning
+            presentation.item_seal = ReplyItemSeal(route.reasoning_seal, carries_seals)
+        if isinstance(plan, RelayPlan):
+            presentation.call_rules = plan.call_rules
+            presentation.summarizes_reasoning = plan.summarizes_reasoning
+        return presentation
 
 
-def build_redactor(request: Json, route: Route) -> Callable[[str], str]:
+def build_redactor(credentials: Sequence[str], redact: Callable[[str], str]) -> Callable[[str], str]:
     """Returns the function that redacts an upstream's message about a request.
 
-    Such a message may quote credentials of the request's tools, and of the provider.
+    Such a message may quote credentials of the request's tools, and of the provider, which `redact` removes.
     """
-    credentials = list_credentials(request)
     if not credentials:
-        return route.provider.redact
+        return redact
     redactor = Redactor(credentials)
-    return lambda message: redactor.redact(route.provider.redact(message))
+    return lambda message: redactor.redact(redact(message))

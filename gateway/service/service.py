@@ -6,6 +6,7 @@ The parts that depend on the configuration can be replaced while the server runs
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -14,8 +15,8 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
-from gateway.errors import EventLogFull, NotAdministrator, NotFound, TooManyJobs, TooManyRequests
-from gateway.http.auth import Authenticator, Principal
+from gateway.errors import NotAdministrator, NotFound, TooManyRequests
+from gateway.http.auth import Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.headers import headers_of
@@ -23,39 +24,32 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.http.owner_counts import OwnerCounts
 from gateway.http.query_params import read_single_value
-from gateway.jobs.runner import JobRunner
 from gateway.logs import bind_fields, name_upstreams
-from gateway.planning.resolver import Resolver
 from gateway.relayed_paths.form_upload import FormLimits
-from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath, RelayedPaths
+from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.accepted_request import AcceptedRequest
-from gateway.service.admission import Admission, RequestAdapter
+from gateway.service.admission import ClientRequest, RequestAdapter
 from gateway.service.catalogue import Catalogue
-from gateway.service.contexts import ContextService
-from gateway.service.embedded_engines import EmbeddedEngines
-from gateway.service.idempotency.keys import KEY_HEADER
-from gateway.service.idempotency.requests import IdempotentRequests
-from gateway.service.intake import Intake
-from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.configuration import Configuration, ConfigurationBuilder, StoredParts
+from gateway.service.idempotency.keys import KEY_HEADER, read_keyed_request
+from gateway.service.jobs import StoredJobs
 from gateway.state.store import Store
-from gateway.state.values import NewResponse
-from gateway.tools.approvals import ApprovalFactory
-from gateway.tools.host import ToolHost, build_egress
-from gateway.tools.input_seal import InputSeal
+from gateway.state.values import Job, NewResponse
 from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
 from providers.base import Provider
-from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.representation.json_types import Json
 
 _MB = 1024 * 1024
+
+_NO_STORE: Final = "nothing is stored here: the server's config has no store.url"
 
 
 class Service:
@@ -73,90 +67,64 @@ class Service:
         store: Store | None = None,
         job_endpoints: Mapping[str, Endpoint] | None = None,
     ) -> None:
-        self._runner = None
-        self._job_endpoints = job_endpoints
-        if store is not None:
-            worker, drain_s = new_id("worker"), settings.server.drain_s
-            self._runner = JobRunner(store, settings.background, drain, worker=worker, drain_s=drain_s)
+        server, sealer = settings.server, _build_sealer(settings, store)
         self.drain = drain
         self.store = store
         self.configuration_problem: str | None = None
         """The reason why the last attempt to replace the configuration failed; None if it succeeded."""
-        self._sealer = _build_sealer(settings, store)
         self.large_bodies = LargeBodyThreads()
-        server = settings.server
         max_bytes = int(server.max_body_mb * _MB)
         self.body_limits = BodyLimits(max_bytes, server.max_json_depth, server.max_json_values, server.body_s)
         max_lookahead_bytes = int(server.max_form_lookahead_kb * 1024)
         self._form_limits = FormLimits(max_bytes, max_lookahead_bytes, server.body_s, server.form_s)
-        self._keepalive_s = settings.server.keepalive_s
+        self._keepalive_s = server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
-        self._max_jobs = settings.limits.background_jobs
-        self._max_log_mb = settings.limits.event_log_mb
-        grants = None if store is None else store.grants
-        self.operator_servers = OperatorServers(settings.tools.mcp, settings.egress, grants, self._sealer)
+        self.operator_servers = OperatorServers(
+            settings.tools.mcp, settings.egress, None if store is None else store.grants, sealer
+        )
         self.added_servers: AddedServers | None = None
         """The MCP servers that were added over the API; None without a store."""
+        self._jobs: StoredJobs | None = None
         if store is not None:
             keys, servers = settings.sealing.secrets, self.operator_servers
             self.added_servers = AddedServers(store.added_servers, keys, settings.egress, servers)
+            self._jobs = StoredJobs(store, settings, drain)
+        self._builder = ConfigurationBuilder(
+            sealer,
+            self.large_bodies,
+            drain,
+            self.operator_servers,
+            self._jobs,
+            job_endpoints or {},
+            self.build_event_stream,
+        )
         self.use_configuration(settings, providers)
 
     def use_configuration(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
         """Serves all further requests by these settings. Requests that were accepted keep their providers.
 
         Only the sections of `gateway/config/checks.py` may differ from the settings before. The caller closes the
-        providers that are no longer used, once the previous `provider_hold` is gone.
+        providers that are no longer used, once the previous `provider_hold` is gone. After a failure, nothing has
+        changed.
         """
-        # Steps that may raise come first: after a failure, nothing has changed.
-        resolver = Resolver(settings, providers)
-        authenticator = Authenticator(settings.auth)
-        self.provider_hold = ProviderHold()
-        catalogue = Catalogue(resolver, self.provider_hold)
-        admission = Admission(resolver, self._sealer, settings.server, catalogue)
-        tool_host = ToolHost(
-            settings.tools.mcp,
-            build_egress(settings.egress),
-            self.operator_servers,
-            has_store=self.store is not None,
-        )
-        days, approvals = settings.tools.mcp.approval_days, None
-        if self.store is not None:
-            approvals = ApprovalFactory(self.store.approvals, InputSeal(self._sealer), ttl_days=days)
-        intake = Intake(
-            settings,
-            admission,
-            self.large_bodies,
-            self.store,
-            self._runner,
-            self.provider_hold,
-            tool_host,
-            approvals,
-            self._job_endpoints,
-        )
+        self.current: Configuration = self._builder.build(settings, providers)
         limits_servers = settings.auth is not None and settings.auth.limits_servers
         self.operator_servers.use_configuration(settings.tools.mcp, names_others=not limits_servers)
-        self.settings = settings
-        self.engines = EmbeddedEngines(providers.values())
-        self.catalogue = catalogue
-        self.contexts = ContextService(
-            admission, self.large_bodies, self.store, self.provider_hold, tool_host, approvals
-        )
-        self._relays = RelayedPaths(resolver, catalogue, self.drain, self.provider_hold)
-        self.accept = intake.accept
-        self.approvals = approvals
-        self.idempotent_requests = IdempotentRequests(
-            settings,
-            self.store,
-            self.large_bodies,
-            self.drain,
-            intake.accept,
-            self._submit_job,
-            self.build_event_stream,
-        )
-        self.resume_job = intake.resume_job
-        self._authenticator = authenticator
         name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})
+
+    @property
+    def settings(self) -> Settings:
+        """The present settings."""
+        return self.current.settings
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The models of the present configuration."""
+        return self.current.catalogue
+
+    def accept(self, client_request: ClientRequest) -> Awaitable[AcceptedRequest]:
+        """Accepts a request. Raises what `Intake.accept` raises."""
+        return self.current.intake.accept(client_request)
 
     async def serve_create(
         self,
@@ -184,23 +152,19 @@ class Service:
             body = endpoint.add_header_params(body, headers)
         if path_params is not None:
             body = {**body, **path_params}
-        if KEY_HEADER not in headers:
-            accepted = await self.accept(endpoint, principal, body, weight=weight, strict=strict, adapter=adapter)
-        elif endpoint.dialect != "responses" or adapter is not None:
-            accepted = await self.accept(
-                endpoint, principal, body, weight=weight, strict=strict, adapter=adapter, has_key=True
-            )
+        key = headers.get(KEY_HEADER)
+        client_request = ClientRequest(endpoint, principal, body, strict, weight, adapter, key is not None)
+        if key is None:
+            accepted = await self.current.intake.accept(client_request)
         else:
-            reply = await self.idempotent_requests.serve(
-                endpoint, principal, headers[KEY_HEADER], body, scope, receive, weight=weight, strict=strict
-            )
+            reply = await self._serve_keyed(client_request, key, scope, receive)
             if isinstance(reply, Response):
                 return reply
             accepted = reply
-        if accepted.job is not None:
-            return await self._reply_detached(accepted, accepted.job)
+        if accepted.job is not None and self._jobs is not None:
+            return await self._reply_detached(self._jobs, accepted, accepted.job)
         own_headers = {} if endpoint.reply_headers is None else endpoint.reply_headers()
-        if body.get("stream"):
+        if accepted.run.streams:
             late_headers = accepted.run.build_late_headers if accepted.run.has_late_headers else None
             stream_headers = accepted.build_loss_headers() | own_headers
             return self.build_event_stream(
@@ -218,7 +182,7 @@ class Service:
     async def serve_relayed(self, row: RelayedPath, request: Request) -> Response:
         """Returns the reply of a relayed path, as bytes. Raises what `serve_create` raises."""
         principal = self.authenticate(request)
-        relays = self._relays
+        relays = self.current.relays
         if row.takes_form:
             model = read_single_value(request.query_params, "model")
             return await relays.relay_form(row, principal, model, self._form_limits, request.scope, request.receive)
@@ -230,7 +194,7 @@ class Service:
 
         Raises what `serve_create` raises.
         """
-        return await self._relays.fetch_json(EMBEDDINGS, principal, body, request.scope, request.receive)
+        return await self.current.relays.fetch_json(EMBEDDINGS, principal, body, request.scope, request.receive)
 
     async def read_body(self, request: Request) -> Json:
         """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""
@@ -284,40 +248,44 @@ class Service:
     async def lifespan(self) -> AsyncGenerator[None, None]:
         """Until the block ends, runs background jobs and polls for added MCP servers, if there is a store."""
         try:
-            if self._runner is None or self.added_servers is None:
+            if self._jobs is None or self.added_servers is None:
                 yield
                 return
-            # Looked up each time, because a new configuration replaces them.
             async with (
                 self.added_servers.follow(lambda: self.settings.tools.mcp.admin),
-                self._runner.lifespan(lambda job: self.resume_job(job)),
+                self._jobs.runner.lifespan(self.resume_job),
             ):
                 yield
         finally:
             self.large_bodies.close()
             await self.operator_servers.aclose()
 
-    async def _reply_detached(self, accepted: AcceptedRequest, new: NewResponse) -> Response:
-        await self._submit_job(accepted)
+    def resume_job(self, job: Job) -> Awaitable[AcceptedRequest]:
+        """Accepts the request of a stored job again, by the present configuration.
+
+        Raises NotFound without a store, and what `JobIntake.resume_job` raises.
+        """
+        return self._require_stored_parts().job_intake.resume_job(job)
+
+    async def _serve_keyed(
+        self, client_request: ClientRequest, key: bytes, scope: Scope, receive: Receive
+    ) -> Response | AcceptedRequest:
+        """Serves a request with an idempotency key, which has no effect on replies that cannot be jobs."""
+        form, stored = client_request.endpoint.responses, self.current.stored
+        if form is None or client_request.adapter is not None:
+            return await self.accept(client_request)
+        if stored is None:
+            read_keyed_request(key, client_request.body)  # a malformed key is refused in any case
+            return await self.accept(client_request)
+        return await stored.idempotent_requests.serve(client_request, form, key, scope, receive)
+
+    async def _reply_detached(self, jobs: StoredJobs, accepted: AcceptedRequest, new: NewResponse) -> Response:
+        await jobs.submit(accepted, new)
         if not (new.logged and accepted.run.streams):
             return build_json_reply(new.response, headers=accepted.build_loss_headers())
         max_outage_s = self.settings.background.lease_s
-        replay = LogReplay(self.require_store(), new.owner, accepted.response_id, max_outage_s=max_outage_s)
+        replay = LogReplay(jobs.store, new.owner, accepted.response_id, max_outage_s=max_outage_s)
         return self.build_event_stream(replay, accepted.build_loss_headers())
-
-    async def _submit_job(self, accepted: AcceptedRequest) -> None:
-        assert self._runner is not None
-        assert accepted.job is not None
-        await self._require_room(accepted.job)
-        await self._runner.submit_job(accepted.job, accepted)
-
-    async def _require_room(self, new: NewResponse) -> None:
-        """Raises TooManyJobs or EventLogFull if the owner of a new job has reached a limit."""
-        usage = await self.require_store().owner_data.measure_owner(new.owner)
-        if usage.jobs >= self._max_jobs:
-            raise TooManyJobs(self._max_jobs)
-        if new.logged and usage.log_bytes >= self._max_log_mb * _MB:
-            raise EventLogFull(self._max_log_mb)
 
     def authenticate(self, request: HTTPConnection) -> Principal:
         """Returns the principal of a request or WebSocket, and adds its name to the request's log fields.
@@ -342,20 +310,25 @@ class Service:
 
     def require_added_servers(self) -> AddedServers:
         """Returns the MCP servers that were added. Raises NotFound if the config has no store."""
-        self.require_store()
-        assert self.added_servers is not None
+        if self.added_servers is None:
+            raise NotFound(_NO_STORE)
         return self.added_servers
 
     def _authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
-        principal = self._authenticator.authenticate(headers)
+        principal = self.current.authenticator.authenticate(headers)
         bind_fields(client=principal.name)
         return principal
 
     def require_store(self) -> Store:
         """Returns the store. Raises NotFound if the config has none."""
         if self.store is None:
-            raise NotFound("nothing is stored here: the server's config has no store.url")
+            raise NotFound(_NO_STORE)
         return self.store
+
+    def _require_stored_parts(self) -> StoredParts:
+        if self.current.stored is None:
+            raise NotFound(_NO_STORE)
+        return self.current.stored
 
 
 def _build_sealer(settings: Settings, store: Store | None) -> Sealer:

@@ -19,6 +19,7 @@ from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.recorder import ForegroundRecorder
 from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.admission import ClientRequest
 from gateway.service.service import Service
 from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_error, render_messages
 from gateway.websocket.turn_queue import CachedResponse, ResponseCache
@@ -218,12 +219,14 @@ class TurnRunner:
         size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
         cached_items = self._cache.map_items_by_id()
         accepted = await self._service.accept(
-            self._endpoint,
-            self.principal,
-            create.body,
-            weight=create.size,
-            strict=self._strict,
-            connection_items=cached_items,
+            ClientRequest(
+                self._endpoint,
+                self.principal,
+                create.body,
+                self._strict,
+                create.size,
+                connection_items=cached_items,
+            )
         )
         if not create.generate:
             accepted = _replace_exchange(accepted)

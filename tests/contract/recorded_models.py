@@ -15,6 +15,7 @@ from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.replies.event_stream import ReplyStream
 from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.admission import ClientRequest
 from gateway.service.service import Service
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
 from providers.capabilities import CAPABILITIES
@@ -178,7 +179,7 @@ class Gateway:
 
     async def accept(self, api: str, **body: Any) -> AcceptedRequest:
         """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
-        return await self._service.accept(ENDPOINTS[api], ANONYMOUS, body, strict=False)
+        return await self._service.accept(ClientRequest(ENDPOINTS[api], ANONYMOUS, body))
 
     async def fetch_reply(self, api: str, **body: Any) -> Json:
         """The answer to a request."""

@@ -25,10 +25,11 @@ from gateway.dialects.agui.threads import (
 from gateway.errors import RunInProgress
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
+from gateway.planning.plan_input import ThreadRun
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import build_whole_event_stream
-from gateway.service.admission import AdmittedRequest, ThreadRun
+from gateway.service.admission import AdaptedRequest, ClientRequest, rename_params_in_errors
 from gateway.service.catalogue import Catalogue
 from gateway.service.service import Service, is_strict
 from gateway.state.store import Store
@@ -80,7 +81,7 @@ class _AguiRun:
     def choose_default_model(self, allowed: Sequence[str]) -> str:
         return self._catalogue.find_default_model(allowed)
 
-    def adapt(self, body: Json, route: Route) -> AdmittedRequest:
+    def adapt(self, body: Json, route: Route) -> AdaptedRequest:
         """Returns the Responses request of a validated run. Raises InvalidRequest, and _InterruptsOpen."""
         if self._thread is None:
             self._head = RunHead.from_input(body)
@@ -99,9 +100,7 @@ class _AguiRun:
         self._results = request.results
         self._approved_ids = request.approved_ids
         thread_run = self._build_thread_run(request, self._head.state)
-        takes_input = thread_run is not None
-        admitted = AdmittedRequest({}, route, request.names, request.losses, thread_run, takes_input=takes_input)
-        with admitted.rename_params_in_errors():
+        with rename_params_in_errors(request.names):
             responses_body = request.body
             if self._thread is not None:
                 responses_body["conversation"] = self._thread.conversation["id"]
@@ -109,7 +108,7 @@ class _AguiRun:
             if route.request_defaults:
                 responses_body = self._responses.add_defaults(responses_body, route.request_defaults)
                 self._responses.validate(responses_body)
-        return admitted._replace(body=responses_body)
+        return AdaptedRequest(responses_body, route, request.names, request.losses, thread_run)
 
     def _build_thread_run(self, request: RunRequest, state: Any) -> ThreadRun | None:
         thread = self._thread
@@ -176,13 +175,13 @@ class AguiRuns:
         owner, thread_id, run_id = principal.name, body.get("threadId"), body.get("runId")
         thread: StoredThread | None = None
         response_id = derive_id("resp", owner, str(thread_id), str(run_id))
-        store = None if _props_of(body).get("store") is False else service.store
-        if store is not None and isinstance(thread_id, str) and isinstance(run_id, str):
+        parts = None if _props_of(body).get("store") is False else service.current.stored
+        if parts is not None and isinstance(thread_id, str) and isinstance(run_id, str):
+            store = parts.store
             stored = await store.responses.load_response(owner, response_id)
             if stored is not None:
                 return await self._replay(store, owner, body, stored.response)
-            assert service.approvals is not None
-            thread = await load_agui_thread(store, service.approvals, owner, thread_id)
+            thread = await load_agui_thread(store, parts.approvals, owner, thread_id)
         max_state_kb = service.settings.server.max_agui_state_kb
         run = _AguiRun(self._responses, service.catalogue, response_id, thread, max_state_kb)
         if thread is None:
@@ -190,7 +189,7 @@ class AguiRuns:
             _call_on_end(request.scope, run.on_end)
         try:
             endpoint = replace(self._endpoint, encoder=run.build_encoder)
-            accepted = await service.accept(endpoint, principal, body, strict=strict, weight=weight, adapter=run)
+            accepted = await service.accept(ClientRequest(endpoint, principal, body, strict, weight, run))
         except _InterruptsOpen as interrupted:
             encoder = run.make_encoder(response_id, "", interrupted.requests, interrupted.problems)
             frames = encoder.feed([Started(""), Finished("stop")]) + encoder.conclude()
@@ -198,8 +197,8 @@ class AguiRuns:
         run.approvals = accepted.approvals
         if thread is not None:
             await accepted.store_beginning()
-        truncates = accepted.run.body.get("truncation") == "auto"
-        late_headers = accepted.build_loss_headers if truncates else None
+        is_truncated = accepted.run.facts.context.is_truncated
+        late_headers = accepted.build_loss_headers if is_truncated else None
         return service.build_event_stream(
             accepted.build_stream(), accepted.build_loss_headers(), accepted.recorder, late_headers
         )

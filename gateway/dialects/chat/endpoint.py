@@ -4,18 +4,22 @@ from typing import Final
 
 from gateway.dialects.chat.stored_reply import StoredChatEncoder, StoredChatRelay
 from gateway.errors import TurnFailed
-from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.planning.unreported_params import requests_tier
+from gateway.replies.endpoints import CompletionForm, Endpoint, Presentation, ReplyIdentity
+from gateway.replies.recorder import CompletionRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
+from providers.base import Capabilities
 from translation.chat.client.completion import CompletionCollector
 from translation.chat.client.defaults import add_defaults
 from translation.chat.client.encode import ChatEncoder
+from translation.chat.client.facts import read_facts
 from translation.chat.client.lift import lift
 from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import uses_legacy_functions, validate
 from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
-from translation.chat.relaying.request import relay_body
+from translation.chat.relaying.request import is_plain_request, relay_body
 from translation.chat.reply_forms import build_completion
 from translation.chat.usage import read_usage
 from translation.representation.json_types import Json
@@ -86,13 +90,31 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
     return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
 
 
+def _needs_no_checks(body: Json, capabilities: Capabilities) -> bool:
+    """Whether a body has nothing that an upstream with these capabilities may refuse, as most have."""
+    if capabilities.max_context_window is not None and (body.get("max_tokens") or body.get("max_completion_tokens")):
+        return False
+    if requests_tier(body) and not capabilities.service_tiers:
+        return False
+    return capabilities.streaming and is_plain_request(body)
+
+
+def _remove_storage(body: Json) -> Json:
+    # OpenAI accepts `metadata` only together with `store: true`.
+    return {name: value for name, value in body.items() if name not in ("store", "metadata")}
+
+
 CHAT: Final = Endpoint(
     dialect="chat",
     id_prefix="chatcmpl",
     param_names=PARAM_NAMES,
     add_defaults=add_defaults,
     validate=validate,
+    read_facts=read_facts,
     lift=lift,
+    needs_no_checks=_needs_no_checks,
+    has_seals=False,
+    completions=CompletionForm(_remove_storage, CompletionRecorder),
     relay_body=relay_body,
     encoder=_encoder,
     collector=_collector,

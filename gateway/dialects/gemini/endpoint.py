@@ -10,7 +10,7 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.gemini.client.collect import ContentCollector
 from translation.gemini.client.defaults import add_defaults
 from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
-from translation.gemini.client.lift import lift
+from translation.gemini.client.lift import lift, read_facts
 from translation.gemini.client.param_names import PARAM_NAMES
 from translation.gemini.client.reply_objects import ReplyHead, shows_thoughts, wants_logprobs
 from translation.gemini.client.tools import count_tools
@@ -51,13 +51,13 @@ GEMINI: Final = Endpoint(
     param_names=PARAM_NAMES,
     add_defaults=add_defaults,
     validate=validate,
+    read_facts=read_facts,
     lift=lift,
+    continues_prefill=True,
     encoder=_encoder,
     collector=_collector,
     allows_relay=False,
-    allows_storage=False,
     joins_texts=True,
-    allows_jobs=False,
     keepalive=KEEP_ALIVE,
     normalize=normalize,
     count_tools=count_tools,

@@ -19,6 +19,7 @@ from gateway.http.query_params import read_single_value
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.embeddings import Embeddings, fetch_embeddings
 from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
+from gateway.service.admission import ClientRequest
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.gemini.client.embeddings import (
@@ -62,7 +63,9 @@ def build_gemini_routes(service: Service) -> APIRouter:
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
             counted = {**find_counted_request(body, model), "model": model}
-            tokens, losses = await service.contexts.count_tokens(GEMINI_COUNTING, principal, counted, weight=weight)
+            tokens, losses = await service.current.contexts.count_tokens(
+                ClientRequest(GEMINI_COUNTING, principal, counted, weight=weight)
+            )
         return build_json_reply({"totalTokens": tokens}, headers=render_loss_header(losses))
 
     async def embed_content(model: str, request: Request) -> Response:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from gateway.config.settings import Settings
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint
-from gateway.service.admission import AdmittedRequest
+from gateway.service.admission import AdaptedRequest, rename_params_in_errors
 from gateway.service.catalogue import Catalogue
 from providers.config import TOKEN_PROMPT_TYPES
 from providers.engine_checks import accepts_tool_parser
@@ -29,7 +29,7 @@ def build_generate_endpoint(chat: Endpoint) -> Endpoint:
         id_prefix="gen",
         validate=validate,
         allows_relay=False,
-        allows_storage=False,
+        completions=None,
         encoder=lambda _, identity, __: GenerateEncoder(identity.model),
         collector=lambda _, identity, __: GenerateCollector(identity.model),
     )
@@ -43,7 +43,7 @@ class GenerateAdapter:
         self._providers = settings.providers
         self._catalogue = catalogue
 
-    def adapt(self, body: Json, route: Route) -> AdmittedRequest:
+    def adapt(self, body: Json, route: Route) -> AdaptedRequest:
         """Returns the chat request for a validated body, and the route with the profile that the request wants.
 
         Raises InvalidRequest.
@@ -54,15 +54,15 @@ class GenerateAdapter:
         budget = body.get("max_thinking_tokens")
         drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route)
         losses = [Loss("tool_parser", "dropped")] if drops_parser else []
-        admitted = AdmittedRequest({}, route, _map_chat_names(body, two_pass=two_pass), losses)
-        with admitted.rename_params_in_errors():
+        param_names = _map_chat_names(body, two_pass=two_pass)
+        with rename_params_in_errors(param_names):
             chat = self._chat.add_defaults(
                 build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults
             )
             self._chat.validate(chat)
             if budget is not None:
                 chat = set_thinking_budget(chat, budget, two_pass=two_pass)
-        return admitted._replace(body=chat)
+        return AdaptedRequest(chat, route, param_names, losses)
 
     def choose_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""

@@ -8,18 +8,23 @@ from gateway.dialects.messages.error_form import build_request_id_headers
 from gateway.dialects.messages.threads import load_message_thread
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.reply_streams import relay_buffered_stream
+from gateway.sealing.reply_seal import ReasoningSeal
+from gateway.sealing.sealer import is_sealed
 from translation.decoding.usage import read_message_usage
 from translation.messages.client.collect import MessageCollector
 from translation.messages.client.defaults import add_defaults
 from translation.messages.client.encode import PING_FRAME, MessagesEncoder
-from translation.messages.client.lift import lift, lift_count
+from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.client.param_names import PARAM_NAMES
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.reply_forms import build_message
-from translation.messages.relaying.request import relay_body
+from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.messages.schema.request import validate, validate_count, validate_merged, validate_merged_count
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import LoweredRequest
 
 _BETA_HEADER: Final = b"anthropic-beta"
 _VERSION_HEADER: Final = b"anthropic-version"
@@ -78,6 +83,14 @@ def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentat
     return build_message(relay_buffered_stream(_relay(body, identity, presentation), stream))
 
 
+def _fit_relayed_input(
+    body: Json, _seal: ReasoningSeal | None, _profile: Profile, *, has_history: bool
+) -> LoweredRequest:
+    losses: list[Loss] = []
+    messages = remove_sealed_blocks(body["messages"], is_sealed, losses)
+    return LoweredRequest(body if messages is body["messages"] else {**body, "messages": messages}, losses)
+
+
 MESSAGES: Final = Endpoint(
     dialect="messages",
     id_prefix="msg",
@@ -85,7 +98,13 @@ MESSAGES: Final = Endpoint(
     add_defaults=add_defaults,
     validate=validate,
     validate_merged=validate_merged,
+    read_facts=read_facts,
     lift=lift,
+    fit_relayed_input=_fit_relayed_input,
+    shows_search_results=True,
+    relays_headers=True,
+    expects_thinking=lambda body: body.get("thinking") is not None,
+    continues_prefill=True,
     relay_body=relay_body,
     encoder=_encoder,
     collector=_collector,
@@ -93,8 +112,6 @@ MESSAGES: Final = Endpoint(
     relay_json=_relay_json,
     collect_relayed_stream=_collect_relay,
     read_usage=read_message_usage,
-    allows_storage=False,
-    allows_jobs=False,
     carries_seals=True,
     keepalive=PING_FRAME,
     reply_headers=build_request_id_headers,

@@ -11,6 +11,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
+from gateway.service.admission import ClientRequest
 from gateway.service.service import Service
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA
 
@@ -30,7 +31,9 @@ def build_messages_routes(service: Service) -> APIRouter:
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
             body = add_header_params(body, headers_of(request.scope))
-            tokens, losses = await service.contexts.count_tokens(COUNTING, principal, body, weight=weight)
+            tokens, losses = await service.current.contexts.count_tokens(
+                ClientRequest(COUNTING, principal, body, weight=weight)
+            )
         return build_json_reply(
             {"input_tokens": tokens}, headers=build_request_id_headers() | render_loss_header(losses)
         )

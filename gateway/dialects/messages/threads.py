@@ -46,14 +46,12 @@ class MessageThread(NamedTuple):
         return ThreadedMessage(self, endpoint, body, identity, seal)
 
 
-async def load_message_thread(store: Store, owner: str, body: Json) -> MessageThread | None:
-    """Returns what is stored of the thread that a validated body names; None if it names none.
+async def load_message_thread(store: Store, owner: str, thread: Json) -> MessageThread:
+    """Returns what is stored of a thread, for the validated parameter `thread` of a request.
 
     Raises ThreadNotFound for a reply that is unknown, deleted, another owner's, not of a thread, or has failed;
     InvalidRequest for a reply that has not ended; StoreUnavailable.
     """
-    if (thread := body.get("thread")) is None:
-        return None
     if store.degraded_reason is not None:
         # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
         raise StoreUnavailable

@@ -9,7 +9,7 @@ from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from translation.ollama.client.collect import OllamaCollector
 from translation.ollama.client.defaults import add_defaults
 from translation.ollama.client.encode import OllamaEncoder
-from translation.ollama.client.lift import lift_chat, lift_generate
+from translation.ollama.client.lift import lift_chat, lift_generate, read_facts
 from translation.ollama.client.param_names import PARAM_NAMES
 from translation.ollama.client.reply_lines import LineHead
 from translation.ollama.client.schema import validate_chat, validate_generate
@@ -59,13 +59,13 @@ OLLAMA_CHAT: Final = Endpoint(
     param_names=PARAM_NAMES,
     add_defaults=add_defaults,
     validate=validate_chat,
+    read_facts=read_facts,
     lift=lift_chat,
+    continues_prefill=True,
     encoder=_chat_encoder,
     collector=_chat_collector,
     stream_type=b"application/x-ndjson",
     allows_relay=False,
-    allows_storage=False,
-    allows_jobs=False,
 )
 
 OLLAMA_GENERATE: Final = replace(

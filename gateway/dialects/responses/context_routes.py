@@ -12,6 +12,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.loss_header import render_loss_header
 from gateway.routes.request_docs import document_json_body
+from gateway.service.admission import ClientRequest
 from gateway.service.service import Service, is_strict
 from translation.responses.schema.request import COMPACT_FIELDS, COUNT_FIELDS, partial_request_schema
 
@@ -28,9 +29,8 @@ def build_contexts_routes(service: Service) -> APIRouter:
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
-            compacted, losses = await service.contexts.compact_context(
-                RESPONSES, principal, body, weight=weight, strict=strict
-            )
+            client_request = ClientRequest(RESPONSES, principal, body, strict, weight)
+            compacted, losses = await service.current.contexts.compact_context(client_request)
         return build_json_reply(compacted, headers=render_loss_header(losses))
 
     @router.post(
@@ -42,7 +42,8 @@ def build_contexts_routes(service: Service) -> APIRouter:
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
-            tokens, losses = await service.contexts.count_input_tokens(RESPONSES, principal, body, weight=weight)
+            client_request = ClientRequest(RESPONSES, principal, body, weight=weight)
+            tokens, losses = await service.current.contexts.count_input_tokens(client_request)
         counted = {"object": "response.input_tokens", "input_tokens": tokens}
         return build_json_reply(counted, headers=render_loss_header(losses))
 

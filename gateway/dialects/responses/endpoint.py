@@ -1,21 +1,32 @@
 """The Responses API as data: the functions that validate, lift, encode, collect and relay it."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from gateway.dialects.responses.body_views import continue_body, echo_body, peek_options, set_input
+from gateway.dialects.responses.truncating_relay import TruncatingRelay
 from gateway.errors import TurnFailed
-from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import ContextForm, Endpoint, Presentation, ReplyIdentity, ResponseForm
 from gateway.replies.reply_streams import relay_buffered_stream
+from gateway.sealing.reply_seal import ReasoningSeal
+from providers.base import RelayExchange
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+from translation.representation.profile import Profile
+from translation.representation.turn import LoweredRequest
 from translation.responses.client.defaults import add_defaults
 from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.client.facts import read_facts
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.lift import lift
 from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
+from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import relay_body
 from translation.responses.relaying.whole_response import failure_of_response, relay_response
 from translation.responses.schema.request import validate
+from translation.responses.upstream.lower import lower_items
 from translation.responses.usage import read_usage
 
 
@@ -69,13 +80,52 @@ def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentat
     return relay.response
 
 
+def _fit_relayed_input(
+    body: Json, seal: ReasoningSeal | None, profile: Profile, *, has_history: bool
+) -> LoweredRequest:
+    body = apply_compaction_to_body(body)
+    items = body.get("input")
+    if not isinstance(items, list):
+        return LoweredRequest(body, ())
+    losses: Sequence[Loss]
+    if has_history:
+        unsealed = items if seal is None else [seal.unseal_item(item) for item in items]
+        fitted, losses = lower_items(unsealed, profile)
+    elif seal is None:
+        return LoweredRequest(body, ())
+    else:
+        fitted, losses = seal.unseal_relayed_items(items, profile)
+    return LoweredRequest({**body, "input": fitted}, losses)
+
+
+def _truncate_relay(
+    body: Json, make_relay: Callable[[Json], RelayExchange], report_loss: Callable[[Loss], None]
+) -> RelayExchange:
+    # The upstream is not asked to truncate the input, which the gateway does.
+    own_body = {name: value for name, value in body.items() if name != "truncation"}
+    return TruncatingRelay(own_body, make_relay, report_loss)
+
+
+def _set_threshold(body: Json, threshold: int) -> Json:
+    entry = find_lowest_threshold(body["context_management"])
+    return {**body, "context_management": [{**(entry or {}), "compact_threshold": threshold}]}
+
+
 RESPONSES: Final = Endpoint(
     dialect="responses",
     id_prefix="resp",
     param_names=PARAM_NAMES,
     add_defaults=add_defaults,
     validate=validate,
+    read_facts=read_facts,
     lift=lift,
+    fit_relayed_input=_fit_relayed_input,
+    context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold),
+    has_hosted_items=True,
+    cites_files=True,
+    own_params=frozenset({"tool_events", "elicitation"}),
+    responses=ResponseForm(echo_body, continue_body, set_input, peek_options),
+    allows_jobs=True,
     relay_body=relay_body,
     encoder=_encoder,
     collector=_collector,

@@ -6,7 +6,11 @@ from typing import Any
 
 from gateway.config import settings as settings_of
 from gateway.config.settings import Settings
-from gateway.planning.resolver import Resolver
+from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
+from gateway.planning.plan_input import PlanInput
+from gateway.planning.resolver import Resolver, Route
+from gateway.replies.endpoints import Endpoint
+from gateway.tools.host import ToolHost
 from providers.base import Batch, Capabilities, CountMethod, Dialect
 from providers.capabilities import CAPABILITIES
 from translation.errors import TranslationError
@@ -71,3 +75,11 @@ def settings(models: dict[str, Any], *names: str) -> Settings:
 def resolver(models: dict[str, Any], *providers: Recorder) -> Resolver:
     by_name = {provider.name: provider for provider in providers}
     return Resolver(settings(models, *by_name), by_name)
+
+
+def plan_body(
+    endpoint: Endpoint, body: Json, route: Route, *, strict: bool = False, tool_host: ToolHost | None = None
+) -> RelayPlan | TranslationPlan:
+    """Returns the plan for a valid body of a client without history."""
+    request = PlanInput(endpoint, body, endpoint.read_facts(body), route, tool_host=tool_host)
+    return make_plan(request, strict=strict or route.strict)

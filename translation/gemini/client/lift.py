@@ -13,6 +13,7 @@ from translation.lowering.closed_schemas import close_objects
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.request_facts import RequestFacts
 
 _SAMPLING_KEYS: Final = {
     "temperature": "temperature",
@@ -162,3 +163,8 @@ def _lift_extra(body: Json, config: Json, losses: list[Loss]) -> Json:
         losses.append(Loss("generationConfig.mediaResolution", "dropped"))
     losses += [Loss(path, "dropped") for path in find_unknown_in_request(body)]
     return extra
+
+
+def read_facts(body: Json) -> RequestFacts:
+    """Returns the facts of a normalized body. The route says whether the reply is a stream."""
+    return RequestFacts(streams=bool(body.get("stream")))

@@ -13,6 +13,8 @@ from translation.messages.schema.unknown_keys import find_unknown_keys
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.request_facts import RequestFacts, StateFacts, ToolFacts
+from translation.tools.credentials import list_credentials
 
 THREAD_UNSUPPORTED: Final = "thread_unsupported_request"
 """The code by which the API's clients know that they have to send the whole conversation."""
@@ -173,3 +175,22 @@ def lift_count(body: Json, *, relayed: bool = False, model: str | None = None) -
     `compaction` does not change the count.
     """
     return lift({**body, "compaction": None}, relayed=relayed, model=model)
+
+
+_NO_STATE = StateFacts()
+_NO_TOOLS = ToolFacts()
+
+
+def read_facts(body: Json) -> RequestFacts:
+    """Returns the facts of a validated body. Its MCP servers are hosted tools."""
+    thread = body.get("thread")
+    return RequestFacts(
+        streams=bool(body.get("stream")),
+        state=_NO_STATE if thread is None else StateFacts(thread=thread),
+        tools=_read_tools(body) if body.get("tools") or body.get("mcp_servers") else _NO_TOOLS,
+        has_extensions=bool(body.get("extensions")),
+    )
+
+
+def _read_tools(body: Json) -> ToolFacts:
+    return ToolFacts(hosted=lift_mcp_servers(body), credentials=list_credentials(body))

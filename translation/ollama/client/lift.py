@@ -10,6 +10,7 @@ from translation.ollama.client.schema import REQUEST_FIELDS, find_unknown_in_cha
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import SHARED_PARAMS, Turn
+from translation.request_facts import RequestFacts
 
 _OPTION_PARAMS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")
 """Options that every API has under the same name."""
@@ -135,3 +136,8 @@ def _lift_tool(function: Json) -> Json:
     if function.get("description"):
         tool["description"] = function["description"]
     return tool
+
+
+def read_facts(body: Json) -> RequestFacts:
+    """Returns the facts of a body. The route says whether the reply is a stream, because a stream is the default."""
+    return RequestFacts(streams=bool(body.get("stream")))

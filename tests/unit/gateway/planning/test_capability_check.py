@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.planning.capability_check import apply_capabilities
+from gateway.replies.endpoints import Endpoint
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss
@@ -36,6 +39,8 @@ def user_message(*parts: Json) -> Json:
     return {"type": "message", "role": "user", "content": list(parts)}
 
 
+ENDPOINTS: dict[Dialect, Endpoint] = {"chat": CHAT, "responses": RESPONSES}
+
 REFUSALS: dict[str, tuple[Json, str, str, str]] = {
     "streaming": ({"stream": True}, "streaming", "stream", "stream"),
     "tools": ({"tools": [TOOL]}, "tools", "tools", "tools"),
@@ -59,9 +64,9 @@ def test_unsupported_features_are_refused_by_name(fields: Json, needed: str, res
     lacking = replace(EVERYTHING, **gap)
     params: dict[Dialect, str] = {"responses": responses, "chat": chat}
     for dialect, param in params.items():
-        apply_capabilities(turn(**fields), EVERYTHING, dialect, [], relayed=False)
+        apply_capabilities(turn(**fields), EVERYTHING, ENDPOINTS[dialect], [], relayed=False)
         with pytest.raises(Unrepresentable) as refusal:
-            apply_capabilities(turn(**fields), lacking, dialect, [], relayed=False)
+            apply_capabilities(turn(**fields), lacking, ENDPOINTS[dialect], [], relayed=False)
         assert refusal.value.param == param
 
 
@@ -78,7 +83,7 @@ FINE: dict[str, Json] = {
 @pytest.mark.parametrize("params", FINE.values(), ids=FINE)
 def test_empty_features_need_no_capability(params: Json) -> None:
     losses: list[Loss] = []
-    apply_capabilities(turn(**params), Capabilities(), "responses", losses, relayed=False)
+    apply_capabilities(turn(**params), Capabilities(), RESPONSES, losses, relayed=False)
     assert losses == []
 
 
@@ -92,20 +97,20 @@ def test_several_choices_need_a_relay_to_an_upstream_that_gives_them(
     asked, capabilities = turn(sampling={"n": 2}), replace(EVERYTHING, choices=choices)
     if allowed:
         losses: list[Loss] = []
-        apply_capabilities(asked, capabilities, "chat", losses, relayed=relayed)
+        apply_capabilities(asked, capabilities, CHAT, losses, relayed=relayed)
         assert losses == []
         return
     with pytest.raises(Unrepresentable) as refusal:
-        apply_capabilities(asked, capabilities, "chat", [], relayed=relayed)
+        apply_capabilities(asked, capabilities, CHAT, [], relayed=relayed)
     assert refusal.value.param == "n"
 
 
 @pytest.mark.parametrize(("dialect", "param"), [("responses", "max_output_tokens"), ("chat", "max_completion_tokens")])
 def test_an_answer_that_cannot_fit_the_context_is_refused(dialect: Dialect, param: str) -> None:
     small = replace(EVERYTHING, max_context_window=100)
-    apply_capabilities(turn(max_output_tokens=100), small, dialect, [], relayed=True)
+    apply_capabilities(turn(max_output_tokens=100), small, ENDPOINTS[dialect], [], relayed=True)
     with pytest.raises(Unrepresentable) as refusal:
-        apply_capabilities(turn(max_output_tokens=101), small, dialect, [], relayed=True)
+        apply_capabilities(turn(max_output_tokens=101), small, ENDPOINTS[dialect], [], relayed=True)
     assert refusal.value.param == param
     message = f"'{param}' is 101, and the model's context is 100 tokens for input and answer: ask for fewer"
     assert refusal.value.message == message
@@ -115,7 +120,7 @@ def test_parameters_reported_as_dropped_are_dropped() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
     losses: list[Loss] = []
     lacking = replace(EVERYTHING, parallel_tools=False, reasoning=False)
-    fitted, dropped = apply_capabilities(asked, lacking, "chat", losses, relayed=False)
+    fitted, dropped = apply_capabilities(asked, lacking, CHAT, losses, relayed=False)
     assert losses == [Loss("parallel_tool_calls", "dropped"), Loss("reasoning_effort", "dropped")]
     assert fitted == turn(tools=[TOOL])
     assert dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
@@ -124,5 +129,5 @@ def test_parameters_reported_as_dropped_are_dropped() -> None:
 def test_supported_features_are_sent_as_requested() -> None:
     asked = turn(tools=[TOOL], parallel_tool_calls=True, reasoning={"effort": "low"})
     losses: list[Loss] = []
-    assert apply_capabilities(asked, EVERYTHING, "chat", losses, relayed=False) == (asked, set())
+    assert apply_capabilities(asked, EVERYTHING, CHAT, losses, relayed=False) == (asked, set())
     assert losses == []

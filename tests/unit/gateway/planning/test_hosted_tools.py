@@ -8,13 +8,13 @@ import pytest
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings
 from gateway.dialects.responses.endpoint import RESPONSES
-from gateway.planning.plan import RelayPlan, TranslationPlan, find_tool_host, make_plan
+from gateway.planning.plan import RelayPlan, TranslationPlan, find_tool_host
 from gateway.tools.host import ToolHost
 from gateway.tools.operator_servers.servers import OperatorServers
 from providers.base import RelayedDialect
 from providers.capabilities import CAPABILITIES
 from providers.egress import EgressClient
-from tests.unit.support.routing import Recorder, resolver
+from tests.unit.support.routing import Recorder, plan_body, resolver
 from translation.errors import InvalidRequest, TranslationError, Unrepresentable
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -72,8 +72,8 @@ def plan(
     mcp = McpSettings(**(settings or {}))
     servers = OperatorServers(mcp, EgressSettings())
     tool_host = ToolHost(mcp, EgressClient(), servers, has_store=has_store)
-    found = find_tool_host(RESPONSES, body, route, tool_host)
-    return make_plan(RESPONSES, body, route, strict=False, tool_host=found)
+    found = find_tool_host(RESPONSES, RESPONSES.read_facts(body), route, tool_host)
+    return plan_body(RESPONSES, body, route, tool_host=found)
 
 
 def calls_tools(planned: RelayPlan | TranslationPlan) -> bool:

@@ -8,11 +8,11 @@ import pytest
 from gateway.dialects.chat.endpoint import CHAT
 from gateway.dialects.messages.endpoint import MESSAGES
 from gateway.dialects.responses.endpoint import RESPONSES
-from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
+from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from providers.base import Dialect
 from providers.capabilities import CAPABILITIES
-from tests.unit.support.routing import Recorder, resolver
+from tests.unit.support.routing import Recorder, plan_body, resolver
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss
 
@@ -36,7 +36,7 @@ def plan(
     body = {"model": "mine", **question, **params}
     endpoint.validate(body)
     route = resolver({"mine": {"provider": "up", "model": "theirs", **(model or {})}}, provider).resolve("mine")
-    return make_plan(endpoint, body, route, strict=strict), provider
+    return plan_body(endpoint, body, route, strict=strict), provider
 
 
 RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
@@ -275,6 +275,6 @@ def test_pages_of_searches_are_requested_if_available(*, search_sources: bool, t
     provider = Recorder("up", capabilities)
     route = resolver({"mine": {"provider": "up"}}, provider).resolve("mine")
     body = {"model": "mine", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}], "tools": tools}
-    make_plan(MESSAGES, body, route, strict=False)
+    plan_body(MESSAGES, body, route)
     assert provider.turn is not None
     assert provider.turn.search_sources is asks

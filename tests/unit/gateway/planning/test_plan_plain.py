@@ -6,11 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.dialects.chat import endpoint as chat_endpoint
 from gateway.dialects.chat.endpoint import CHAT
 from gateway.planning import plan
 from providers.base import Capabilities
 from providers.capabilities import CAPABILITIES
-from tests.unit.support.routing import Recorder, resolver
+from tests.unit.support.routing import Recorder, plan_body, resolver
 from translation.chat.relaying.request import is_plain_request
 from translation.errors import InvalidRequest
 from translation.hygiene.call_tracker import CallRules
@@ -89,7 +90,7 @@ def planned(capabilities: Capabilities, habits: Json, asked: Json) -> Outcome:
     given = orjson.dumps(body)
     route = resolver({"mine": {"provider": "up", "model": "theirs", **habits}}, provider).resolve("mine")
     try:
-        made = plan.make_plan(CHAT, body, route, strict=False)
+        made = plan_body(CHAT, body, route)
     except InvalidRequest as refused:
         return str(refused), refused.param
     finally:
@@ -105,7 +106,7 @@ def test_skipping_the_check_changes_nothing(
     capabilities: Capabilities, habits: Json, params: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = planned(capabilities, habits, params)
-    monkeypatch.setattr(plan, "is_plain_request", lambda _body: False)
+    monkeypatch.setattr(chat_endpoint, "is_plain_request", lambda _body: False)
     assert outcome == planned(capabilities, habits, params)
 
 

@@ -10,6 +10,7 @@ from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.errors import CredentialsNotStored
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
+from gateway.service.admission import ClientRequest
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
 from gateway.state.sql.store import SqlStore
@@ -39,20 +40,22 @@ async def test_the_operators_default_holds_unless_the_client_gives_a_value(path:
         assert [request.json["temperature"] for request in upstream.requests] == [sent for _, sent in GIVEN]
 
 
-async def test_a_job_whose_credentials_are_not_stored_is_not_run_again() -> None:
+async def test_a_job_whose_credentials_are_not_stored_is_not_run_again(tmp_path: Path) -> None:
     settings = parse_settings(
         {
-            "store": {"url": None},
+            "store": {"url": ready_sqlite(tmp_path / "state.db")},
             "providers": {"s": {"type": "scripted"}},
             "models": {"m": {"provider": "s"}},
         },
         environ={},
     )
-    service = Service(settings, build_providers(settings), DrainState())
+    store = SqlStore(settings.store, settings.background)
+    service = Service(settings, build_providers(settings), DrainState(), store, {"responses": RESPONSES})
     request = {"dialect": "responses", "asked": {"model": "m"}, "bound": True}
     job = Job(owner="a", response_id="resp_1", request=request, attempt=2, logged=False, last_sequence_number=-1)
     with pytest.raises(CredentialsNotStored, match=r"send the request again\..* configure sealing\.keys"):
         await service.resume_job(job)
+    await store.aclose()
 
 
 async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp_path: Path) -> None:
@@ -71,11 +74,11 @@ async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp
     service = Service(settings, build_providers(settings), DrainState(), store, {"responses": RESPONSES})
     body = {"model": "m", "input": "Hi", "background": True}
     for allowed, labels in ((("*",), ["open", "secret"]), (("open",), ["open"])):
-        accepted = await service.accept(RESPONSES, Principal("a", ("*",), allowed), body, strict=False)
+        accepted = await service.accept(ClientRequest(RESPONSES, Principal("a", ("*",), allowed), body))
         assert accepted.job is not None
         request = accepted.job.job_request
         assert request is not None
         job = Job(owner="a", response_id="r", request=request, attempt=2, logged=False, last_sequence_number=-1)
         exchange: Any = (await service.resume_job(job)).run.plan.exchange
-        assert [each.label for each in exchange._response_servers._servers] == labels
+        assert [each.source.label for each in exchange._executors] == labels
     await store.aclose()

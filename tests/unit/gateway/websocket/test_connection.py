@@ -177,16 +177,16 @@ async def test_a_turn_with_a_lost_peer_ends() -> None:
         peer.leave()
 
 
-async def test_an_internal_error_is_reported_and_the_connection_stays_open() -> None:
+async def test_an_internal_error_is_reported_and_the_connection_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = Peer()
     service = service_of(peer)
     opening = service.accept
 
     async def fail(*_: Any, **__: Any) -> AcceptedRequest:
-        service.accept = opening
+        monkeypatch.setattr(service, "accept", opening)
         raise ZeroDivisionError
 
-    service.accept = fail
+    monkeypatch.setattr(service, "accept", fail)
     async with connected(peer, service):
         peer.send_event(CREATE)
         (event,) = await peer.receive_turn()
@@ -215,7 +215,7 @@ class FullDisk:
         self.abandoned.append(unfinished)
 
 
-async def test_the_terminal_event_of_an_unstored_end_is_not_sent() -> None:
+async def test_the_terminal_event_of_an_unstored_end_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     peer, recording = Peer(), FullDisk()
     service = service_of(peer)
     opening = service.accept
@@ -223,7 +223,7 @@ async def test_the_terminal_event_of_an_unstored_end_is_not_sent() -> None:
     async def open_recorded(*given: Any, **named: Any) -> AcceptedRequest:
         return replace(await opening(*given, **named), recorder=recording)
 
-    service.accept = open_recorded
+    monkeypatch.setattr(service, "accept", open_recorded)
     async with connected(peer, service):
         peer.send_event(CREATE)
         events = await peer.receive_turn()
@@ -235,7 +235,7 @@ async def test_the_terminal_event_of_an_unstored_end_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("lane", [None, "a"])
-async def test_a_queued_turn_is_refused_at_the_time_limit(lane: str | None) -> None:
+async def test_a_queued_turn_is_refused_at_the_time_limit(lane: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = Peer()
     service = service_of(peer)
     opening, go_on = service.accept, asyncio.Event()
@@ -244,7 +244,7 @@ async def test_a_queued_turn_is_refused_at_the_time_limit(lane: str | None) -> N
         await go_on.wait()
         return await opening(*given, **named)
 
-    service.accept = wait
+    monkeypatch.setattr(service, "accept", wait)
     async with connected(peer, service):
         for _ in range(2):
             peer.send_event({**CREATE, "stream_id": lane})

@@ -13,7 +13,6 @@ from gateway.dialects.gemini.endpoint import GEMINI
 from gateway.dialects.messages.endpoint import MESSAGES
 from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
 from gateway.dialects.responses.endpoint import RESPONSES
-from gateway.planning.plan import make_plan
 from gateway.planning.resolver import Resolver
 from gateway.replies.endpoints import Endpoint
 from providers.base import Capabilities, Dialect, RelayedDialect
@@ -23,7 +22,7 @@ from providers.engines import generation_request as engines
 from providers.engines.servers.vllm_server import VllmServerEngine
 from providers.http.dialects import DIALECTS
 from tests.unit.support.harmony import lower_to_harmony, real
-from tests.unit.support.routing import Recorder
+from tests.unit.support.routing import Recorder, plan_body
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -125,7 +124,7 @@ def lower_for_upstream(
     provider = RecordingProvider("up", _capabilities(upstream), lower=kind.lower)
     config = kind.config | ({"strict": True} if by_model else {})
     route = Resolver(_settings(kind.provider, kind.model, tuple(config.items())), {"up": provider}).resolve("mine")
-    plan = make_plan(endpoint if kind.relays else replace(endpoint, allows_relay=False), params, route, strict=strict)
+    plan = plan_body(endpoint if kind.relays else replace(endpoint, allows_relay=False), params, route, strict=strict)
     return UpstreamRequest(provider.sent, plan.losses)
 
 

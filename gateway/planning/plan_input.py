@@ -1,0 +1,82 @@
+"""The two values that a request travels in: as its client sent it, and as it is planned."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gateway.http.auth import Principal
+from gateway.planning.resolver import Route
+from gateway.replies.endpoints import Endpoint, ReplyIdentity
+from gateway.state.values import ThreadTurn
+from gateway.tools.approvals import ResponseApprovals
+from gateway.tools.host import ToolHost
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.request_facts import RequestFacts
+
+
+class ThreadRun(NamedTuple):
+    """A request as the next run of a thread. Its response gets the id `response_id`, which is known before it runs."""
+
+    response_id: str
+    history: Sequence[Item]
+    turn: ThreadTurn
+
+
+class AdmittedRequest(NamedTuple):
+    """A valid request and its route. Its history has not been loaded, and it has not been planned."""
+
+    endpoint: Endpoint
+    body: Json
+    """The body in the endpoint's dialect, with the request defaults of the model. Only functions of the endpoint read
+    it."""
+    facts: RequestFacts
+    route: Route
+    principal: Principal
+    identity: ReplyIdentity
+    """The id of the reply, and when and for which model it was requested."""
+    strict: bool = False
+    """Whether the client wants a request with losses refused."""
+    param_names: Mapping[str, str] = {}
+    """Maps parameters of `body` to the parameters by which the client set them, where the names differ."""
+    losses: Sequence[Loss] = ()
+    """The losses from before the request was planned, in the client's parameter names."""
+    thread: ThreadRun | None = None
+    """The thread that the request continues, whose items are its history; None if the request names its history."""
+    hides_thinking: bool = False
+    """Whether only a default of the model requests thinking, so that the client does not expect any."""
+
+    @property
+    def owner(self) -> str:
+        """The name that stored objects of the request belong to."""
+        return self.principal.name
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the client or the model's configuration wants a request with losses refused."""
+        return self.strict or self.route.strict
+
+    def rename_losses(self, losses: Sequence[Loss]) -> Sequence[Loss]:
+        """Returns the plan's losses in the client's parameter names, followed by the losses from before the plan."""
+        if not (self.param_names or self.losses):
+            return losses
+        return [*(loss._replace(param=self.param_names.get(loss.param, loss.param)) for loss in losses), *self.losses]
+
+
+class PlanInput(NamedTuple):
+    """A request as it is planned: its body is the one for the upstream, with the history as its input."""
+
+    endpoint: Endpoint
+    body: Json
+    facts: RequestFacts
+    """The facts of this body."""
+    route: Route
+    history_count: int | None = None
+    """The number of history items that the input begins with; None if the input is the client's own."""
+    history_tokens: int | None = None
+    """The number of tokens of that history; None if it is not known."""
+    tool_host: ToolHost | None = None
+    """The host of the request's tools that its upstream does not run; None if there are none."""
+    approvals: ResponseApprovals | None = None
+    """The approvals of calls of these tools; None if no call can need one."""
+    in_background: bool = False
+    """Whether no client waits for the reply."""

@@ -1,0 +1,110 @@
+"""Stores jobs and runs them, and accepts their requests again after their process has ended."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.config.settings import Settings
+from gateway.errors import CredentialsNotStored, EventLogFull, TooManyJobs
+from gateway.http.auth import Principal
+from gateway.http.guard import DrainState
+from gateway.jobs.runner import JobRunner
+from gateway.planning.plan_input import AdmittedRequest, PlanInput
+from gateway.replies.endpoints import Endpoint, ReplyIdentity
+from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.admission import Admission
+from gateway.service.interrupted_jobs import load_interrupted_job
+from gateway.service.run import RunFactory
+from gateway.service.storage import StorageParts
+from gateway.state.store import Store
+from gateway.state.values import Job, NewResponse
+from providers.new_id import new_id
+
+_MB: Final = 1024 * 1024
+
+
+class StoredJobs:
+    """The jobs of one server process, within the limits of each owner."""
+
+    def __init__(self, store: Store, settings: Settings, drain: DrainState) -> None:
+        self.store: Final = store
+        self.runner: Final = JobRunner(
+            store, settings.background, drain, worker=new_id("worker"), drain_s=settings.server.drain_s
+        )
+        self._max_jobs = settings.limits.background_jobs
+        self._max_log_mb = settings.limits.event_log_mb
+
+    async def submit(self, accepted: AcceptedRequest, new: NewResponse) -> None:
+        """Stores the new response of an accepted request as a job, and runs it.
+
+        Raises TooManyJobs or EventLogFull if its owner has reached a limit, and what `JobRunner.submit_job` raises.
+        """
+        usage = await self.store.owner_data.measure_owner(new.owner)
+        if usage.jobs >= self._max_jobs:
+            raise TooManyJobs(self._max_jobs)
+        if new.logged and usage.log_bytes >= self._max_log_mb * _MB:
+            raise EventLogFull(self._max_log_mb)
+        await self.runner.submit_job(new, accepted)
+
+
+class JobIntake:
+    """Accepts the requests of stored jobs again. `endpoints` are those whose replies may be jobs, by dialect."""
+
+    def __init__(
+        self, admission: Admission, runs: RunFactory, parts: StorageParts, endpoints: Mapping[str, Endpoint]
+    ) -> None:
+        self._admission = admission
+        self._runs = runs
+        self._parts = parts
+        self._endpoints = endpoints
+
+    async def resume_job(self, job: Job) -> AcceptedRequest:
+        """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
+
+        If the job has sent output, its response continues after it. Raises InvalidRequest, UnknownModel,
+        StoreUnavailable, JobNotResumable, and CredentialsNotStored if its tools had credentials.
+        """
+        parts, request = self._parts, job.request
+        body, locked_servers = parts.credentials.load_request(job)
+        endpoint = self._endpoints[request["dialect"]]
+        interrupted = await load_interrupted_job(parts.store, job)
+        if interrupted is not None:
+            body = interrupted.extend_input(endpoint, body)
+        facts = endpoint.read_facts(body)
+        route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
+        principal = Principal(job.owner, tuple(request["models"]), tuple(request.get("mcp_servers", ["*"])))
+        echoed_facts = endpoint.read_facts(request["shown"])
+        reports_events, takes_input = bool(request.get("tool_events")), bool(request.get("elicitation"))
+        tools = echoed_facts.tools._replace(reports_events=reports_events, takes_input=takes_input)
+        echoed_facts = echoed_facts._replace(tools=tools)
+        approvals = None
+        if fields := request.get("approvals"):
+            approvals = parts.approvals.restore(job.owner, job.response_id, fields)
+        planned = PlanInput(
+            endpoint,
+            body,
+            facts,
+            route,
+            request["earlier"],
+            request.get("tokens"),
+            await self._admission.find_tool_host(endpoint, facts, route, principal.mcp_servers),
+            approvals,
+            echoed_facts.state.in_background,
+        )
+        admitted = AdmittedRequest(
+            endpoint,
+            request["shown"],
+            echoed_facts,
+            route,
+            principal,
+            ReplyIdentity(job.response_id, request["created"], route.name),
+            request["strict"],
+        )
+        run = self._runs.build_run(admitted, planned, request["shown"], is_stored=True)
+        if run.tool_run is not None:
+            run.tool_run.journal = parts.journals.make_journal(job.owner, job.response_id)
+            run.tool_run.locked_servers = locked_servers
+        elif locked_servers:
+            raise CredentialsNotStored
+        if interrupted is not None:
+            interrupted.continue_in(run)
+        return AcceptedRequest(run)

@@ -1,0 +1,37 @@
+"""Reads the facts of a validated chat request."""
+
+from typing import Final
+
+from translation.chat.client.schema import uses_legacy_functions
+from translation.representation.json_types import Json
+from translation.request_facts import RequestFacts, StateFacts, ToolFacts
+from translation.tools.credentials import list_credentials
+
+_STORED: Final = StateFacts(is_stored=True)
+_UNSTORED: Final = StateFacts()
+_NO_TOOLS: Final = ToolFacts()
+
+
+def read_facts(body: Json) -> RequestFacts:
+    """Returns the facts of a validated body. A chat request names no hosted tools."""
+    get = body.get
+    stream_options = get("stream_options")
+    has_extensions = bool(get("extensions"))
+    return RequestFacts(
+        streams=bool(get("stream")),
+        choices=get("n") or 1,
+        state=_STORED if get("store") is True else _UNSTORED,
+        tools=_read_tools(body) if get("tools") or get("functions") else _NO_TOOLS,
+        sets_thinking=get("thinking") is not None,
+        has_extensions=has_extensions,
+        needs_translation=has_extensions,
+        is_obfuscated=stream_options is not None and bool(stream_options.get("include_obfuscation")),
+    )
+
+
+def _read_tools(body: Json) -> ToolFacts:
+    return ToolFacts(
+        kinds=frozenset(tool.get("type") for tool in body.get("tools") or ()),
+        is_single_call=uses_legacy_functions(body),
+        credentials=list_credentials(body),
+    )

@@ -1,0 +1,81 @@
+"""Reads the facts of a validated request of the Responses API."""
+
+from typing import Final
+
+from translation.representation.json_types import Json
+from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
+from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
+from translation.tools.credentials import list_credentials
+
+SEALED_REASONING: Final = "reasoning.encrypted_content"
+"""The value of `include` that asks for reasoning in a form that the client can send back."""
+
+_NO_CONTEXT: Final = ContextFacts()
+_STORED: Final = StateFacts(is_stored=True, has_lasting_ids=True)
+_UNSTORED: Final = StateFacts()
+_NO_TOOLS: Final = ToolFacts()
+
+_STATE_PARAMS: Final = frozenset({"background", "resumable", "previous_response_id", "conversation"})
+_TOOL_PARAMS: Final = frozenset({"tools", "max_tool_calls", "tool_events", "elicitation"})
+
+
+def read_facts(body: Json) -> RequestFacts:
+    """Returns the facts of a validated body."""
+    get = body.get
+    input_value = get("input")
+    reasoning = get("reasoning")
+    stream_options = get("stream_options")
+    # Most requests have none of these parameters, and share the values that say so.
+    is_stored = get("store") is not False
+    has_no_state = _STATE_PARAMS.isdisjoint(body)
+    has_no_tools = _TOOL_PARAMS.isdisjoint(body) and (isinstance(input_value, str) or not _has_tools(input_value))
+    return RequestFacts(
+        streams=bool(get("stream")),
+        context=_read_context(body),
+        state=(_STORED if is_stored else _UNSTORED) if has_no_state else _read_state(body, is_stored=is_stored),
+        tools=_NO_TOOLS if has_no_tools else _read_tools(body),
+        input_value=input_value,
+        sets_thinking=get("thinking") is not None,
+        has_extensions=bool(get("extensions")),
+        needs_translation=reasoning is not None and reasoning.get("max_tokens") is not None,
+        wants_summary=reasoning is not None and bool(reasoning.get("summary") or reasoning.get("generate_summary")),
+        wants_sealed_reasoning=SEALED_REASONING in (get("include") or ()),
+        is_obfuscated=stream_options is not None and bool(stream_options.get("include_obfuscation")),
+    )
+
+
+def _has_tools(input_items: object) -> bool:
+    return isinstance(input_items, list) and any("tools" in item for item in input_items)
+
+
+def _read_context(body: Json) -> ContextFacts:
+    entry = find_lowest_threshold(body.get("context_management"))
+    has_trigger = has_compaction_trigger(body.get("input"))
+    is_truncated = body.get("truncation") == "auto"
+    if entry is None:
+        if not (has_trigger or is_truncated):
+            return _NO_CONTEXT
+        return ContextFacts(has_trigger=has_trigger, is_truncated=is_truncated)
+    return ContextFacts(True, entry.get("compact_threshold"), has_trigger, is_truncated)
+
+
+def _read_state(body: Json, *, is_stored: bool) -> StateFacts:
+    conversation = body.get("conversation")
+    return StateFacts(
+        is_stored=is_stored,
+        has_lasting_ids=is_stored or bool(conversation),
+        in_background=bool(body.get("background")),
+        is_resumable=body.get("resumable"),
+        previous_id=body.get("previous_response_id"),
+        conversation_id=conversation["id"] if isinstance(conversation, dict) else conversation,
+    )
+
+
+def _read_tools(body: Json) -> ToolFacts:
+    return ToolFacts(
+        hosted=body.get("tools") or (),
+        max_calls=body.get("max_tool_calls"),
+        reports_events=bool(body.get("tool_events")),
+        takes_input=bool(body.get("elicitation")),
+        credentials=list_credentials(body),
+    )
