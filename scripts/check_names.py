@@ -91,7 +91,7 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/*/client/param_names.py": "each API has its names of parameters in a file of this name",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
     "gateway/http/headers.py": "fourteen modules read or write headers with it, and it knows nothing else",
-    "gateway/routes/owner_data.py": _TO_BE_JOINED,
+    "gateway/routes/owner_data.py": "it is the whole of one route, like its neighbours",
     "gateway/version.py": "the command line imports it first, for `--version`",
     "providers/demo/files.py": "the configuration asks for the demo model without importing its adapter",
     "providers/engines/module_command.py": "child processes of two engines import it and little else",

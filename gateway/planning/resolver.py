@@ -1,15 +1,16 @@
-"""Resolves a model name to the provider and upstream model that serve it, by the config's patterns."""
+"""Resolves a model name to the provider and upstream model that serve it, by the config's patterns. Suggests others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any
+from heapq import nlargest
+from itertools import islice
+from typing import Any, Final
 
 from gateway.config.model_config import ModelConfig
 from gateway.config.settings import Settings
 from gateway.errors import UnknownModel
-from gateway.planning.model_names import suggest_models
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from providers.base import Capabilities, Provider
@@ -18,6 +19,13 @@ from providers.model_families import find_family
 from providers.profiles import build_profile
 from translation.errors import InvalidRequest
 from translation.representation.profile import Profile
+
+_MAX_NAME_CHARS: Final = 100
+_MAX_NAMES: Final = 300
+"""The number of names that are compared. Some upstreams list thousands, and clients may repeat the request."""
+
+_MIN_SIMILARITY: Final = 0.6
+_MAX_SUGGESTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +160,25 @@ class _ModelRow:
             profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
             self._profiles[family] = profile
         return profile
+
+
+def suggest_models(name: str, known: Iterable[str]) -> str:
+    """Returns the end of an error message: the models of `known` with a similar name, or where to find all of them."""
+    requested = _pairs_of(name)
+    scores = {known_name: _similarity(requested, _pairs_of(known_name)) for known_name in islice(known, _MAX_NAMES)}
+    near = [
+        best for best in nlargest(_MAX_SUGGESTIONS, scores, key=scores.__getitem__) if scores[best] >= _MIN_SIMILARITY
+    ]
+    return f"did you mean {' or '.join(near)}?" if near else "GET /v1/models lists those that do"
+
+
+def _pairs_of(name: str) -> set[str]:
+    """Returns the pairs of neighbouring characters of a name, in lower case; none of a name that is too long."""
+    name = name.lower()
+    return {name[start : start + 2] for start in range(len(name) - 1)} if len(name) <= _MAX_NAME_CHARS else set()
+
+
+def _similarity(pairs: set[str], other_pairs: set[str]) -> float:
+    """Returns the share of pairs that two names have in common, from 0 to 1. Unlike an edit distance it takes linear
+    time."""
+    return 2 * len(pairs & other_pairs) / ((len(pairs) + len(other_pairs)) or 1)

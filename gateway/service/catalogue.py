@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from gateway.errors import UnknownModel
-from gateway.planning.model_names import suggest_models
-from gateway.planning.resolver import Resolver, Route
+from gateway.planning.resolver import Resolver, Route, suggest_models
 from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Capabilities, Provider
 from providers.errors import ProviderError

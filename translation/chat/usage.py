@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from translation.decoding.logprobs import read_token_logprobs
-from translation.decoding.usage import clamp_part, read_count
+from translation.decoding.usage import clamp_part, read_count, read_token_logprobs
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 

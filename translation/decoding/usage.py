@@ -1,4 +1,4 @@
-"""Reads token counts that upstreams report, and the usage of the Messages API, which three packages read."""
+"""Reads what upstreams report about tokens: counts, the usage of the Messages API, and log probabilities."""
 
 from typing import Any, Final
 
@@ -51,3 +51,38 @@ def read_message_usage(reported: Any, before: Usage | None = None) -> Usage | No
         cache_write=clamp_part(written, total),
         raw=raw,
     )
+
+
+def read_token_logprobs(reported: Any) -> list[Json] | None:
+    """Returns an entry with token, logprob, bytes and top_logprobs per token, the full form of the Responses API;
+    `None` if none were reported.
+
+    Upstreams may send null for `bytes`, which Responses does not allow: it becomes the token's UTF-8 bytes. Entries
+    without a string `token` or a numeric `logprob` are left out.
+    """
+    tokens = [
+        {
+            **_token_entry(entry),
+            "top_logprobs": [_token_entry(alternative) for alternative in _valid_entries(entry.get("top_logprobs"))],
+        }
+        for entry in _valid_entries(reported)
+    ]
+    return tokens or None
+
+
+def _valid_entries(reported: Any) -> list[Json]:
+    entries = reported if isinstance(reported, list) else []
+    return [
+        entry
+        for entry in entries
+        if isinstance(entry, dict)
+        and isinstance(entry.get("token"), str)
+        and isinstance(entry.get("logprob"), int | float)
+    ]
+
+
+def _token_entry(entry: Json) -> Json:
+    utf8_bytes = entry.get("bytes")
+    if not isinstance(utf8_bytes, list):
+        utf8_bytes = list(entry["token"].encode())
+    return {"token": entry["token"], "logprob": entry["logprob"], "bytes": utf8_bytes}

@@ -5,8 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.decoding.logprobs import read_token_logprobs
-from translation.decoding.usage import read_count
+from translation.decoding.usage import read_count, read_token_logprobs
 from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
 from translation.tools.arguments import parse_past_arguments

@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.context_overflow import is_context_overflow
-from translation.decoding.logprobs import read_token_logprobs
-from translation.decoding.usage import read_count
+from translation.decoding.usage import read_count, read_token_logprobs
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.tagged_text import TaggedTextReader

@@ -1,8 +1,8 @@
-"""gateway/planning/model_names.py: finds similar names, in bounded time for any name."""
+"""gateway/planning/resolver.py: finds similar names, in bounded time for any name."""
 
 import time
 
-from gateway.planning.model_names import suggest_models
+from gateway.planning.resolver import suggest_models
 
 NOWHERE = "GET /v1/models lists those that do"
 
