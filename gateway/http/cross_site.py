@@ -113,6 +113,11 @@ def require_json_type(scope: Scope, content_type: bytes) -> None:
         raise UnsupportedContentType("the body of a request of a web page needs content-type: application/json")
 
 
+def names_this_machine(host: str) -> bool:
+    """Whether a value of `Host` has a name or an address of the loopback, with or without a port."""
+    return is_loopback(_name_of(host))
+
+
 def _name_of(host: str) -> str:
     """Returns the name or address in a value of `Host`, in lower case, without port and brackets."""
     if host.startswith("["):
