@@ -1,12 +1,13 @@
 """The gateway on a real socket, in this process or as the command its users run."""
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,24 @@ def serving(config: Mapping[str, Any], providers: Mapping[str, Provider] | None 
     finally:
         stop()
         thread.join(READY_S)
+        listener.close()
+
+
+@asynccontextmanager
+async def serving_here(config: Mapping[str, Any]) -> AsyncIterator[int]:
+    """Serves a configuration on the event loop of the test, so that what stops the loop can be measured. Yields the
+    port."""
+    settings = settings_of.parse_settings({"store": {"url": None}, **config}, environ={})
+    listener = socket.create_server(("127.0.0.1", 0))
+    ready = asyncio.Event()
+    server = make_server(settings, ready.set)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    await ready.wait()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await running
         listener.close()
 
 

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from providers.overrides import Number, WholeNumber
-from translation.hosted.bounds import LoopBounds, SchemaLimits
+from translation.hosted.bounds import AnswerLimits, LoopBounds, SchemaLimits
 
 _MB: Final = 1024 * 1024
 
@@ -72,6 +72,22 @@ class McpSettings(_Section):
     max_result_mb: Annotated[Number, Field(gt=0)] = Field(
         default=5.0, description="The largest reply of a server, in MiB."
     )
+    max_result_values: Annotated[WholeNumber, Field(ge=100)] = Field(
+        default=80_000,
+        description="The most JSON values in one reply of a server: objects, lists, and what they contain. Replies are "
+        "weighed before they are parsed.",
+    )
+    max_result_depth: Annotated[WholeNumber, Field(ge=8, le=150)] = Field(
+        default=100,
+        description="How deep objects and lists may be nested in one tool of a server's list, or in one result. A "
+        "deeper tool or result is left out.",
+    )
+    max_result_parts: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=2_000, description="The most parts (texts, images, links) in the content of one result."
+    )
+    max_listed_tools: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=10_000, description="The most tools on one page of a server's list."
+    )
     total_result_mb: Annotated[Number, Field(gt=0)] = Field(
         default=20.0, description="The largest size of all results of one response together, in MiB."
     )
@@ -135,9 +151,15 @@ class McpSettings(_Section):
         return servers
 
     @property
-    def max_result_bytes(self) -> int:
-        """The largest reply of a server in bytes."""
-        return int(self.max_result_mb * _MB)
+    def answer_limits(self) -> AnswerLimits:
+        """The bounds of one reply of a server."""
+        return AnswerLimits(
+            max_bytes=int(self.max_result_mb * _MB),
+            max_values=self.max_result_values,
+            max_depth=self.max_result_depth,
+            max_parts=self.max_result_parts,
+            max_listed=self.max_listed_tools,
+        )
 
     @property
     def schema_limits(self) -> SchemaLimits:

@@ -1,4 +1,4 @@
-"""The limits of a loop of a model and tools, and of the schemas of its tools.
+"""The limits of a loop of a model and tools, of the schemas of its tools, and of what servers answer.
 
 The configuration uses these values, so this module imports no library.
 """
@@ -41,4 +41,20 @@ class SchemaLimits:
     max_depth: int = 32
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerLimits:
+    """The bounds of one answer of a server. They are checked before it is parsed, and stop at the first fault."""
+
+    max_bytes: int = 5 * 1024 * 1024
+    max_values: int = 80_000
+    """The values of JSON: objects, lists and what they contain."""
+    max_depth: int = 100
+    """How deep objects and lists may be nested in one tool, or in one result."""
+    max_parts: int = 2_000
+    """The parts of the content of one result."""
+    max_listed: int = 10_000
+    """The tools on one page of a list."""
+
+
+DEFAULT_ANSWER_LIMITS: Final = AnswerLimits()
 DEFAULT_SCHEMA_LIMITS: Final = SchemaLimits()

@@ -10,6 +10,7 @@ import orjson
 from translation.hosted.bounds import SchemaLimits
 from translation.representation.json_types import Json
 from translation.tools.call_validator import LINEAR_PATTERNS
+from translation.tools.schema_cost import SchemaTooLarge, TooManySubschemas, count_subschemas
 
 _KNOWN_META_SCHEMA: Final = ("http://json-schema.org/", "https://json-schema.org/")
 _MAX_QUOTED_CHARS: Final = 200
@@ -18,7 +19,8 @@ _LINE_END: Final = "\n"
 _BACKTRACKING: Final = re.compile(r"\(\?<?[=!]|\(\?>|\\[1-9]|\\k<")
 """Constructs that an engine with linear time lacks: look-around assertions and back references."""
 
-_NESTED_REPETITION: Final = re.compile(r"[+*}][^()]*\)[+*{]")
+_PARENTHESIS: Final = re.compile(r"[()]")
+_REPETITION: Final = re.compile(r"[+*}]")
 _TOO_EXPENSIVE: Final = "its schema has a pattern that is too expensive: {!r}"
 
 
@@ -32,16 +34,27 @@ def find_schema_fault(schema: Any, limits: SchemaLimits) -> str | None:
         return "its schema is not an object"
     if _is_deeper_than(schema, limits.max_depth):
         return f"its schema is nested deeper than {limits.max_depth} levels"
-    if len(orjson.dumps(schema)) > limits.max_bytes:
+    try:
+        size = len(orjson.dumps(schema))
+    except orjson.JSONEncodeError:  # the lists in it count here, and not in `max_depth`
+        return "its schema has a number of more than 64 bits, text that is not Unicode, or too many nested lists"
+    if size > limits.max_bytes:
         return f"its schema has more than {limits.max_bytes // 1024} KiB"
     types = schema.get("type", "object")
     if types != "object" and not (isinstance(types, list) and "object" in types):
         return "its schema is not one of objects"
+    followed: set[str] = set()
     for reference in _references_in(schema):
         if not reference.startswith("#"):
             return f"its schema refers to {reference[:_MAX_QUOTED_CHARS]!r}, and nothing is fetched"
-        if _is_circular(schema, reference):
+        if _is_circular(schema, reference, followed):
             return f"its schema has a circular reference to {reference[:_MAX_QUOTED_CHARS]!r}"
+    try:
+        count_subschemas(schema)
+    except TooManySubschemas:
+        return "its schema is too large: its references stand for too many subschemas"
+    except SchemaTooLarge:
+        pass  # it has references that are not counted, and are not followed either
     if (invalid := _find_invalid(schema)) is not None:
         return invalid
     expensive = next(filter(_is_expensive, _patterns_in(schema)), None)
@@ -103,7 +116,7 @@ def _patterns_in(schema: Json) -> Iterator[str]:
 def _is_expensive(pattern: str) -> bool:
     """Whether matching a pattern, which is valid, may take exponential time, or a very large automaton."""
     if _BACKTRACKING.search(pattern):
-        return bool(_NESTED_REPETITION.search(pattern))
+        return _has_nested_repetition(pattern)
     try:
         jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=LINEAR_PATTERNS)
     except ValueError:
@@ -111,10 +124,25 @@ def _is_expensive(pattern: str) -> bool:
     return False
 
 
-def _is_circular(root: Json, reference: str) -> bool:
-    """Whether following a reference only leads to further references, back to itself."""
+def _has_nested_repetition(pattern: str) -> bool:
+    """Whether a group without inner groups is repeated and has a repetition in it, such as `(a+)*`."""
+    start = 0
+    for parenthesis in _PARENTHESIS.finditer(pattern):
+        position = parenthesis.start()
+        is_repeated = pattern[position] == ")" and pattern[position + 1 : position + 2] in ("+", "*", "{")
+        if is_repeated and _REPETITION.search(pattern, start, position):
+            return True
+        start = position + 1
+    return False
+
+
+def _is_circular(root: Json, reference: str, harmless: set[str]) -> bool:
+    """Whether following a reference only leads to further references, back to itself. `harmless` has the references
+    that were followed before, and gets those of this one: each is followed once."""
     followed: set[str] = set()
     while reference not in followed:
+        if reference in harmless:
+            break
         followed.add(reference)
         node: Any = root
         for step in reference.split("/")[1:]:
@@ -122,6 +150,9 @@ def _is_circular(root: Json, reference: str) -> bool:
             node = node.get(key) if isinstance(node, dict) else None
         next_reference = node.get("$ref") if isinstance(node, dict) and node is not root else None
         if not isinstance(next_reference, str):
-            return False
+            break
         reference = next_reference
-    return True
+    else:
+        return True
+    harmless |= followed
+    return False

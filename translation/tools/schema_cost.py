@@ -13,6 +13,10 @@ class SchemaTooLarge(Exception):
     """The schema is too large, or has references whose size cannot be counted."""
 
 
+class TooManySubschemas(SchemaTooLarge):
+    """The schema stands for too many subschemas, with each reference counted as the schema that it refers to."""
+
+
 def count_subschemas(schema: Json) -> int:
     """Returns the number of subschemas, with each reference counted as the schema that it refers to.
 
@@ -36,7 +40,9 @@ class _SchemaWalk:
         if not isinstance(node, dict | list):
             return
         self._subschemas += 1
-        if self._subschemas > _MAX_SUBSCHEMAS or depth > _MAX_DEPTH:
+        if self._subschemas > _MAX_SUBSCHEMAS:
+            raise TooManySubschemas
+        if depth > _MAX_DEPTH:
             raise SchemaTooLarge
         if isinstance(node, list):
             for entry in node:

@@ -1,4 +1,4 @@
 """Connections to MCP servers: lists their tools, and calls them. Only this package knows the `mcp` library.
 
-May import `gateway.tools.executors`, `providers.egress` and `translation`.
+May import `dataplane`, `gateway.tools.executors`, `providers.egress` and `translation`.
 """

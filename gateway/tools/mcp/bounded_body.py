@@ -3,16 +3,17 @@
 import re
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import httpx2
 import orjson
 import structlog
 
+from gateway.tools.mcp.answers import weigh_message
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
 from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord
-from gateway.tools.mcp.server import MAX_OWN_REQUESTS, MINUTE_S
+from gateway.tools.mcp.server import MAX_DROPPED, MAX_DROPPED_BYTES, MAX_OWN_REQUESTS, MINUTE_S
 
 _log = structlog.get_logger(__name__)
 
@@ -25,6 +26,7 @@ _FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _FRAME_END_CHARS: Final = 4
 _ID_LINE: Final = re.compile(rb"^id:[^\r\n]*", re.MULTILINE)
 _DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
+_OTHER_LINE: Final = re.compile(rb"^(?:id|event):[^\r\n]*", re.MULTILINE)
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -50,22 +52,26 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._stream = stream
         self._record = record
         awaits = None if is_lasting else lambda: record.request_id
-        self._filter = NotificationFilter(report_change, report_progress, awaits) if is_event_stream else None
+        self._filter = (
+            NotificationFilter(report_change, report_progress, awaits, self._weigh) if is_event_stream else None
+        )
         self._is_lasting = is_lasting
         self._minute_began = time.monotonic()
         self._on_end = on_end
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
+            if self._filter is None:
+                yield await self._read_whole()
+                return
             async for piece in self._stream:
-                passed = piece if self._filter is None else self._filter.feed(piece)
+                passed = self._filter.feed(piece)
                 if self._is_lasting:
-                    self._begin_minute()
+                    self._begin_minute(self._filter)
                 else:
                     self._record.count_bytes(passed)
-                if self._filter is not None:
-                    self._record.check_bytes(self._filter.held_bytes)
-                    self._check_requests(self._filter.requests)
+                self._record.check_bytes(self._filter.held_bytes)
+                self._check_flood(self._filter)
                 if passed:
                     yield passed
         except (httpx2.TransportError, httpx2.StreamError) as error:
@@ -77,17 +83,41 @@ class BoundedBody(httpx2.AsyncByteStream):
                 _log.info("mcp_messages_dropped", count=self._filter.dropped)
             self._on_end()
 
-    def _begin_minute(self) -> None:
-        now = time.monotonic()
-        if self._filter is not None and now - self._minute_began > MINUTE_S:
-            self._minute_began, self._filter.requests = now, 0
+    async def _read_whole(self) -> bytes:
+        """Returns a body that is one message, once it is complete."""
+        body = bytearray()
+        async for piece in self._stream:
+            self._record.count_bytes(piece)
+            body += piece
+        return self._weigh(bytes(body))
 
-    def _check_requests(self, count: int) -> None:
-        """Raises ReplyAborted if the server sent too many requests: the library answers each by a request of its
-        own."""
-        if count > MAX_OWN_REQUESTS:
-            self._record.fail(McpFault("invalid_result", f"the server sent more than {MAX_OWN_REQUESTS} requests"))
-            raise ReplyAborted("the server sent too many requests")
+    def _weigh(self, data: bytes) -> bytes:
+        """Returns a message for the library. Raises ReplyAborted for one that is too heavy."""
+        try:
+            return weigh_message(data, self._record.limits)
+        except McpFault as fault:
+            self._record.fail(fault)
+            raise ReplyAborted(str(fault)) from None
+
+    def _begin_minute(self, messages: "NotificationFilter") -> None:
+        now = time.monotonic()
+        if now - self._minute_began > MINUTE_S:
+            self._minute_began = now
+            messages.requests = messages.idle = messages.dropped_bytes = 0
+
+    def _check_flood(self, messages: "NotificationFilter") -> None:
+        """Raises ReplyAborted if the server sent too many requests, each of which the library answers by a request of
+        its own, or too many messages that nothing reads."""
+        if messages.requests > MAX_OWN_REQUESTS:
+            self._fail(f"the server sent more than {MAX_OWN_REQUESTS} requests")
+        if messages.idle > MAX_DROPPED:
+            self._fail(f"the server sent more than {MAX_DROPPED} messages besides its answer")
+        if messages.dropped_bytes > MAX_DROPPED_BYTES:
+            self._fail(f"the server sent more than {MAX_DROPPED_BYTES} bytes besides its answer")
+
+    def _fail(self, reason: str) -> NoReturn:
+        self._record.fail(McpFault("invalid_result", reason))
+        raise ReplyAborted(reason)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -97,7 +127,8 @@ class NotificationFilter:
     """Removes notifications from an event stream that arrives in pieces, and reports some of them.
 
     It also removes answers to other requests than the one whose id `awaits` returns. `dropped` counts the removed
-    messages, and `requests` the requests of the server, which remain.
+    messages, `idle` these and frames without a message, and `requests` the requests of the server, which remain.
+    `weigh` gets each message before it is read, and returns what the library reads.
 
     The id of a removed event remains, without data, so that the stream can be resumed after it.
     """
@@ -107,11 +138,15 @@ class NotificationFilter:
         report_change: Callable[[], None] = lambda: None,
         report_progress: Callable[[Any], None] = lambda _: None,
         awaits: Callable[[], Any] | None = None,
+        weigh: Callable[[bytes], bytes] = lambda data: data,
     ) -> None:
         self._report_change = report_change
         self._report_progress = report_progress
         self._awaits = awaits
+        self._weigh = weigh
         self.dropped = 0
+        self.dropped_bytes = 0
+        self.idle = 0
         self.requests = 0
         self._held = bytearray()
 
@@ -130,9 +165,15 @@ class NotificationFilter:
         while end := _FRAME_END.search(self._held, searched):
             frame = bytes(self._held[start : end.end()])
             start = searched = end.end()
-            message = _read_message(frame)
+            data = b"\n".join(_DATA_LINE.findall(frame))
+            if (weighed := self._weigh(data) if data else data) != data:
+                frame = b"\n".join([*_OTHER_LINE.findall(frame), b"data: " + weighed, b"", b""])
+            message = _read_message(weighed)
+            self.idle += message is None
             if message is not None and not self._passes(message):
                 self.dropped += 1
+                self.idle += 1
+                self.dropped_bytes += len(frame)
                 last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
             else:
                 self.requests += message is not None and "method" in message and "id" in message
@@ -159,10 +200,10 @@ class NotificationFilter:
         return bool(method == SUBSCRIBED)
 
 
-def _read_message(frame: bytes) -> dict[str, Any] | None:
-    """Returns the message in a frame of an event stream; None if it has none that can be read."""
+def _read_message(data: bytes) -> dict[str, Any] | None:
+    """Returns the message of an event; None if it has none that can be read."""
     try:
-        message = orjson.loads(b"\n".join(_DATA_LINE.findall(frame)))
+        message = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
     return message if isinstance(message, dict) and ("method" in message or "id" in message) else None

@@ -44,6 +44,9 @@ _FAULTS_OF_RESULTS: Final = (
 SESSION_LOST: Final = "the server ended the session; the outcome of the call is unknown, and it was not repeated"
 
 
+NOT_THE_PROTOCOL: Final = "the server's answer does not follow the protocol"
+
+
 def describe_too_large(max_bytes: int) -> str:
     """Returns the message for an answer of more than `max_bytes` bytes."""
     return f"the server's answer is larger than {max_bytes / (1024 * 1024):g} MiB (tools.mcp.max_result_mb)"

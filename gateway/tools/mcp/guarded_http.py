@@ -17,12 +17,15 @@ from gateway.tools.mcp.errors import SESSION_LOST, McpFault
 from gateway.tools.mcp.request_record import RequestRecord, current_record
 from gateway.tools.mcp.server import PROBE_S, TokenSource
 from providers.egress import EgressClient, EgressRefused, GuardedSender
+from translation.hosted.bounds import AnswerLimits
 
 _NOTICE_S: Final = 1.0
 """The deadline of messages that need no answer: notifications, replies, the end of a session."""
 
 _ERROR_BYTES: Final = 16 * 1024
 """The bytes of the body of an HTTP error that are read."""
+
+_ERROR_LIMITS: Final = AnswerLimits(max_bytes=_ERROR_BYTES)
 
 _MESSAGE_CHARS: Final = 500
 """The longest message from the body of an HTTP error."""
@@ -59,7 +62,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the reply. Without a reply it returns status 503, with the reason in the record of the request."""
-        record = current_record.get() or RequestRecord(_ERROR_BYTES)
+        record = current_record.get() or RequestRecord(_ERROR_LIMITS)
         message = _read_message(request)
         is_call = "method" in message and "id" in message
         if request.method == "GET" and record.has_failed:

@@ -13,6 +13,7 @@ import orjson
 
 from gateway.tools.executors.executor import OnProgress
 from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
+from translation.hosted.bounds import AnswerLimits
 
 _BEGINNING_BYTES: Final = 64 * 1024
 """The bytes of a reply that are buffered, for the message if it is too large."""
@@ -59,7 +60,7 @@ class ProgressWatchers:
 class RequestRecord:
     """One request of the protocol, and all HTTP requests that it takes. The transport records failures here.
 
-    `fault` says why the last HTTP request failed; None if it was answered. `max_bytes` limits all replies together.
+    `fault` says why the last HTTP request failed; None if it was answered. `limits` bound all replies together.
     `result` is the future that the requester awaits; None without a requester. `is_of_session`: the record belongs to a
     whole session, that is to its handshake and to the stream for messages that the server starts. `watchers` get the
     progress of the session's calls.
@@ -67,7 +68,7 @@ class RequestRecord:
 
     def __init__(
         self,
-        max_bytes: int,
+        limits: AnswerLimits,
         result: asyncio.Future[Any] | None = None,
         *,
         is_of_session: bool = False,
@@ -82,14 +83,14 @@ class RequestRecord:
         self.request_id: Any = None
         """The id of the last message that needs an answer; None before it, and if one stream carries the answers to
         several messages."""
-        self._max_bytes = max_bytes
+        self.limits = limits
         self._size = 0
         self._beginning = bytearray()
         self._result = result
 
     def create_stream_record(self) -> "RequestRecord":
         """Returns a record for a stream that lasts as long as the session, so that its bytes are counted apart."""
-        return RequestRecord(self._max_bytes)
+        return RequestRecord(self.limits)
 
     def fail(self, fault: McpFault) -> None:
         """Ends the request now, although the library might try again."""
@@ -107,8 +108,8 @@ class RequestRecord:
 
     def check_bytes(self, held: int) -> None:
         """Raises ReplyAborted if the replies are too large with `held` further bytes."""
-        if self._size + held > self._max_bytes:
-            message = describe_too_large(self._max_bytes)
+        if self._size + held > self.limits.max_bytes:
+            message = describe_too_large(self.limits.max_bytes)
             self.fail(McpFault(TOO_LARGE, message, beginning=read_beginning(bytes(self._beginning))))
             raise ReplyAborted(message)
 

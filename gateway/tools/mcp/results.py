@@ -5,9 +5,9 @@ import binascii
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 
+from gateway.tools.mcp.answers import serialize_value
 from gateway.tools.mcp.errors import INPUT_DECLINED
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
@@ -35,7 +35,7 @@ def build_outcome(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
         if isinstance(content, ImageContent) and sees_images and _is_image(content):
             media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
     if not texts and result.structured_content is not None:
-        texts.append(orjson.dumps(result.structured_content).decode())
+        texts.append(serialize_value(result.structured_content))
     is_declined = _DECLINED in (result.meta or {})
     if not result.is_error:
         return ToolOutcome(output="\n".join(texts), media=media, has_declined_input=is_declined)
@@ -71,7 +71,7 @@ def find_structure_fault(result: CallToolResult, schema: Json) -> TextContent | 
     """
     if not isinstance(result.structured_content, dict):
         return None
-    text = orjson.dumps(result.structured_content).decode()
+    text = serialize_value(result.structured_content)
     function = {"type": "function", "name": _RESULT, "parameters": schema}
     fault = CallValidator([function], len(text) * _MAX_UTF8_BYTES).fault_of(_RESULT, text)
     if fault is None:

@@ -4,13 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS, SchemaLimits
+from translation.hosted.bounds import DEFAULT_ANSWER_LIMITS, DEFAULT_SCHEMA_LIMITS, AnswerLimits, SchemaLimits
 
 PROBE_S: Final = 3.0
 """The deadline of `server/discover`: a server that does not know it may not answer at all."""
 
 MAX_OWN_REQUESTS: Final = 64
 """The number of requests that a server may send during one answer, or in a minute of a lasting connection."""
+
+MAX_DROPPED: Final = 50_000
+"""The number of messages that nothing reads, such as progress, during one answer, or in a minute of a lasting
+connection."""
+
+MAX_DROPPED_BYTES: Final = 64 * 1024 * 1024
+"""The size of these messages together."""
 
 MINUTE_S: Final = 60.0
 
@@ -50,7 +57,7 @@ class McpServer:
     uses_sse: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     tokens: TokenSource | None = field(default=None, repr=False)
-    max_result_bytes: int = 5 * 1024 * 1024
+    limits: AnswerLimits = DEFAULT_ANSWER_LIMITS
     schema_limits: SchemaLimits = DEFAULT_SCHEMA_LIMITS
     connect_deadline_s: float = 10.0
     scrub: Callable[[str], str] = field(default=str, repr=False)

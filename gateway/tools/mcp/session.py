@@ -20,9 +20,10 @@ from mcp_types import METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from gateway.tools.mcp.answers import read_refusal
 from gateway.tools.mcp.bounded_body import CONNECTION_CLOSED
 from gateway.tools.mcp.elicitation.declaration import with_declared_input
-from gateway.tools.mcp.errors import SESSION_LOST, TOO_LARGE, McpFault
+from gateway.tools.mcp.errors import NOT_THE_PROTOCOL, SESSION_LOST, McpFault
 from gateway.tools.mcp.request_record import ProgressWatchers, RequestRecord, current_record
 from gateway.tools.mcp.server import McpServer
 from gateway.tools.mcp.tool_lists import with_readable_messages
@@ -46,11 +47,13 @@ _MAX_PAUSE_S: Final = 60.0
 _MESSAGE_CHARS: Final = 4000
 """The longest message of a JSON-RPC error."""
 
-_TOO_LARGE_PREFIX: Final = f"{TOO_LARGE}: "
+_READ_CHARS: Final = 64 * 1024
+"""The characters of a message that are read at all: a credential that crosses their end ends far behind the message."""
+
 _CLOSED_MESSAGES: Final = ("Connection closed", "SSE stream ended")
-_LOST_SESSION: Final = re.compile(
-    r"\bsession\b.*\b(terminated|expired|not found|unknown|invalid)\b|no valid session", re.IGNORECASE | re.DOTALL
-)
+_SESSION: Final = re.compile(r"\bsession\b", re.IGNORECASE)
+_LOST: Final = re.compile(r"\b(terminated|expired|not found|unknown|invalid)\b", re.IGNORECASE)
+_NO_SESSION: Final = re.compile("no valid session", re.IGNORECASE)
 _LOST_SESSION_CODES: Final = (-32600, -32001, -32000)
 """Codes of errors about an unknown session, besides HTTP status 404. Source: the official SDKs and examples."""
 
@@ -127,7 +130,7 @@ class McpSession:
     async def _run_session(self) -> None:
         """Opens the session, and runs the requests in the queue until `close`."""
         server = self._server
-        record = RequestRecord(server.max_result_bytes, is_of_session=True)
+        record = RequestRecord(server.limits, is_of_session=True)
         current_record.set(record)
         try:
             async with AsyncExitStack() as stack:
@@ -152,7 +155,7 @@ class McpSession:
             self._ready_event.set()
 
     async def _open(self, stack: AsyncExitStack) -> Client:
-        readable = with_readable_messages(await self._transport.enter(stack))
+        readable = with_readable_messages(await self._transport.enter(stack), self._server.limits)
         transport = with_declared_input(readable, self._record_input_request)
         return await stack.enter_async_context(Client(transport, cache=None))
 
@@ -181,7 +184,7 @@ class McpSession:
             return
         pause_s = _MIN_PAUSE_S
         while True:
-            current_record.set(RequestRecord(self._server.max_result_bytes))
+            current_record.set(RequestRecord(self._server.limits))
             began = time.monotonic()
             try:
                 async with client.listen(tools_list_changed=True) as subscription:
@@ -200,7 +203,7 @@ class McpSession:
                 self._report_change()
 
     async def _serve(self, client: Client, send: SendRequest[Any], result: asyncio.Future[Any]) -> None:
-        record = RequestRecord(self._server.max_result_bytes, result, watchers=self._watchers)
+        record = RequestRecord(self._server.limits, result, watchers=self._watchers)
         current_record.set(record)
         self._records.add(record)
         try:
@@ -222,22 +225,30 @@ class McpSession:
         if isinstance(error, McpFault):
             return error
         if isinstance(error, MCPError):
-            if error.message.startswith(_CLOSED_MESSAGES):
+            message = error.message[:_READ_CHARS]
+            if message.startswith(_CLOSED_MESSAGES):
                 return McpFault("connection_closed", CONNECTION_CLOSED)
-            if error.message.startswith(_TOO_LARGE_PREFIX):
-                return McpFault(TOO_LARGE, self._scrub(error.message.removeprefix(_TOO_LARGE_PREFIX)))
-            if error.code in _LOST_SESSION_CODES and _LOST_SESSION.search(error.message):
+            if (refused := read_refusal(message)) is not None:
+                return McpFault(refused.kind, self._scrub(str(refused)))
+            if error.code in _LOST_SESSION_CODES and _is_about_lost_session(message[:_MESSAGE_CHARS]):
                 self._is_terminated = True
                 return McpFault("session_lost", SESSION_LOST)
-            if not error.message.startswith(_UNREADABLE_MESSAGES):
-                return McpFault("protocol_error", self._scrub(error.message), code=error.code)
+            if not message.startswith(_UNREADABLE_MESSAGES):
+                return McpFault("protocol_error", self._scrub(message), code=error.code)
         elif not isinstance(error, ValidationError):
             # Without its text, which may quote the server.
             _log.warning("mcp_request_failed", server=self._server.label, error=type(error).__name__)
-        return McpFault("invalid_result", "the server's answer does not follow the protocol")
+        return McpFault("invalid_result", NOT_THE_PROTOCOL)
 
     def _scrub(self, text: str) -> str:
         return self._server.scrub(text)[:_MESSAGE_CHARS]
+
+
+def _is_about_lost_session(message: str) -> bool:
+    """Whether an error says that the server no longer knows the session. Each expression is searched once."""
+    session = _SESSION.search(message)
+    lost = session is not None and _LOST.search(message, session.end())
+    return bool(lost or _NO_SESSION.search(message))
 
 
 def _ignore_change() -> None: ...

@@ -17,10 +17,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from gateway.tools.mcp.answers import build_refusal, serialize_value, weigh_message
 from gateway.tools.mcp.child_processes import end_orphans, end_process, release_process
 from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
 from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
-from gateway.tools.mcp.server import MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
+from gateway.tools.mcp.server import MAX_DROPPED, MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
+from translation.hosted.bounds import AnswerLimits
 
 _READ_BYTES: Final = 64 * 1024
 _STDERR_BYTES: Final = 8 * 1024
@@ -44,20 +46,21 @@ class StdioTransport:
     def __init__(
         self,
         command: StdioCommand,
-        max_message_bytes: int,
+        limits: AnswerLimits,
         scrub: Callable[[str], str],
         report_change: Callable[[], None],
         report_progress: Callable[[Any], None],
     ) -> None:
         self.is_lost = False
         self._command = command
-        self._max_bytes = max_message_bytes
+        self._limits = limits
         self._scrub = scrub
         self._report_change = report_change
         self._report_progress = report_progress
         self._stderr = b""
         self._minute_began = 0.0
         self._requests = 0
+        self._notifications = 0
         self._probe_ids: set[Any] = set()
         self._readers_ended = anyio.Event()
 
@@ -134,7 +137,7 @@ class StdioTransport:
                         is_skipping = False
                     if not is_skipping:
                         line += rest
-                    if len(line) > self._max_bytes:
+                    if len(line) > self._limits.max_bytes:
                         await self._refuse_line(bytes(line[:_ID_BYTES]), messages)
                         line.clear()
                         is_skipping = True
@@ -146,11 +149,15 @@ class StdioTransport:
         """Forwards a message to the library. Other lines are ignored, because many servers print to their output."""
         if not line.strip():
             return
-        if len(line) > self._max_bytes:
+        if len(line) > self._limits.max_bytes:
             await self._refuse_line(line[:_ID_BYTES], messages)
             return
         try:
+            line = weigh_message(line, self._limits)
             message = orjson.loads(line)
+        except McpFault as fault:
+            await self._refuse_line(line[:_ID_BYTES], messages, fault)
+            return
         except orjson.JSONDecodeError:
             return
         if not isinstance(message, dict):
@@ -160,7 +167,7 @@ class StdioTransport:
         if "method" not in message:
             self._probe_ids.discard(message.get("id"))
         try:
-            parsed = mcp_types.jsonrpc_message_adapter.validate_python(message, by_name=False)
+            parsed = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)  # it keeps all digits
         except ValueError as error:
             await messages.send(error)
             return
@@ -168,27 +175,32 @@ class StdioTransport:
 
     def _passes(self, message: dict[str, Any]) -> bool:
         """Whether the library gets this notification or request of the server. Requests over the limit are dropped."""
+        now = time.monotonic()
+        if now - self._minute_began > MINUTE_S:
+            self._minute_began, self._requests, self._notifications = now, 0, 0
         if "id" not in message:
+            self._notifications += 1
+            if self._notifications > MAX_DROPPED:
+                return False
             if message["method"] == TOOLS_CHANGED:
                 self._report_change()
             elif message["method"] == PROGRESS:
                 self._report_progress(message.get("params"))
             return bool(message["method"] == SUBSCRIBED)
-        now = time.monotonic()
-        if now - self._minute_began > MINUTE_S:
-            self._minute_began, self._requests = now, 0
         self._requests += 1
         return self._requests <= MAX_OWN_REQUESTS
 
-    async def _refuse_line(self, head: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
+    async def _refuse_line(
+        self, head: bytes, messages: MemoryObjectSendStream[_Message], fault: McpFault | None = None
+    ) -> None:
         """Ends the request whose answer is too large. If the request is unknown, the connection ends."""
         match = _ID.search(head)
         if match is None:
             self.is_lost = True
             await messages.aclose()
             return
-        message = f"{TOO_LARGE}: {describe_too_large(self._max_bytes)}"
-        await messages.send(_error_reply(orjson.loads(match[1]), mcp_types.INTERNAL_ERROR, message))
+        fault = fault or McpFault(TOO_LARGE, describe_too_large(self._limits.max_bytes))
+        await messages.send(build_refusal(orjson.loads(match[1]), fault))
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -207,7 +219,7 @@ class StdioTransport:
             try:
                 async for sent in outgoing:
                     message = sent.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                    process.stdin.write(orjson.dumps(message) + b"\n")
+                    process.stdin.write(serialize_value(message).encode() + b"\n")
                     await process.stdin.drain()
                     if message.get("method") == _DISCOVER:
                         tasks.start_soon(self._end_probe, message["id"], messages)

@@ -20,9 +20,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, Tool
 from pydantic import ValidationError
 
+from gateway.tools.mcp.answers import UNREADABLE, build_refusal, examine_answer
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.messages import ServerMessages
-from translation.hosted.bounds import SchemaLimits
+from translation.hosted.bounds import AnswerLimits, SchemaLimits
 from translation.hosted.schema_checks import find_schema_fault
 
 _LEFT_OUT: Final = "responses-gateway/left_out"
@@ -32,6 +33,10 @@ _REFUSED_METHODS: Final = frozenset({"sampling/createMessage", "roots/list"})
 """Requests that a server may only send to a client which has declared that it serves them."""
 
 _CHECKS_AT_ONCE: Final = 32
+"""Longer lists are checked in a thread."""
+
+_REASON_CHARS: Final = 200
+_MAX_LEFT_OUT: Final = 1_000
 _DIGEST_CHARS: Final = 32
 _CHANGED: Final = "its definition is not the one that was accepted (`pins` of the server)"
 _NEW: Final = "its definition has not been accepted (`pins` of the server)"
@@ -46,12 +51,14 @@ class ToolList:
 
     async def check(self, allows: Callable[[Tool], bool], limits: SchemaLimits, max_checked: int) -> "ToolList":
         """Returns the list with the tools that `allows` accepts and that can be used: each once, with a schema within
-        the limits. Only the first `max_checked` schemas are checked. Other requests run meanwhile."""
+        the limits. Only the first `max_checked` schemas are checked. It takes place in a thread, where each schema is
+        compiled for itself, so that other requests run meanwhile."""
+        return await asyncio.to_thread(self._check, allows, limits, max_checked)
+
+    def _check(self, allows: Callable[[Tool], bool], limits: SchemaLimits, max_checked: int) -> "ToolList":
         tools: dict[str, Tool] = {}
         left_out = {**self.left_out}
         for number, tool in enumerate(filter(allows, self.tools)):
-            if number % _CHECKS_AT_ONCE == 0:
-                await asyncio.sleep(0)
             if tool.name in tools:
                 left_out[tool.name] = "it is listed twice, and only the first of them is used"
             elif number < max_checked and (fault := find_schema_fault(tool.input_schema, limits)) is not None:
@@ -97,24 +104,32 @@ async def list_pages(client: Client, max_pages: int) -> ToolList:
 
 
 @asynccontextmanager
-async def with_readable_messages(transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[tuple[Any, Any], None]:
-    """Yields a transport for the library, whose pages of tools have only tools that it can read.
+async def with_readable_messages(
+    transport: AbstractAsyncContextManager[Any], limits: AnswerLimits
+) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Yields a transport for the library, whose pages of tools have only tools that it can read, and whose results have
+    only parts that are what they should be.
 
     Requests of the server for unsupported methods are refused, so that the library does not get them.
     """
     async with transport as (read_stream, write_stream):
-        yield _ReadableMessages(read_stream, write_stream), write_stream
+        yield _ReadableMessages(read_stream, write_stream, limits), write_stream
 
 
 class _ReadableMessages(ServerMessages):
     """The messages of a server that the library can read. `replies` is the stream to the server."""
 
-    def __init__(self, stream: Any, replies: Any) -> None:
+    def __init__(self, stream: Any, replies: Any, limits: AnswerLimits) -> None:
         super().__init__(stream)
         self._replies = replies
+        self._limits = limits
 
     async def filter_message(self, received: SessionMessage | Exception) -> SessionMessage | Exception | None:
-        return None if await self._refuse(received) else _make_readable(received)
+        if await self._refuse(received):
+            return None
+        if isinstance(received, Exception):
+            return received
+        return await _make_readable(await examine_answer(received, self._limits), self._limits)
 
     async def _refuse(self, received: SessionMessage | Exception) -> bool:
         """Answers a request that no client may get. The library would say that it is invalid, and not unknown."""
@@ -126,14 +141,24 @@ class _ReadableMessages(ServerMessages):
         return True
 
 
-def _make_readable(received: SessionMessage | Exception) -> SessionMessage | Exception:
+async def _make_readable(received: SessionMessage, limits: AnswerLimits) -> SessionMessage:
     """Returns a message. From a page of a list, unreadable tools are removed."""
-    if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
+    if not isinstance(received.message, JSONRPCResponse):
         return received
     result = received.message.result
-    if not isinstance(result.get("tools"), list) or "content" in result:
+    listed = result.get("tools")
+    if not isinstance(listed, list) or "content" in result:
         return received
-    readable_tools, left_out = _split_tools(result["tools"])
+    if len(listed) > limits.max_listed:
+        message = (
+            f"list_too_long: a page of its list has {len(listed)} tools, and may have {limits.max_listed} "
+            "(tools.mcp.max_listed_tools)"
+        )
+        return build_refusal(received.message.id, McpFault("list_too_long", message))
+    if len(listed) > _CHECKS_AT_ONCE:
+        readable_tools, left_out = await asyncio.to_thread(_split_tools, listed)
+    else:
+        readable_tools, left_out = _split_tools(listed)
     meta = result.get("_meta")
     others = {name: value for name, value in meta.items() if name != _LEFT_OUT} if isinstance(meta, dict) else {}
     readable = {**result, "tools": readable_tools, "_meta": {**others, **({_LEFT_OUT: left_out} if left_out else {})}}
@@ -144,10 +169,16 @@ def _split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, str]]:
     readable_tools: list[Any] = []
     left_out: dict[str, str] = {}
     for number, tool in enumerate(tools, 1):
+        if len(left_out) >= _MAX_LEFT_OUT:
+            left_out["other tools"] = f"{_MAX_LEFT_OUT} tools before them cannot be used"
+            break
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if isinstance(tool, dict) and isinstance(reason := tool.get(UNREADABLE), str):
+            left_out[name if isinstance(name, str) and name else f"number {number}"] = reason[:_REASON_CHARS]
+            continue
         try:
             parsed = Tool.model_validate(tool, by_name=False)
         except ValidationError as error:
-            name = tool.get("name") if isinstance(tool, dict) else None
             place = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
             label = name if isinstance(name, str) and name else f"number {number}"
             left_out[label] = f"it is malformed in {place}" if place else "it is not an object"

@@ -76,5 +76,5 @@ def make_transport(
     """Returns a transport that is not connected. It calls `report_change` when the server's list of tools changed, and
     `report_progress` with the parameters of progress notifications."""
     if server.command is not None:
-        return StdioTransport(server.command, server.max_result_bytes, server.scrub, report_change, report_progress)
+        return StdioTransport(server.command, server.limits, server.scrub, report_change, report_progress)
     return HttpTransport(server, egress, report_change, report_progress)

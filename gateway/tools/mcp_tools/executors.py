@@ -1,6 +1,7 @@
 """Executors of tools of MCP servers. This module imports the MCP library, so it is imported when a tool is needed."""
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -80,7 +81,8 @@ class _ServerExecutor(ABC):
             return rules.build_outcome(required, call.user_input)
         except McpFault as fault:
             return fault.as_outcome()
-        return build_outcome(result, sees_images=self._context.sees_images)
+        # A result may have thousands of images.
+        return await asyncio.to_thread(build_outcome, result, sees_images=self._context.sees_images)
 
     @abstractmethod
     async def _call_tool(
@@ -136,7 +138,7 @@ class McpExecutor(_ServerExecutor):
     ) -> CallToolResult:
         return await self._connection.call_tool(
             call.key.name,
-            orjson.loads(call.arguments),
+            _read_arguments(call.arguments),
             max_pages=self._settings.max_list_pages,
             deadline_s=min(deadline_s, self._settings.call_deadline_s),
             on_progress=on_progress,
@@ -183,10 +185,10 @@ class OperatorExecutor(_ServerExecutor):
     ) -> CallToolResult:
         name = call.key.name
         schemas = {} if self._listing is None else self._listing.output_schemas
-        arguments: dict[str, Any] = orjson.loads(call.arguments)
         call_input = rules.build_call_input(call.user_input)
         try:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):
+                arguments = _read_arguments(call.arguments)
                 return await self._operator.call_tool(name, arguments, schemas.get(name), on_progress, call_input)
         except TimeoutError:
             raise McpFault("timeout", f"no answer within {deadline_s:g} s") from None
@@ -198,6 +200,16 @@ class OperatorExecutor(_ServerExecutor):
         self._listing = listing
         items = [item for item in listing.items if allows(item["name"], item["annotations"]["read_only"])]
         return ListedTools(items, _select_left_out(listing.left_out, allows))
+
+
+def _read_arguments(text: str) -> dict[str, Any]:
+    """Returns checked arguments. Not with `orjson` first, which rounds integers of more than 64 bits."""
+    arguments: dict[str, Any]
+    try:
+        arguments = json.loads(text)
+    except ValueError:  # an integer of more than 4300 digits
+        arguments = orjson.loads(text)
+    return arguments
 
 
 def _select_left_out(left_out: Mapping[str, str], allows: Allows) -> Mapping[str, str]:

@@ -138,7 +138,7 @@ class McpTools:
                 label=label,
                 url=tool["server_url"],
                 headers=headers,
-                max_result_bytes=self._settings.max_result_bytes,
+                limits=self._settings.answer_limits,
                 schema_limits=self._settings.schema_limits,
                 connect_deadline_s=self._settings.list_deadline_s,
                 scrub=scrub,

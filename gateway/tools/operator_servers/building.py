@@ -30,7 +30,7 @@ def build_server(label: str, settings: McpSettings, tokens: TokenSource | None) 
         uses_sse=own.sse is not None,
         headers=headers,
         tokens=tokens,
-        max_result_bytes=settings.max_result_bytes,
+        limits=settings.answer_limits,
         schema_limits=settings.schema_limits,
         connect_deadline_s=own.start_deadline_s,
         scrub=lambda text: Redactor([*secrets, *(tokens.list_secrets() if tokens is not None else ())]).redact(text),

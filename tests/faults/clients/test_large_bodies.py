@@ -7,15 +7,14 @@ may stop the loop's thread while others of the process go on: what is no fault o
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import orjson
 import pytest
 
-from gateway.config.settings import parse_settings
-from gateway.process.server import make_server
+from tests.serving import serving_here
+from tests.stall_watch import StallWatch
 from tests.upstream import ScriptedUpstream, chat_text
 
 MAX_STALL_S = 0.05
@@ -24,43 +23,12 @@ RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 MESSAGE = {"type": "message", "role": "user", "content": "hello"}
 
 
-class StallWatch:
-    """Measures the longest time between two turns of the running loop, in processor time."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.longest_s = 0.0
-        self._turn_s = time.process_time()
-        self._take_turn()
-
-    def _take_turn(self) -> None:
-        now = time.process_time()
-        self.longest_s, self._turn_s = max(self.longest_s, now - self._turn_s), now
-        self._loop.call_later(0.001, self._take_turn)
-
-
 @asynccontextmanager
 async def served_here(upstream_url: str) -> AsyncIterator[int]:
     """A gateway on the test's own event loop. Yields its port."""
-    settings = parse_settings(
-        {
-            "store": {"url": None},
-            "providers": {"upstream": {"type": "openai_compatible", "base_url": upstream_url, "dialects": ["chat"]}},
-            "models": {"*": {"provider": "upstream"}},
-        },
-        environ={},
-    )
-    listener = socket.create_server(("127.0.0.1", 0))
-    ready = asyncio.Event()
-    server = make_server(settings, ready.set)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await ready.wait()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        await serving
-        listener.close()
+    providers = {"upstream": {"type": "openai_compatible", "base_url": upstream_url, "dialects": ["chat"]}}
+    async with serving_here({"providers": providers, "models": {"*": {"provider": "upstream"}}}) as port:
+        yield port
 
 
 def post(port: int, path: str, body: bytes) -> bytes:
