@@ -27,12 +27,15 @@ class HttpRelay(Source[bytes]):
         self.losses = losses
         self._upstream = upstream
         self._dialect = dialect
-        self._headers = {
-            header: _render_header(body[param], upstream.configured_headers.get(header))
-            for param, header in dialect.header_params.items()
-            if body.get(param)
-        }
-        self._body = {key: value for key, value in body.items() if key not in dialect.header_params}
+        self._headers: Mapping[str, str] = {}
+        self._body = body
+        if dialect.header_params:
+            self._headers = {
+                header: _render_header(body[param], upstream.configured_headers.get(header))
+                for param, header in dialect.header_params.items()
+                if body.get(param)
+            }
+            self._body = {key: value for key, value in body.items() if key not in dialect.header_params}
         self.reply_headers: Mapping[str, str] = {}
         """The headers of the reply that the client gets too, once the reply has begun."""
         self._reply: UpstreamReply | None = None

@@ -1,12 +1,11 @@
 """Relays a whole chat completion of a chat upstream, and contains the rules for choices that relayed streams share."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from translation.chat import reply_objects
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.calls import CallNormalizer
-from translation.chat.relaying.reasoning_mover import ReasoningMover
+from translation.chat.relaying.reasoning_mover import make_reasoning_mover
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
@@ -23,7 +22,7 @@ def relay_completion(
     *,
     model: str | None,
     reasoning_fields: frozenset[str],
-    upstream_fields: Sequence[str] = REASONING_TEXT_FIELDS,
+    upstream_fields: tuple[str, ...] = REASONING_TEXT_FIELDS,
     call_rules: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
 ) -> Json:
@@ -42,7 +41,7 @@ def relay_completion(
     ):
         raise ProtocolViolation("the upstream's reply is not a chat completion")
     relayed = {**completion, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
-    reasoning = ReasoningMover(upstream_fields, reasoning_fields)
+    reasoning = make_reasoning_mover(upstream_fields, reasoning_fields)
     warnings: list[Json] = []
     for choice in relayed["choices"]:
         reasoning.flatten_content(choice["message"])

@@ -1,6 +1,6 @@
 """Moves reasoning in relayed messages and deltas to the fields that the client reads."""
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from translation.chat.reasoning import DETAILS_FIELD, find_reasoning_text
@@ -21,7 +21,7 @@ class ReasoningMover:
     reasoning at all.
     """
 
-    def __init__(self, upstream_fields: Sequence[str], client_fields: frozenset[str]) -> None:
+    def __init__(self, upstream_fields: tuple[str, ...], client_fields: frozenset[str]) -> None:
         self.text_fields = ("content", *upstream_fields)
         """The fields in which a delta of the upstream may have its text."""
         self.content_keys = _OTHER_CONTENT_KEYS.union(upstream_fields)
@@ -69,3 +69,9 @@ class ReasoningMover:
         if thoughts and not find_reasoning_text(message, self._upstream_fields):
             message[self._upstream_fields[0]] = flatten_text(thoughts)
         return True
+
+
+@lru_cache(64)
+def make_reasoning_mover(upstream_fields: tuple[str, ...], client_fields: frozenset[str]) -> ReasoningMover:
+    """Returns the mover for two kinds of fields. It has no state, and a server has few kinds."""
+    return ReasoningMover(upstream_fields, client_fields)

@@ -15,7 +15,7 @@ from translation.chat.relaying.answer import (
     is_broken_off,
 )
 from translation.chat.relaying.calls import CallNormalizer
-from translation.chat.relaying.reasoning_mover import ReasoningMover
+from translation.chat.relaying.reasoning_mover import make_reasoning_mover
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
@@ -64,7 +64,7 @@ class ChatRelay:
         identity: Json,
         stored: bool = False,
         reasoning_fields: frozenset[str],
-        upstream_fields: Sequence[str] = REASONING_TEXT_FIELDS,
+        upstream_fields: tuple[str, ...] = REASONING_TEXT_FIELDS,
         include_usage: bool,
         max_frame_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         choices: int = 1,
@@ -86,7 +86,7 @@ class ChatRelay:
             self._overrides["model"] = model
         self.response: Json | None = None
         """Always None: this relay does not add up the chunks. A stored completion is built from the sent frames."""
-        self._reasoning = ReasoningMover(upstream_fields, reasoning_fields)
+        self._reasoning = make_reasoning_mover(upstream_fields, reasoning_fields)
         self._include_usage = include_usage
         self._scrub = scrub
         self._choice_count = choices
