@@ -106,7 +106,7 @@ def _make_loop(
             in_background=request.in_background,
             sees_images=request.route.capabilities.images,
             # Without items for hosted calls, a client cannot send them back with the outputs of its own calls.
-            runs_with_client_calls=request.endpoint.has_hosted_items,
+            runs_with_client_calls=request.endpoint.reply.has_hosted_items,
         ),
         approvals=request.approvals,
         compactor=compactor,

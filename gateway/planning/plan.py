@@ -12,7 +12,7 @@ from gateway.planning.prepare_turn import lift_request, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import Endpoint
+from gateway.replies.endpoints import Endpoint, RelaySpec
 from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.tools.host import ToolHost
@@ -30,10 +30,11 @@ from translation.representation.profile import Profile
 from translation.request_facts import RequestFacts
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class RelayPlan:
     """Relays the request: the upstream gets the client's body, and its reply is forwarded with `call_rules` applied."""
 
+    relay: RelaySpec
     exchange: RelayExchange
     losses: list[Loss]
     """The losses known so far. The exchange may add some while it runs."""
@@ -74,8 +75,11 @@ def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = Fal
         route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
         request = request._replace(route=route)
     buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
-    if request.tool_host is None and may_relay(request.endpoint, facts, route) and not buffers_sentences:
-        plan = _plan_relay(request)
+    relay = None
+    if request.tool_host is None and not buffers_sentences:
+        relay = find_relay(request.endpoint, facts, route)
+    if relay is not None:
+        plan = _plan_relay(request, relay)
     else:
         plan = _plan_translation(request)
         if buffers_sentences:
@@ -104,7 +108,7 @@ def find_tool_host(
         return host
     if not (tools and tool_host.runs_any_tool(tools)):
         return None
-    if may_relay(endpoint, facts, route):
+    if find_relay(endpoint, facts, route):
         tool_host = tool_host.leave_to_upstream(route.capabilities.relayed_tools)
     return tool_host.restrict_to_key(allowed_servers) if tool_host.runs_any_tool(tools) else None
 
@@ -114,7 +118,7 @@ def _require_own_servers(endpoint: Endpoint, facts: RequestFacts, route: Route, 
 
     Upstreams with another API have no such toolsets.
     """
-    if "mcp" not in route.capabilities.relayed_tools or not may_relay(endpoint, facts, route):
+    if "mcp" not in route.capabilities.relayed_tools or not find_relay(endpoint, facts, route):
         raise Unrepresentable(
             "this gateway does not run tools of MCP servers that a request names (tools.mcp.request_servers): leave "
             f"{param} out",
@@ -129,7 +133,7 @@ def set_tool_options(
     their calls has, and whether it can be asked for input."""
     if isinstance(plan, TranslationPlan) and plan.tool_run is not None:
         plan.tool_run.takes_input = takes_input
-        if reports_events and endpoint.has_hosted_items:
+        if reports_events and endpoint.reply.has_hosted_items:
             plan.tool_run.events = ToolEvents()
 
 
@@ -141,16 +145,16 @@ def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
         raise Unrepresentable(message, param=losses[0].param)
 
 
-def may_relay(endpoint: Endpoint, facts: RequestFacts, route: Route) -> bool:
-    """Whether the upstream supports the endpoint's dialect, and the request needs no work of the gateway."""
-    can = route.capabilities
-    if endpoint.dialect not in can.dialects or not endpoint.allows_relay or _changes_replies(route.profile):
-        return False
+def find_relay(endpoint: Endpoint, facts: RequestFacts, route: Route) -> RelaySpec | None:
+    """Returns how a request is relayed, if the upstream has the endpoint's API and the gateway need not work on it."""
+    relay, can = endpoint.relay, route.capabilities
+    if relay is None or relay.dialect not in can.dialects or _changes_replies(route.profile):
+        return None
     if facts.needs_translation or (facts.sets_thinking and route.profile.thinking_switch != "none"):
-        return False
+        return None
     if facts.context.needs_compaction and not can.manages_context:
-        return False
-    return facts.tools.kinds <= can.tool_kinds
+        return None
+    return relay if facts.tools.kinds <= can.tool_kinds else None
 
 
 def _changes_replies(profile: Profile) -> bool:
@@ -165,40 +169,40 @@ def _changes_replies(profile: Profile) -> bool:
     return profile.max_tool_calls_per_turn is not None or bool(profile.fix_empty_final)
 
 
-def _plan_relay(request: PlanInput) -> RelayPlan:
+def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan:
     endpoint, body, facts, route = request.endpoint, request.body, request.facts, request.route
-    if endpoint.needs_no_checks is not None and endpoint.needs_no_checks(body, route.capabilities):
-        lowered = endpoint.relay_body(body, route.profile, model=route.upstream_model)
-        exchange = route.provider.prepare_relay(endpoint.dialect, lowered.body)
+    if relay.needs_no_checks is not None and relay.needs_no_checks(body, route.capabilities):
+        lowered = relay.build_body(body, route.profile, model=route.upstream_model)
+        exchange = route.provider.prepare_relay(relay.dialect, lowered.body)
         max_args_bytes = route.profile.max_tool_args_bytes
         call_rules = (
             DEFAULT_RULES
             if max_args_bytes == DEFAULT_RULES.max_args_bytes
             else CallRules(max_args_bytes=max_args_bytes)
         )
-        return RelayPlan(exchange=exchange, losses=[*lowered.losses, *exchange.losses], call_rules=call_rules)
-    turn = endpoint.lift(body, relayed=True)
+        return RelayPlan(relay, exchange, [*lowered.losses, *exchange.losses], call_rules)
+    turn = endpoint.request.lift(body, relayed=True)
     params = ClientParams(endpoint.param_names, body, turn, request.history_count or 0)
     plan_losses: list[Loss] = []
     try:
         fitted, dropped = apply_capabilities(turn, route.capabilities, endpoint, plan_losses, relayed=True)
         used_ids = validate_relayed_calls(body, turn.items)
         relayed_body = {name: value for name, value in body.items() if name not in dropped} if dropped else body
-        if endpoint.fit_relayed_input is not None:
-            relayed_body, input_losses = endpoint.fit_relayed_input(
+        if relay.fit_input is not None:
+            relayed_body, input_losses = relay.fit_input(
                 relayed_body, route.reasoning_seal, route.profile, has_history=request.history_count is not None
             )
             plan_losses += _rename_losses(input_losses, params)
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
-    upstream_body, losses = endpoint.relay_body(relayed_body, route.profile, model=route.upstream_model)
+    upstream_body, losses = relay.build_body(relayed_body, route.profile, model=route.upstream_model)
     plan_losses += losses
     if facts.sets_thinking:
         plan_losses += find_thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
     if facts.has_extensions:
         plan_losses.append(Loss("extensions", "dropped"))
-    exchange = _prepare_relay(request, upstream_body, plan_losses.append)
+    exchange = _prepare_relay(request, relay, upstream_body, plan_losses.append)
     plan_losses += exchange.losses
     call_rules = CallRules(
         used_ids=used_ids,
@@ -206,6 +210,7 @@ def _plan_relay(request: PlanInput) -> RelayPlan:
         max_args_bytes=route.profile.max_tool_args_bytes,
     )
     return RelayPlan(
+        relay=relay,
         exchange=exchange,
         losses=plan_losses,
         call_rules=call_rules,
@@ -213,13 +218,15 @@ def _plan_relay(request: PlanInput) -> RelayPlan:
     )
 
 
-def _prepare_relay(request: PlanInput, upstream_body: Json, report_loss: Callable[[Loss], None]) -> RelayExchange:
+def _prepare_relay(
+    request: PlanInput, relay: RelaySpec, upstream_body: Json, report_loss: Callable[[Loss], None]
+) -> RelayExchange:
     """Returns the exchange of a relay. If the gateway has to truncate the input, the upstream is not asked to.
 
     `report_loss` is called with losses that occur while the exchange runs.
     """
     endpoint, route = request.endpoint, request.route
-    make_relay = partial(route.provider.prepare_relay, endpoint.dialect)
+    make_relay = partial(route.provider.prepare_relay, relay.dialect)
     is_truncated = request.facts.context.is_truncated and not route.capabilities.manages_context
     if endpoint.context is None or not is_truncated:
         return make_relay(upstream_body)
@@ -244,10 +251,10 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
     try:
         if request.tool_host is not None:
             exchange, turn_losses, tool_run = prepare_hosted_exchange(turn, request, request.tool_host, losses.append)
-            if not endpoint.has_hosted_items:
+            if not endpoint.reply.has_hosted_items:
                 event_stage = HostedCallsStage(
                     losses.append,
-                    joins_texts=endpoint.joins_texts,
+                    joins_texts=endpoint.reply.joins_texts,
                     visible_servers=frozenset(tool["server_label"] for tool in facts.tools.hosted),
                 )
         elif facts.context.is_managed:

@@ -33,13 +33,17 @@ def lift_request(request: PlanInput, *, native_compaction: bool = False) -> tupl
     """
     endpoint, body, route = request.endpoint, request.body, request.route
     history_count = request.history_count or 0
-    turn = endpoint.lift(body, model=route.upstream_model)
+    turn = endpoint.request.lift(body, model=route.upstream_model)
     params = ClientParams(endpoint.param_names, body, turn, history_count)
-    if endpoint.carries_seals and route.reasoning_seal is not None:
+    if endpoint.reply.carries_seals and route.reasoning_seal is not None:
         turn = route.reasoning_seal.remove_foreign_content(turn)
-    if endpoint.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
+    if endpoint.reply.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
         turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
-    if endpoint.shows_search_results and route.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
+    if (
+        endpoint.reply.shows_search_results
+        and route.capabilities.search_sources
+        and any(map(is_search_tool, turn.tools))
+    ):
         turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
     if endpoint.context is None:
         return turn, params
@@ -97,7 +101,7 @@ def prepare_exchange(turn: Turn, route: Route, endpoint: Endpoint) -> tuple[Exch
     losses: list[Loss] = []
     prepared, event_stage = prepare_turn(turn, route, endpoint, losses)
     profile = route.profile
-    if profile.cite_documents and not endpoint.cites_files:
+    if profile.cite_documents and not endpoint.reply.cites_files:
         profile = replace(profile, cite_documents=False)
     make_exchange = partial(route.provider.prepare, prepared, profile)
     exchange = RetriedExchange(make_exchange) if profile.fix_empty_final == "retry" else make_exchange()

@@ -23,7 +23,7 @@ from gateway.http.guard import ClientDisconnected, DrainState
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
 from gateway.process.reload import Reloader
-from gateway.replies.endpoints import Endpoint
+from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.routes.health import build_health_routes
 from gateway.routes.mcp_servers import build_mcp_servers_routes
 from gateway.routes.models import build_models_routes
@@ -75,7 +75,9 @@ def build_app(
     store = _build_store(settings)
     direct_endpoints = [dialect.direct for dialect in dialects if dialect.direct is not None]
     job_endpoints: dict[str, Endpoint] = {
-        row.endpoint.dialect: row.endpoint for row in direct_endpoints if row.endpoint.allows_jobs
+        row.endpoint.name: row.endpoint
+        for row in direct_endpoints
+        if isinstance(form := row.endpoint.storage, ResponseForm) and form.allows_jobs
     }
     service = Service(settings, providers, drain, store, job_endpoints)
     lifetimes = ProviderLifetimes(providers)

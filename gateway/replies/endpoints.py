@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses, ReplyRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Store
-from providers.base import Batch, Capabilities, Dialect, RelayExchange
+from providers.base import Batch, Capabilities, RelayedDialect, RelayExchange
 from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
@@ -129,10 +129,14 @@ class LoadedThread(Protocol):
         ...
 
 
-LoadThread: TypeAlias = Callable[[Store, str, Json], Awaitable[LoadedThread]]
-"""Loads the thread that an owner's request names, by that parameter of it.
+class ThreadForm(NamedTuple):
+    """How threads of an API are stored. Replies outside of threads are not."""
 
-Raises InvalidRequest, NotFound and StoreUnavailable."""
+    load: Callable[[Store, str, Json], Awaitable[LoadedThread]]
+    """Loads the thread that an owner's request names, by that parameter of it.
+
+    Raises InvalidRequest, NotFound and StoreUnavailable.
+    """
 
 
 class FitRelayedInput(Protocol):
@@ -197,6 +201,8 @@ class ResponseForm(NamedTuple):
     """Returns the body with these items as its input."""
     peek: Callable[[Json], PeekedOptions]
     """Reads a body that has not been validated."""
+    allows_jobs: bool = True
+    """Whether responses may outlive their HTTP requests."""
 
 
 class CompletionForm(NamedTuple):
@@ -208,82 +214,92 @@ class CompletionForm(NamedTuple):
     """Returns the recorder of the completion, for (store, owner, body, losses)."""
 
 
-def _relay_nothing(*_arguments: object, **_keywords: object) -> NoReturn:
-    """The relay functions of an API without relay. They are not called, because `allows_relay` is False."""
-    raise AssertionError("this API is never relayed")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """One client API: its functions, whose first argument is the client's body, and its settings."""
+class RequestForm:
+    """How requests of an API are read. The first argument of its functions is the client's body."""
 
-    dialect: Dialect
-    id_prefix: str
-    param_names: ParamNames
-    add_defaults: Callable[[Json, Mapping[str, Any]], Json]
-    """Returns a valid body with an operator's defaults, which have the names of either of OpenAI's APIs."""
     validate: Callable[[Json], None]
     validate_merged: Callable[[Json], None] | None = None
     """Validates a body to which the defaults of its model were added; None if `validate` does."""
+    add_defaults: Callable[[Json, Mapping[str, Any]], Json]
+    """Returns a valid body with an operator's defaults, which have the names of either of OpenAI's APIs."""
     read_facts: Callable[[Json], RequestFacts]
     """Returns the facts of a validated body to which the defaults of its model were added."""
     lift: Lift
-    relay_body: RelayBody = _relay_nothing
-    encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
-    collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
-    relay: Callable[[Json, ReplyIdentity, Presentation], Relay] = _relay_nothing
-    relay_json: Callable[[Json, Json, ReplyIdentity, Presentation], Json] = _relay_nothing
-    """Returns the client's JSON reply for (body, upstream's JSON reply, identity, presentation). Raises TurnFailed."""
-    collect_relayed_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json] = _relay_nothing
-    """Returns the client's JSON reply for (body, stream, identity, presentation), where an upstream sent a stream
-    although JSON was requested. Raises TurnFailed."""
-    read_usage: Callable[[Json], Usage | None] = _relay_nothing
-    """Returns the token counts of the `usage` object of a relayed JSON reply."""
-    allows_relay: bool = True
-    """Whether replies of an upstream with the same dialect may be relayed."""
-    allows_jobs: bool = False
-    """Whether replies may outlive their HTTP request."""
-    keepalive: bytes = KEEP_ALIVE_COMMENT
-    """The keep-alive frame."""
-    reply_headers: Callable[[], dict[str, str]] | None = None
-    """Returns headers that every reply of the API has; None if there are none."""
     normalize: Callable[[Json], Json] | None = None
     """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
     count_tools: Callable[[Json], int] | None = None
     """Returns the number of tools in a body; None if each is an entry of `tools`."""
+    add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
+    """Returns a body with parameters that the API's clients send as headers or leave out; None if there are none."""
+    own_params: frozenset[str] = frozenset()
+    """Parameters for the gateway alone. They are neither forwarded nor echoed."""
+    expects_thinking: Callable[[Json], bool] | None = None
+    """Whether the client of a body without the model's defaults expects thinking; None if it gets what there is."""
+    continues_prefill: bool = False
+    """Whether a last message of the assistant asks the model to continue it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyForm:
+    """How replies of an API are written."""
+
+    encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
+    collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
+    keepalive: bytes = KEEP_ALIVE_COMMENT
+    """The keep-alive frame."""
     stream_type: bytes | None = None
     """The media type of a stream; None if it consists of server-sent events."""
+    build_headers: Callable[[], dict[str, str]] | None = None
+    """Returns headers that every reply has; None if there are none."""
+    relays_headers: bool = False
+    """Whether clients get headers of a relayed reply."""
     joins_texts: bool = False
-    """Whether its clients join the texts of all rounds of hosted tools, so that each must be a paragraph."""
-    carries_seals: bool = False
-    """Whether its clients send back sealed reasoning without requesting it, including reasoning of other servers."""
-    fit_relayed_input: FitRelayedInput | None = None
-    """Makes the input of a relayed body one that its upstream accepts; None if every input is."""
-    needs_no_checks: Callable[[Json, Capabilities], bool] | None = None
-    """Whether an upstream with these capabilities accepts a relayed body as it is. Without it, each body is checked."""
-    context: ContextForm | None = None
-    """How requests manage their context; None if they cannot."""
+    """Whether clients join the texts of all rounds of hosted tools, so that each must be a paragraph."""
     has_hosted_items: bool = False
     """Whether the API has items and events for calls that the gateway runs."""
     cites_files: bool = False
     """Whether replies can cite files, and not only URLs."""
     shows_search_results: bool = False
     """Whether the result of a search is shown with its pages."""
-    continues_prefill: bool = False
-    """Whether a last message of the assistant asks the model to continue it."""
     has_seals: bool = True
     """Whether requests and replies have a place for sealed reasoning."""
-    own_params: frozenset[str] = frozenset()
-    """Parameters for the gateway alone. They are neither forwarded nor echoed."""
-    expects_thinking: Callable[[Json], bool] | None = None
-    """Whether the client of a body without the model's defaults expects thinking; None if it gets what there is."""
-    relays_headers: bool = False
-    """Whether clients get headers of a relayed reply."""
-    responses: ResponseForm | None = None
-    """How bodies of the Responses API are continued, echoed and sent on; None if replies are no responses."""
-    completions: CompletionForm | None = None
-    """How completions are stored; None if they cannot be."""
-    load_thread: LoadThread | None = None
-    """Loads the thread of a request, if the API has threads that are stored responses; None if it has none."""
-    add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
-    """Returns a body with parameters that the API's clients send as headers or leave out; None if there are none."""
+    carries_seals: bool = False
+    """Whether clients send back sealed reasoning without requesting it, including reasoning of other servers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySpec:
+    """How requests are relayed to an upstream with the same API."""
+
+    dialect: RelayedDialect
+    build_body: RelayBody
+    make_relay: Callable[[Json, ReplyIdentity, Presentation], Relay]
+    build_json: Callable[[Json, Json, ReplyIdentity, Presentation], Json]
+    """Returns the client's JSON reply for (body, upstream's JSON reply, identity, presentation). Raises TurnFailed."""
+    collect_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json]
+    """Returns the client's JSON reply for (body, stream, identity, presentation), where an upstream sent a stream
+    although JSON was requested. Raises TurnFailed."""
+    read_usage: Callable[[Json], Usage | None]
+    """Returns the token counts of the `usage` object of a relayed JSON reply."""
+    fit_input: FitRelayedInput | None = None
+    """Makes the input of a relayed body one that its upstream accepts; None if every input is."""
+    needs_no_checks: Callable[[Json, Capabilities], bool] | None = None
+    """Whether an upstream with these capabilities accepts a relayed body as it is. Without it, each body is checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One client API, also called its row. What the API does not have is None."""
+
+    name: str
+    """The name of its folder, which stored jobs have too."""
+    id_prefix: str
+    param_names: ParamNames
+    request: RequestForm
+    reply: ReplyForm
+    relay: RelaySpec | None = None
+    storage: ResponseForm | CompletionForm | ThreadForm | None = None
+    """How replies are stored: as responses, as completions, or as turns of a thread."""
+    context: ContextForm | None = None
+    """How requests manage their context."""

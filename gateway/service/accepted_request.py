@@ -109,7 +109,7 @@ def build_job_request(admitted: AdmittedRequest, run: Run, planned: PlanInput) -
     """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream."""
     principal, tools, approvals = admitted.principal, admitted.facts.tools, planned.approvals
     return {
-        "dialect": run.endpoint.dialect,
+        "dialect": run.endpoint.name,
         "models": list(principal.models),
         "mcp_servers": list(principal.mcp_servers),
         "strict": admitted.strict,

@@ -110,7 +110,7 @@ class Admission:
         """
         weight = (
             client_request.weight
-            if client_request.endpoint.normalize is None
+            if client_request.endpoint.request.normalize is None
             else client_request.weight * _NORMALIZED_WEIGHT
         )
         admitted = await self._threads.run(weight, self._admit, client_request)
@@ -135,7 +135,7 @@ class Admission:
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
-        seal = (self._sealer, owner) if endpoint.has_seals else None
+        seal = (self._sealer, owner) if endpoint.reply.has_seals else None
         route = self._resolver.resolve(model, allowed, seal)
         bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
         return route
@@ -147,12 +147,15 @@ class Admission:
             client_request.body,
             client_request.adapter,
         )
-        if endpoint.normalize is not None:
-            body = endpoint.normalize(body)
+        if endpoint.request.normalize is not None:
+            body = endpoint.request.normalize(body)
         self._check_lengths(body)
-        if endpoint.count_tools is not None and (tool_count := endpoint.count_tools(body)) > self._max_tools:
+        if (
+            endpoint.request.count_tools is not None
+            and (tool_count := endpoint.request.count_tools(body)) > self._max_tools
+        ):
             raise _build_length_error("tools", tool_count, self._max_tools, "max_tools")
-        endpoint.validate(body)
+        endpoint.request.validate(body)
         model = body.get("model")
         if not model and adapter is not None:
             model = adapter.choose_default_model(principal.models)
@@ -163,12 +166,14 @@ class Admission:
             return self._admit_adapted(client_request, adapter.adapt(body, route))
         hides_thinking = False
         if route.request_defaults:
-            hides_thinking = endpoint.expects_thinking is not None and not endpoint.expects_thinking(body)
-            body = endpoint.add_defaults(body, route.request_defaults)
-            (endpoint.validate_merged or endpoint.validate)(body)
-        facts = endpoint.read_facts(body)
-        if not endpoint.own_params.isdisjoint(body):
-            body = {name: value for name, value in body.items() if name not in endpoint.own_params}
+            hides_thinking = endpoint.request.expects_thinking is not None and not endpoint.request.expects_thinking(
+                body
+            )
+            body = endpoint.request.add_defaults(body, route.request_defaults)
+            (endpoint.request.validate_merged or endpoint.request.validate)(body)
+        facts = endpoint.request.read_facts(body)
+        if not endpoint.request.own_params.isdisjoint(body):
+            body = {name: value for name, value in body.items() if name not in endpoint.request.own_params}
         identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
         return AdmittedRequest(
             endpoint, body, facts, route, principal, identity, client_request.strict, hides_thinking=hides_thinking
@@ -176,7 +181,7 @@ class Admission:
 
     def _admit_adapted(self, client_request: ClientRequest, adapted: AdaptedRequest) -> AdmittedRequest:
         endpoint, route, thread = client_request.endpoint, adapted.route, adapted.thread
-        facts = endpoint.read_facts(adapted.body)
+        facts = endpoint.request.read_facts(adapted.body)
         if thread is not None:
             facts = facts._replace(tools=facts.tools._replace(takes_input=True))
         response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id

@@ -9,13 +9,13 @@ from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
 from gateway.planning.hosted_tools import find_first_turn
-from gateway.planning.plan import may_relay, require_no_loss
+from gateway.planning.plan import find_relay, require_no_loss
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Route
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import Endpoint, UpstreamInput
+from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.storage import HistorySource
@@ -146,14 +146,15 @@ class ContextService:
             raise NotFound("the model's upstream cannot count tokens", param="model")
         allowed_servers = client_request.principal.mcp_servers
         tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
-        if tool_host is None and may_relay(endpoint, facts, route) and route.capabilities.counting == "own":
+        relay = find_relay(endpoint, facts, route) if tool_host is None else None
+        if relay is not None and route.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
             relayed, losses = await self._threads.run(
-                client_request.weight, _build_relayed_count, endpoint, client_request.body, route
+                client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, route
             )
             counter = route.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
-            return TokenCount(await counter.count_relayed_tokens(endpoint.dialect, relayed), losses)
+            return TokenCount(await counter.count_relayed_tokens(relay.dialect, relayed), losses)
         planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
         turn, params = await self._threads.run(client_request.weight, lift_request, planned)
         return await _count_prepared(_PreparedTurn(turn, params, planned, relayed=False))
@@ -170,27 +171,27 @@ class ContextService:
             allowed_servers = client_request.principal.mcp_servers
             tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
         planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
-        if self._history is not None and endpoint.responses is not None:
+        if self._history is not None and isinstance(endpoint.storage, ResponseForm):
             state = await self._history.load(admitted)
             if tool_host is not None:
                 approvals = await self._history.load_approvals(admitted, state, tool_host)
                 planned = planned._replace(approvals=approvals)
             items = None if state.history_count is None else state.context
             planned = planned._replace(
-                body=endpoint.responses.continue_upstream(body, UpstreamInput(items)),
+                body=endpoint.storage.continue_upstream(body, UpstreamInput(items)),
                 facts=facts if items is None else facts._replace(input_value=items),
                 history_count=state.history_count,
             )
         return await self._threads.run(client_request.weight, _lift_with_history, planned)
 
 
-def _build_relayed_count(endpoint: Endpoint, body: Json, route: Route) -> LoweredRequest:
+def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, route: Route) -> LoweredRequest:
     """Returns the body for the upstream's endpoint for counting, and its losses. Raises InvalidRequest for a thread."""
-    endpoint.lift(body, relayed=True)
+    endpoint.request.lift(body, relayed=True)
     input_losses: Sequence[Loss] = ()
-    if endpoint.fit_relayed_input is not None:
-        body, input_losses = endpoint.fit_relayed_input(body, None, route.profile, has_history=False)
-    relayed_body, losses = endpoint.relay_body(body, route.profile, model=route.upstream_model)
+    if relay.fit_input is not None:
+        body, input_losses = relay.fit_input(body, None, route.profile, has_history=False)
+    relayed_body, losses = relay.build_body(body, route.profile, model=route.upstream_model)
     return LoweredRequest(relayed_body, [*input_losses, *losses])
 
 
@@ -209,6 +210,6 @@ def _lift_with_history(planned: PlanInput) -> _PreparedTurn:
     facts, route = planned.facts, planned.route
     if route.reasoning_seal is not None:
         route.reasoning_seal.check_input(facts.input_value, planned.history_count or 0)
-    relayed = planned.tool_host is None and may_relay(planned.endpoint, facts, route)
+    relayed = planned.tool_host is None and find_relay(planned.endpoint, facts, route) is not None
     turn, params = lift_request(planned, native_compaction=relayed)
     return _PreparedTurn(turn, params, planned, relayed)

@@ -5,6 +5,7 @@ Nothing is sent here. Nothing is stored, except the beginning of a message that 
 
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.plan_input import AdmittedRequest
+from gateway.replies.endpoints import ResponseForm
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.idempotency.keys import KEY_IGNORED
@@ -43,4 +44,6 @@ class Intake:
 
     def _keeps_key_of(self, admitted: AdmittedRequest) -> bool:
         """Whether repeated requests with the same key follow the response to this one."""
-        return self._keeps_keys and admitted.endpoint.allows_jobs and admitted.facts.state.is_stored
+        form = admitted.endpoint.storage
+        allows_jobs = isinstance(form, ResponseForm) and form.allows_jobs
+        return self._keeps_keys and allows_jobs and admitted.facts.state.is_stored

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable
-from gateway.replies.endpoints import Endpoint, SentStream
+from gateway.replies.endpoints import Endpoint, ResponseForm, SentStream
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord
 from gateway.state.store import Store
@@ -27,10 +27,11 @@ class InterruptedJob(NamedTuple):
 
     def extend_input(self, endpoint: Endpoint, body: Json) -> Json:
         """Returns the request with the items of the rounds that have ended."""
-        if endpoint.responses is None:
+        form = endpoint.storage
+        if not isinstance(form, ResponseForm):
             raise JobNotResumable
-        own_items = to_storable_items(endpoint.read_facts(body).input_value, new_id)
-        return endpoint.responses.set_input(body, [*own_items, *self.interruption.context_items])
+        own_items = to_storable_items(endpoint.request.read_facts(body).input_value, new_id)
+        return form.set_input(body, [*own_items, *self.interruption.context_items])
 
     def continue_in(self, run: Run) -> None:
         """Makes a run of that request continue from here. Raises JobNotResumable if its tools can no longer be run."""

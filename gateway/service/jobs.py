@@ -69,10 +69,10 @@ class JobIntake:
         interrupted = await load_interrupted_job(parts.store, job)
         if interrupted is not None:
             body = interrupted.extend_input(endpoint, body)
-        facts = endpoint.read_facts(body)
+        facts = endpoint.request.read_facts(body)
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         principal = Principal(job.owner, tuple(request["models"]), tuple(request.get("mcp_servers", ["*"])))
-        echoed_facts = endpoint.read_facts(request["shown"])
+        echoed_facts = endpoint.request.read_facts(request["shown"])
         reports_events, takes_input = bool(request.get("tool_events")), bool(request.get("elicitation"))
         tools = echoed_facts.tools._replace(reports_events=reports_events, takes_input=takes_input)
         echoed_facts = echoed_facts._replace(tools=tools)

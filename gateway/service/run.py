@@ -66,11 +66,11 @@ class Run:
         """Returns the reply as a stream. The plan's exchange is used, so only one reply can be produced."""
         plan = self.plan
         if isinstance(plan, RelayPlan):
-            relay = self.endpoint.relay(self.body, self.identity, self.presentation)
+            relay = plan.relay.make_relay(self.body, self.identity, self.presentation)
             if self.facts.is_obfuscated:
                 relay = ObfuscatingRelay(relay)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params)
-        encoder = self.endpoint.encoder(self.body, self.identity, self.presentation)
+        encoder = self.endpoint.reply.encoder(self.body, self.identity, self.presentation)
         if self.facts.is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(
@@ -119,14 +119,14 @@ class Run:
         if isinstance(plan, RelayPlan):
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
-                answer = self.endpoint.collect_relayed_stream(self.body, answer, self.identity, self.presentation)
+                answer = plan.relay.collect_stream(self.body, answer, self.identity, self.presentation)
             elif isinstance(reported := answer.get("usage"), dict):
-                bind_usage(self.endpoint.read_usage(reported))
-            reply = self.endpoint.relay_json(self.body, answer, self.identity, self.presentation)
+                bind_usage(plan.relay.read_usage(reported))
+            reply = plan.relay.build_json(self.body, answer, self.identity, self.presentation)
             self._record_warnings(read_reply_warnings(reply))
             return reply
         exchange, event_stage = plan.exchange, plan.event_stage
-        collector = self.endpoint.collector(self.body, self.identity, self.presentation)
+        collector = self.endpoint.reply.collector(self.body, self.identity, self.presentation)
         self._collector = collector if plan.tool_run is not None else None
 
         def collect(batch: Batch) -> None:
@@ -162,7 +162,7 @@ class Run:
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, and headers that are relayed."""
-        if not self.endpoint.relays_headers or not isinstance(self.plan.exchange, HeaderedReply):
+        if not self.endpoint.reply.relays_headers or not isinstance(self.plan.exchange, HeaderedReply):
             return self.build_loss_headers()
         return {**self.build_loss_headers(), **self.plan.exchange.reply_headers}
 
@@ -175,7 +175,7 @@ class Run:
         """
         if self.facts.context.is_truncated or self.tool_run is not None:
             return True
-        return self.endpoint.relays_headers and isinstance(self.plan, RelayPlan)
+        return self.endpoint.reply.relays_headers and isinstance(self.plan, RelayPlan)
 
     def render_losses(self) -> str | None:
         """Returns the value of `x-gateway-loss` to store with the response; None if there are no losses."""
@@ -231,7 +231,7 @@ class RunFactory:
         if route.name != route.upstream_model:
             presentation.reported_model = route.name
         if route.reasoning_seal is not None:
-            carries_seals = endpoint.carries_seals or admitted.facts.wants_sealed_reasoning
+            carries_seals = endpoint.reply.carries_seals or admitted.facts.wants_sealed_reasoning
             presentation.item_seal = ReplyItemSeal(route.reasoning_seal, carries_seals)
         if isinstance(plan, RelayPlan):
             presentation.call_rules = plan.call_rules

@@ -27,7 +27,7 @@ from gateway.http.query_params import read_single_value
 from gateway.logs import bind_fields, name_upstreams
 from gateway.relayed_paths.form_upload import FormLimits
 from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
-from gateway.replies.endpoints import Endpoint
+from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.event_stream import EventStreamReply, ReplyStream
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.recorder import ReplyRecorder
@@ -148,8 +148,8 @@ class Service:
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
         body, _, weight = sized_body
-        if endpoint.add_header_params is not None:
-            body = endpoint.add_header_params(body, headers)
+        if endpoint.request.add_header_params is not None:
+            body = endpoint.request.add_header_params(body, headers)
         if path_params is not None:
             body = {**body, **path_params}
         key = headers.get(KEY_HEADER)
@@ -163,7 +163,7 @@ class Service:
             accepted = reply
         if accepted.job is not None and self._jobs is not None:
             return await self._reply_detached(self._jobs, accepted, accepted.job)
-        own_headers = {} if endpoint.reply_headers is None else endpoint.reply_headers()
+        own_headers = {} if endpoint.reply.build_headers is None else endpoint.reply.build_headers()
         if accepted.run.streams:
             late_headers = accepted.run.build_late_headers if accepted.run.has_late_headers else None
             stream_headers = accepted.build_loss_headers() | own_headers
@@ -172,8 +172,8 @@ class Service:
                 stream_headers,
                 accepted.recorder,
                 late_headers,
-                endpoint.keepalive,
-                endpoint.stream_type,
+                endpoint.reply.keepalive,
+                endpoint.reply.stream_type,
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
@@ -271,8 +271,8 @@ class Service:
         self, client_request: ClientRequest, key: bytes, scope: Scope, receive: Receive
     ) -> Response | AcceptedRequest:
         """Serves a request with an idempotency key, which has no effect on replies that cannot be jobs."""
-        form, stored = client_request.endpoint.responses, self.current.stored
-        if form is None or client_request.adapter is not None:
+        form, stored = client_request.endpoint.storage, self.current.stored
+        if not isinstance(form, ResponseForm) or client_request.adapter is not None:
             return await self.accept(client_request)
         if stored is None:
             read_keyed_request(key, client_request.body)  # a malformed key is refused in any case

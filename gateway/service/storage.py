@@ -12,7 +12,7 @@ from gateway.http.large_bodies import LargeBodyThreads
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
-from gateway.replies.endpoints import CompletionForm, LoadThread, ResponseForm, UpstreamInput
+from gateway.replies.endpoints import CompletionForm, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, Lease
 from gateway.service.accepted_request import AcceptedRequest, build_job_request, build_new_response
 from gateway.service.run import Run, RunFactory
@@ -121,8 +121,8 @@ class NoStorage:
 
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         endpoint, body, facts, route = admitted[:4]
-        form = endpoint.responses
-        view = body if form is None else form.echo(body, route.profile, False, False)
+        form = endpoint.storage
+        view = form.echo(body, route.profile, False, False) if isinstance(form, ResponseForm) else body
         planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
         run = self._runs.build_run(admitted, planned, view)
         if tool_host is not None and self._parts is not None:
@@ -156,15 +156,15 @@ class CompletionStorage:
 class ThreadStorage:
     """Stores a reply as the next turn of its thread, in the foreground."""
 
-    def __init__(self, runs: RunFactory, threads: LargeBodyThreads, parts: StorageParts, load: LoadThread) -> None:
+    def __init__(self, runs: RunFactory, threads: LargeBodyThreads, parts: StorageParts, form: ThreadForm) -> None:
         self._runs = runs
         self._threads = threads
         self._parts = parts
-        self._load = load
+        self._form = form
 
     async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
         thread = admitted.facts.state.thread or {}
-        history = await self._load(self._parts.store, admitted.owner, thread)
+        history = await self._form.load(self._parts.store, admitted.owner, thread)
 
         def accept() -> AcceptedRequest:
             endpoint, body, facts, route = admitted[:4]
@@ -385,33 +385,29 @@ class StorageChooser:
 
         Raises InvalidRequest for options that exclude each other, and StoreUnavailable.
         """
-        endpoint, facts, parts = admitted.endpoint, admitted.facts, self._parts
+        form, facts, parts = admitted.endpoint.storage, admitted.facts, self._parts
         if parts is None:
-            if connection_items is None or endpoint.responses is None:
+            if connection_items is None or not isinstance(form, ResponseForm):
                 return self._unstored
             history = HistorySource(EmptyHistory(), connection_items, None)
-            return ResponseStorage(
-                self._runs, self._threads, endpoint.responses, NOT_STORED, UnstoredResponse(None), history
-            )
-        if endpoint.load_thread is not None and facts.state.thread is not None:
-            return ThreadStorage(self._runs, self._threads, parts, endpoint.load_thread)
-        if endpoint.responses is None and endpoint.completions is None:
+            return ResponseStorage(self._runs, self._threads, form, NOT_STORED, UnstoredResponse(None), history)
+        if isinstance(form, ThreadForm) and facts.state.thread is not None:
+            return ThreadStorage(self._runs, self._threads, parts, form)
+        if form is None or isinstance(form, ThreadForm):
             return self._unstored
-        can_detach = endpoint.allows_jobs
+        can_detach = isinstance(form, ResponseForm) and form.allows_jobs
         options = choose_storage_options(
             facts, resumable=can_detach and admitted.route.resumable, has_key=can_detach and has_key
         )
         if options.stored and parts.store.degraded_reason is not None:
             # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
             raise StoreUnavailable
-        if endpoint.responses is None:
-            if endpoint.completions is None or not options.stored:
-                return self._unstored
-            return CompletionStorage(self._runs, self._threads, parts, endpoint.completions)
+        if isinstance(form, CompletionForm):
+            return CompletionStorage(self._runs, self._threads, parts, form) if options.stored else self._unstored
         keeper: ResponseKeeper
         if not options.stored:
             keeper = UnstoredResponse(parts)
         else:
             keeper = JobResponse(parts) if options.is_detached else ForegroundResponse(parts)
         history = HistorySource(parts.store.history, connection_items, parts.approvals)
-        return ResponseStorage(self._runs, self._threads, endpoint.responses, options, keeper, history)
+        return ResponseStorage(self._runs, self._threads, form, options, keeper, history)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.replies.endpoints import Endpoint
+from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.wrappers import StoredReplyEncoder
 from providers.base import Batch
 from providers.new_id import new_id
@@ -21,8 +21,14 @@ def build_agui_endpoint(responses: Endpoint) -> Endpoint:
 
     Its encoder is set for each run, because it has the run's ids.
     """
-    param_names = replace(responses.param_names, overflow_input="messages")
-    return replace(responses, validate=validate, allows_relay=False, allows_jobs=False, param_names=param_names)
+    assert isinstance(responses.storage, ResponseForm)
+    return replace(
+        responses,
+        param_names=replace(responses.param_names, overflow_input="messages"),
+        request=replace(responses.request, validate=validate),
+        relay=None,
+        storage=responses.storage._replace(allows_jobs=False),
+    )
 
 
 class AguiReplyEncoder(StoredReplyEncoder[AguiEncoder]):

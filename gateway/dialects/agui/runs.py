@@ -104,10 +104,10 @@ class _AguiRun:
             responses_body = request.body
             if self._thread is not None:
                 responses_body["conversation"] = self._thread.conversation["id"]
-            self._responses.validate(responses_body)
+            self._responses.request.validate(responses_body)
             if route.request_defaults:
-                responses_body = self._responses.add_defaults(responses_body, route.request_defaults)
-                self._responses.validate(responses_body)
+                responses_body = self._responses.request.add_defaults(responses_body, route.request_defaults)
+                self._responses.request.validate(responses_body)
         return AdaptedRequest(responses_body, route, request.names, request.losses, thread_run)
 
     def _build_thread_run(self, request: RunRequest, state: Any) -> ThreadRun | None:
@@ -188,7 +188,7 @@ class AguiRuns:
             run.on_end = self._running.begin_run(owner, str(thread_id))
             _call_on_end(request.scope, run.on_end)
         try:
-            endpoint = replace(self._endpoint, encoder=run.build_encoder)
+            endpoint = replace(self._endpoint, reply=replace(self._endpoint.reply, encoder=run.build_encoder))
             accepted = await service.accept(ClientRequest(endpoint, principal, body, strict, weight, run))
         except _InterruptsOpen as interrupted:
             encoder = run.make_encoder(response_id, "", interrupted.requests, interrupted.problems)
@@ -206,7 +206,7 @@ class AguiRuns:
     async def _replay(self, store: Store, owner: str, body: Json, response: Json) -> Response:
         if response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
-        self._endpoint.validate(body)
+        self._endpoint.request.validate(body)
         requests = [item["id"] for item in response["output"] if item["type"] == "mcp_approval_request"]
         records = await store.approvals.load_approvals(owner, requests) if requests else {}
         conversation = await store.conversations.load_conversation(owner, derive_id("conv", owner, body["threadId"]))

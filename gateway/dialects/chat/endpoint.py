@@ -5,7 +5,15 @@ from typing import Final
 from gateway.dialects.chat.stored_reply import StoredChatEncoder, StoredChatRelay
 from gateway.errors import TurnFailed
 from gateway.planning.unreported_params import requests_tier
-from gateway.replies.endpoints import CompletionForm, Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import (
+    CompletionForm,
+    Endpoint,
+    Presentation,
+    RelaySpec,
+    ReplyForm,
+    ReplyIdentity,
+    RequestForm,
+)
 from gateway.replies.recorder import CompletionRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
 from providers.base import Capabilities
@@ -105,22 +113,19 @@ def _remove_storage(body: Json) -> Json:
 
 
 CHAT: Final = Endpoint(
-    dialect="chat",
+    name="chat",
     id_prefix="chatcmpl",
     param_names=PARAM_NAMES,
-    add_defaults=add_defaults,
-    validate=validate,
-    read_facts=read_facts,
-    lift=lift,
-    needs_no_checks=_needs_no_checks,
-    has_seals=False,
-    completions=CompletionForm(_remove_storage, CompletionRecorder),
-    relay_body=relay_body,
-    encoder=_encoder,
-    collector=_collector,
-    relay=_relay,
-    relay_json=_relay_json,
-    collect_relayed_stream=_collect_relay,
-    joins_texts=True,
-    read_usage=read_usage,
+    request=RequestForm(validate=validate, add_defaults=add_defaults, read_facts=read_facts, lift=lift),
+    reply=ReplyForm(encoder=_encoder, collector=_collector, joins_texts=True, has_seals=False),
+    relay=RelaySpec(
+        dialect="chat",
+        build_body=relay_body,
+        make_relay=_relay,
+        build_json=_relay_json,
+        collect_stream=_collect_relay,
+        read_usage=read_usage,
+        needs_no_checks=_needs_no_checks,
+    ),
+    storage=CompletionForm(_remove_storage, CompletionRecorder),
 )

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from gateway.dialects.gemini.error_form import build_stream_error
-from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyForm, ReplyIdentity, RequestForm
 from translation.gemini.client.collect import ContentCollector
 from translation.gemini.client.defaults import add_defaults
 from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
@@ -46,27 +46,27 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
 
 
 GEMINI: Final = Endpoint(
-    dialect="gemini",
+    name="gemini",
     id_prefix="resp",
     param_names=PARAM_NAMES,
-    add_defaults=add_defaults,
-    validate=validate,
-    read_facts=read_facts,
-    lift=lift,
-    continues_prefill=True,
-    encoder=_encoder,
-    collector=_collector,
-    allows_relay=False,
-    joins_texts=True,
-    keepalive=KEEP_ALIVE,
-    normalize=normalize,
-    count_tools=count_tools,
-    carries_seals=True,
+    request=RequestForm(
+        validate=validate,
+        add_defaults=add_defaults,
+        read_facts=read_facts,
+        lift=lift,
+        normalize=normalize,
+        count_tools=count_tools,
+        continues_prefill=True,
+    ),
+    reply=ReplyForm(encoder=_encoder, collector=_collector, keepalive=KEEP_ALIVE, joins_texts=True, carries_seals=True),
 )
 """The endpoint of whole replies, and of streams of events. Its requests are never relayed."""
 
-GEMINI_ARRAY: Final = replace(GEMINI, encoder=partial(_encoder, form="array"), stream_type=b"application/json")
+GEMINI_ARRAY: Final = replace(
+    GEMINI,
+    reply=replace(GEMINI.reply, encoder=partial(_encoder, form="array"), stream_type=b"application/json"),
+)
 """The endpoint of streams that are one JSON array, for clients that do not request events."""
 
-GEMINI_COUNTING: Final = replace(GEMINI, validate=validate_counted)
+GEMINI_COUNTING: Final = replace(GEMINI, request=replace(GEMINI.request, validate=validate_counted))
 """The endpoint for requests that only count the tokens of their input."""

@@ -27,11 +27,14 @@ def build_generate_endpoint(chat: Endpoint) -> Endpoint:
     return replace(
         chat,
         id_prefix="gen",
-        validate=validate,
-        allows_relay=False,
-        completions=None,
-        encoder=lambda _, identity, __: GenerateEncoder(identity.model),
-        collector=lambda _, identity, __: GenerateCollector(identity.model),
+        request=replace(chat.request, validate=validate),
+        reply=replace(
+            chat.reply,
+            encoder=lambda _, identity, __: GenerateEncoder(identity.model),
+            collector=lambda _, identity, __: GenerateCollector(identity.model),
+        ),
+        relay=None,
+        storage=None,
     )
 
 
@@ -56,10 +59,10 @@ class GenerateAdapter:
         losses = [Loss("tool_parser", "dropped")] if drops_parser else []
         param_names = _map_chat_names(body, two_pass=two_pass)
         with rename_params_in_errors(param_names):
-            chat = self._chat.add_defaults(
+            chat = self._chat.request.add_defaults(
                 build_chat_body(body, model=route.name, two_pass=two_pass), route.request_defaults
             )
-            self._chat.validate(chat)
+            self._chat.request.validate(chat)
             if budget is not None:
                 chat = set_thinking_budget(chat, budget, two_pass=two_pass)
         return AdaptedRequest(chat, route, param_names, losses)

@@ -6,7 +6,15 @@ from typing import Final
 
 from gateway.dialects.messages.error_form import build_request_id_headers
 from gateway.dialects.messages.threads import load_message_thread
-from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import (
+    Endpoint,
+    Presentation,
+    RelaySpec,
+    ReplyForm,
+    ReplyIdentity,
+    RequestForm,
+    ThreadForm,
+)
 from gateway.replies.reply_streams import relay_buffered_stream
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import is_sealed
@@ -92,32 +100,42 @@ def _fit_relayed_input(
 
 
 MESSAGES: Final = Endpoint(
-    dialect="messages",
+    name="messages",
     id_prefix="msg",
     param_names=PARAM_NAMES,
-    add_defaults=add_defaults,
-    validate=validate,
-    validate_merged=validate_merged,
-    read_facts=read_facts,
-    lift=lift,
-    fit_relayed_input=_fit_relayed_input,
-    shows_search_results=True,
-    relays_headers=True,
-    expects_thinking=lambda body: body.get("thinking") is not None,
-    continues_prefill=True,
-    relay_body=relay_body,
-    encoder=_encoder,
-    collector=_collector,
-    relay=_relay,
-    relay_json=_relay_json,
-    collect_relayed_stream=_collect_relay,
-    read_usage=read_message_usage,
-    carries_seals=True,
-    keepalive=PING_FRAME,
-    reply_headers=build_request_id_headers,
-    load_thread=load_message_thread,
-    add_header_params=add_header_params,
+    request=RequestForm(
+        validate=validate,
+        validate_merged=validate_merged,
+        add_defaults=add_defaults,
+        read_facts=read_facts,
+        lift=lift,
+        add_header_params=add_header_params,
+        expects_thinking=lambda body: body.get("thinking") is not None,
+        continues_prefill=True,
+    ),
+    reply=ReplyForm(
+        encoder=_encoder,
+        collector=_collector,
+        keepalive=PING_FRAME,
+        build_headers=build_request_id_headers,
+        relays_headers=True,
+        shows_search_results=True,
+        carries_seals=True,
+    ),
+    relay=RelaySpec(
+        dialect="messages",
+        build_body=relay_body,
+        make_relay=_relay,
+        build_json=_relay_json,
+        collect_stream=_collect_relay,
+        read_usage=read_message_usage,
+        fit_input=_fit_relayed_input,
+    ),
+    storage=ThreadForm(load_message_thread),
 )
 
-COUNTING: Final = replace(MESSAGES, validate=validate_count, validate_merged=validate_merged_count, lift=lift_count)
+COUNTING: Final = replace(
+    MESSAGES,
+    request=replace(MESSAGES.request, validate=validate_count, validate_merged=validate_merged_count, lift=lift_count),
+)
 """The endpoint for requests that only count the tokens of their input."""

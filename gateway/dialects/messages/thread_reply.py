@@ -32,14 +32,19 @@ class ThreadReply:
 
     def build_endpoint(self, lift: Lift) -> Endpoint:
         """Returns the Messages endpoint with this reply, for requests that `lift` lifts."""
-        return replace(self._endpoint, lift=lift, encoder=self._build_encoder, collector=self._build_collector)
+        endpoint = self._endpoint
+        return replace(
+            endpoint,
+            request=replace(endpoint.request, lift=lift),
+            reply=replace(endpoint.reply, encoder=self._build_encoder, collector=self._build_collector),
+        )
 
     def _build_encoder(self, body: Json, identity: ReplyIdentity, presentation: Presentation) -> "ThreadEncoder":
-        encoder = self._endpoint.encoder(body, identity, presentation)
+        encoder = self._endpoint.reply.encoder(body, identity, presentation)
         return ThreadEncoder(encoder, self._start_snapshot(presentation))
 
     def _build_collector(self, body: Json, identity: ReplyIdentity, presentation: Presentation) -> "ThreadCollector":
-        collector = self._endpoint.collector(body, identity, presentation)
+        collector = self._endpoint.reply.collector(body, identity, presentation)
         return ThreadCollector(collector, self._start_snapshot(presentation))
 
     def _start_snapshot(self, presentation: Presentation) -> Snapshot:

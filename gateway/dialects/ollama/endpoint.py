@@ -3,9 +3,10 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
-from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, Presentation, ReplyForm, ReplyIdentity, RequestForm
 from translation.ollama.client.collect import OllamaCollector
 from translation.ollama.client.defaults import add_defaults
 from translation.ollama.client.encode import OllamaEncoder
@@ -37,42 +38,33 @@ def begin_reply(body: Json, model: str, *, is_chat: bool) -> LineHead:
     )
 
 
-def _chat_encoder(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaEncoder:
-    return OllamaEncoder(begin_reply(body, identity.model, is_chat=True))
+def _encoder(body: Json, identity: ReplyIdentity, _presentation: Presentation, *, is_chat: bool) -> OllamaEncoder:
+    return OllamaEncoder(begin_reply(body, identity.model, is_chat=is_chat))
 
 
-def _chat_collector(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaCollector:
-    return OllamaCollector(begin_reply(body, identity.model, is_chat=True))
-
-
-def _generate_encoder(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaEncoder:
-    return OllamaEncoder(begin_reply(body, identity.model, is_chat=False))
-
-
-def _generate_collector(body: Json, identity: ReplyIdentity, _presentation: Presentation) -> OllamaCollector:
-    return OllamaCollector(begin_reply(body, identity.model, is_chat=False))
+def _collector(body: Json, identity: ReplyIdentity, _presentation: Presentation, *, is_chat: bool) -> OllamaCollector:
+    return OllamaCollector(begin_reply(body, identity.model, is_chat=is_chat))
 
 
 OLLAMA_CHAT: Final = Endpoint(
-    dialect="ollama",
+    name="ollama",
     id_prefix="ollama",
     param_names=PARAM_NAMES,
-    add_defaults=add_defaults,
-    validate=validate_chat,
-    read_facts=read_facts,
-    lift=lift_chat,
-    continues_prefill=True,
-    encoder=_chat_encoder,
-    collector=_chat_collector,
-    stream_type=b"application/x-ndjson",
-    allows_relay=False,
+    request=RequestForm(
+        validate=validate_chat, add_defaults=add_defaults, read_facts=read_facts, lift=lift_chat, continues_prefill=True
+    ),
+    reply=ReplyForm(
+        encoder=partial(_encoder, is_chat=True),
+        collector=partial(_collector, is_chat=True),
+        stream_type=b"application/x-ndjson",
+    ),
 )
 
 OLLAMA_GENERATE: Final = replace(
     OLLAMA_CHAT,
-    validate=validate_generate,
-    lift=lift_generate,
-    encoder=_generate_encoder,
-    collector=_generate_collector,
     param_names=replace(PARAM_NAMES, overflow_input="prompt"),
+    request=replace(OLLAMA_CHAT.request, validate=validate_generate, lift=lift_generate),
+    reply=replace(
+        OLLAMA_CHAT.reply, encoder=partial(_encoder, is_chat=False), collector=partial(_collector, is_chat=False)
+    ),
 )

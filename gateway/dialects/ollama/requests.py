@@ -32,7 +32,7 @@ class OllamaRequest:
 
     def __init__(self, service: Service, endpoint: Endpoint) -> None:
         self._service = service
-        self._endpoint = replace(endpoint, add_header_params=self._complete_body)
+        self._endpoint = replace(endpoint, request=replace(endpoint.request, add_header_params=self._complete_body))
         self._is_chat = endpoint is OLLAMA_CHAT
         self._body: Json = {}
 
@@ -54,7 +54,7 @@ class OllamaRequest:
             body = {**body, "model": remove_default_tag(self._service.catalogue, model)}
         self._body = body
         if not body.get("messages" if self._is_chat else "prompt") and not body.get("images"):
-            self._endpoint.validate(body)
+            self._endpoint.request.validate(body)
             raise _EmptyPrompt
         return body
 

@@ -6,7 +6,16 @@ from typing import Final
 from gateway.dialects.responses.body_views import continue_body, echo_body, peek_options, set_input
 from gateway.dialects.responses.truncating_relay import TruncatingRelay
 from gateway.errors import TurnFailed
-from gateway.replies.endpoints import ContextForm, Endpoint, Presentation, ReplyIdentity, ResponseForm
+from gateway.replies.endpoints import (
+    ContextForm,
+    Endpoint,
+    Presentation,
+    RelaySpec,
+    ReplyForm,
+    ReplyIdentity,
+    RequestForm,
+    ResponseForm,
+)
 from gateway.replies.reply_streams import relay_buffered_stream
 from gateway.sealing.reply_seal import ReasoningSeal
 from providers.base import RelayExchange
@@ -112,25 +121,26 @@ def _set_threshold(body: Json, threshold: int) -> Json:
 
 
 RESPONSES: Final = Endpoint(
-    dialect="responses",
+    name="responses",
     id_prefix="resp",
     param_names=PARAM_NAMES,
-    add_defaults=add_defaults,
-    validate=validate,
-    read_facts=read_facts,
-    lift=lift,
-    fit_relayed_input=_fit_relayed_input,
+    request=RequestForm(
+        validate=validate,
+        add_defaults=add_defaults,
+        read_facts=read_facts,
+        lift=lift,
+        own_params=frozenset({"tool_events", "elicitation"}),
+    ),
+    reply=ReplyForm(encoder=_encoder, collector=_collector, has_hosted_items=True, cites_files=True),
+    relay=RelaySpec(
+        dialect="responses",
+        build_body=relay_body,
+        make_relay=_relay,
+        build_json=_relay_json,
+        collect_stream=_collect_relay,
+        read_usage=read_usage,
+        fit_input=_fit_relayed_input,
+    ),
+    storage=ResponseForm(echo_body, continue_body, set_input, peek_options),
     context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold),
-    has_hosted_items=True,
-    cites_files=True,
-    own_params=frozenset({"tool_events", "elicitation"}),
-    responses=ResponseForm(echo_body, continue_body, set_input, peek_options),
-    allows_jobs=True,
-    relay_body=relay_body,
-    encoder=_encoder,
-    collector=_collector,
-    relay=_relay,
-    relay_json=_relay_json,
-    collect_relayed_stream=_collect_relay,
-    read_usage=read_usage,
 )

@@ -64,12 +64,12 @@ DEFAULTS: dict[str, Json] = {
 
 def lift_with(defaults: Json, endpoint: Endpoint, request: Json) -> Turn:
     body = {"model": "m", **request}
-    if endpoint.normalize is not None:
-        body = endpoint.normalize(body)
-    endpoint.validate(body)
-    filled = endpoint.add_defaults(body, defaults)
-    (endpoint.validate_merged or endpoint.validate)(filled)
-    return endpoint.lift(filled)
+    if endpoint.request.normalize is not None:
+        body = endpoint.request.normalize(body)
+    endpoint.request.validate(body)
+    filled = endpoint.request.add_defaults(body, defaults)
+    (endpoint.request.validate_merged or endpoint.request.validate)(filled)
+    return endpoint.request.lift(filled)
 
 
 @pytest.mark.parametrize("defaults", DEFAULTS.values(), ids=DEFAULTS)

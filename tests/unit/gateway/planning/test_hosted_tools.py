@@ -67,12 +67,12 @@ def plan(
     provider = provider or Recorder("up")
     provider.capabilities = capabilities
     body: Json = {"model": "mine", "input": "Hi", **params}
-    RESPONSES.validate(body)
+    RESPONSES.request.validate(body)
     route = resolver({"mine": {"provider": "up", **(model or {})}}, provider).resolve("mine")
     mcp = McpSettings(**(settings or {}))
     servers = OperatorServers(mcp, EgressSettings())
     tool_host = ToolHost(mcp, EgressClient(), servers, has_store=has_store)
-    found = find_tool_host(RESPONSES, RESPONSES.read_facts(body), route, tool_host)
+    found = find_tool_host(RESPONSES, RESPONSES.request.read_facts(body), route, tool_host)
     return plan_body(RESPONSES, body, route, tool_host=found)
 
 

@@ -22,6 +22,11 @@ TOOL = {"type": "function", "name": "f", "parameters": {}}
 CUSTOM: Json = {"type": "custom", "custom": {"name": "sh"}}
 
 
+def dialect_of(endpoint: Endpoint) -> Dialect:
+    assert endpoint.relay is not None
+    return endpoint.relay.dialect
+
+
 def plan(
     endpoint: Endpoint,
     *dialects: Dialect,
@@ -34,7 +39,7 @@ def plan(
     provider = Recorder("up", capabilities, losses=losses)
     question: Json = {"input": "Hi"} if endpoint is RESPONSES else {"messages": [{"role": "user", "content": "Hi"}]}
     body = {"model": "mine", **question, **params}
-    endpoint.validate(body)
+    endpoint.request.validate(body)
     route = resolver({"mine": {"provider": "up", "model": "theirs", **(model or {})}}, provider).resolve("mine")
     return plan_body(endpoint, body, route, strict=strict), provider
 
@@ -57,7 +62,7 @@ def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[
     assert isinstance(planned, RelayPlan)
     assert provider.relayed is not None
     dialect, body = provider.relayed
-    assert dialect == endpoint.dialect
+    assert dialect == endpoint.name
     assert body["model"] == "theirs"
     assert body.items() >= params.items()
     assert provider.turn is None
@@ -95,7 +100,7 @@ def test_the_upstream_gets_a_turn(endpoint: Endpoint, dialects: tuple[Dialect, .
 def test_parameters_reported_as_dropped_are_not_sent(endpoint: Endpoint) -> None:
     tool = TOOL if endpoint is RESPONSES else {"type": "function", "function": {"name": "f"}}
     model = {"capabilities": {"parallel_tools": False}}
-    planned, provider = plan(endpoint, endpoint.dialect, model=model, tools=[tool], parallel_tool_calls=True)
+    planned, provider = plan(endpoint, dialect_of(endpoint), model=model, tools=[tool], parallel_tool_calls=True)
     assert planned.losses == [Loss("parallel_tool_calls", "dropped")]
     assert provider.relayed is not None
     assert "parallel_tool_calls" not in provider.relayed[1]
@@ -129,7 +134,7 @@ OURS: dict[str, tuple[Endpoint, Json, Json, list[Loss]]] = {
 def test_a_relay_reports_losses_of_parameters_that_the_gateway_implements(
     endpoint: Endpoint, model: Json, params: Json, losses: list[Loss]
 ) -> None:
-    planned, provider = plan(endpoint, endpoint.dialect, model=model, **params)
+    planned, provider = plan(endpoint, dialect_of(endpoint), model=model, **params)
     assert isinstance(planned, RelayPlan)
     assert planned.losses == losses
     assert provider.relayed is not None
@@ -230,7 +235,7 @@ CALLED: dict[str, tuple[Endpoint, Json]] = {
 
 @pytest.mark.parametrize(("endpoint", "params"), CALLED.values(), ids=CALLED)
 def test_a_relayed_reply_knows_the_ids_that_were_sent_upstream(endpoint: Endpoint, params: Json) -> None:
-    planned, _ = plan(endpoint, endpoint.dialect, model={"max_tool_args_bytes": 7}, **params)
+    planned, _ = plan(endpoint, dialect_of(endpoint), model={"max_tool_args_bytes": 7}, **params)
     assert isinstance(planned, RelayPlan)
     assert planned.call_rules.used_ids == {"x", "x__2"}
     assert planned.call_rules.max_args_bytes == 7
@@ -248,7 +253,7 @@ KEEPING: dict[str, tuple[Endpoint, Json, bool]] = {
 def test_ids_are_changed_unless_the_upstream_continues_from_them(
     endpoint: Endpoint, params: Json, renames: bool
 ) -> None:
-    planned, _ = plan(endpoint, endpoint.dialect, **params)
+    planned, _ = plan(endpoint, dialect_of(endpoint), **params)
     assert isinstance(planned, RelayPlan)
     assert planned.call_rules.renames_ids is renames
 

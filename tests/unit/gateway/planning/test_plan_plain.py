@@ -86,7 +86,7 @@ def planned(capabilities: Capabilities, habits: Json, asked: Json) -> Outcome:
     """Returns the sent JSON, the losses and the rules for calls; or the refusal."""
     provider = Recorder("up", replace(capabilities, dialects=frozenset({"chat"})))
     body = {"model": "mine", "messages": [USER], **asked}
-    CHAT.validate(body)
+    CHAT.request.validate(body)
     given = orjson.dumps(body)
     route = resolver({"mine": {"provider": "up", "model": "theirs", **habits}}, provider).resolve("mine")
     try:

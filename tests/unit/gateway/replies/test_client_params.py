@@ -35,7 +35,7 @@ def test_chat_clients_get_the_parameter_names_of_chat(
     messages: list[Json], param: str | None, expected: str | None
 ) -> None:
     body = {"model": "m", "messages": messages}
-    assert ClientParams(CHAT.param_names, body, CHAT.lift(body)).find_client_name(param) == expected
+    assert ClientParams(CHAT.param_names, body, CHAT.request.lift(body)).find_client_name(param) == expected
 
 
 MESSAGES_NAMES = {
@@ -55,13 +55,13 @@ MESSAGES_NAMES = {
 @pytest.mark.parametrize(("param", "expected"), MESSAGES_NAMES.items())
 def test_messages_clients_get_the_parameter_names_of_their_api(param: str, expected: str) -> None:
     body: Json = {"model": "m", "max_tokens": 5, "messages": ASKING, "tools": []}
-    assert ClientParams(MESSAGES.param_names, body, MESSAGES.lift(body)).find_client_name(param) == expected
+    assert ClientParams(MESSAGES.param_names, body, MESSAGES.request.lift(body)).find_client_name(param) == expected
 
 
 @pytest.mark.parametrize("param", ["input", "text", "reasoning.max_tokens"])
 def test_parameters_that_a_chat_client_wrote_keep_their_names(param: str) -> None:
     sent: Json = {"model": "m", "messages": ASKING, "input": "x", "text": {}, "reasoning": {"max_tokens": 5}}
-    assert ClientParams(CHAT.param_names, sent, CHAT.lift(sent)).find_client_name(param) == param
+    assert ClientParams(CHAT.param_names, sent, CHAT.request.lift(sent)).find_client_name(param) == param
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_parameters_that_a_chat_client_wrote_keep_their_names(param: str) -> Non
 )
 def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: str) -> None:
     body: Json = {"model": "m", "messages": ASKING, **sent}
-    params = ClientParams(CHAT.param_names, body, CHAT.lift(body))
+    params = ClientParams(CHAT.param_names, body, CHAT.request.lift(body))
     refused = InvalidRequest("'max_completion_tokens' is 5, which is too much", param="max_completion_tokens")
     params.rename_param_of(refused)
     message = f"'{expected}' is 5, which is too much"
@@ -89,5 +89,6 @@ def test_a_limit_is_refused_under_the_name_it_was_sent_by(sent: Json, expected: 
 def test_responses_clients_get_a_place_only_if_it_is_exact(given: str | list[Json], expected: str) -> None:
     body: Json = {"model": "m", "input": given}
     assert (
-        ClientParams(RESPONSES.param_names, body, RESPONSES.lift(body)).find_client_name("input[1].content") == expected
+        ClientParams(RESPONSES.param_names, body, RESPONSES.request.lift(body)).find_client_name("input[1].content")
+        == expected
     )

@@ -11,7 +11,7 @@ from gateway.http.auth import ANONYMOUS
 from gateway.http.large_bodies import LargeBodyThreads
 from gateway.planning.continuation import EmptyHistory
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
-from gateway.replies.endpoints import Endpoint, ReplyIdentity
+from gateway.replies.endpoints import CompletionForm, Endpoint, ReplyIdentity, ResponseForm
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.run import Run, RunFactory
 from gateway.service.storage import (
@@ -32,7 +32,7 @@ MODELS: Json = {"m": {"provider": "up"}}
 
 
 def options(more: Json, *, resumable: bool, endpoint: Endpoint = RESPONSES) -> StorageOptions:
-    return choose_storage_options(endpoint.read_facts({**BODY, **more}), resumable=resumable)
+    return choose_storage_options(endpoint.request.read_facts({**BODY, **more}), resumable=resumable)
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> PlanIn
     """Returns what is planned for a response that is kept like this."""
     provider = Recorder("up", replace(CAPABILITIES["openai_compatible"], **capabilities))  # type: ignore[arg-type]
     body, route, keeper = {**BODY, **more}, resolver(MODELS, provider).resolve("m"), Keeper()
-    assert RESPONSES.responses is not None
+    assert isinstance(RESPONSES.storage, ResponseForm)
     storage = ResponseStorage(
         RunFactory(settings(MODELS, "up")),
         LargeBodyThreads(),
-        RESPONSES.responses,
+        RESPONSES.storage,
         kept,
         keeper,
         HistorySource(EmptyHistory(), None, None),
     )
     identity = ReplyIdentity("resp_1", 0, "m")
     await storage.accept(
-        AdmittedRequest(RESPONSES, body, RESPONSES.read_facts(body), route, ANONYMOUS, identity), None, 0
+        AdmittedRequest(RESPONSES, body, RESPONSES.request.read_facts(body), route, ANONYMOUS, identity), None, 0
     )
     return keeper.planned
 
@@ -121,5 +121,5 @@ async def test_background_responses_are_streamed_from_upstream_if_possible(strea
 
 def test_metadata_of_a_stored_completion_stays_here() -> None:
     body: Json = {"model": "m", "messages": [], "store": True, "metadata": {"a": "b"}}
-    assert CHAT.completions is not None
-    assert CHAT.completions.remove_storage(body) == {"model": "m", "messages": []}
+    assert isinstance(CHAT.storage, CompletionForm)
+    assert CHAT.storage.remove_storage(body) == {"model": "m", "messages": []}

@@ -120,11 +120,11 @@ def lower_for_upstream(
     kind = UPSTREAMS[upstream]
     endpoint = ENDPOINTS[dialect]
     params = {"model": "mine", **body}
-    endpoint.validate(params)
+    endpoint.request.validate(params)
     provider = RecordingProvider("up", _capabilities(upstream), lower=kind.lower)
     config = kind.config | ({"strict": True} if by_model else {})
     route = Resolver(_settings(kind.provider, kind.model, tuple(config.items())), {"up": provider}).resolve("mine")
-    plan = plan_body(endpoint if kind.relays else replace(endpoint, allows_relay=False), params, route, strict=strict)
+    plan = plan_body(endpoint if kind.relays else replace(endpoint, relay=None), params, route, strict=strict)
     return UpstreamRequest(provider.sent, plan.losses)
 
 
