@@ -11,7 +11,7 @@ from providers.demo.summary import asks_for_summary, quote_conversation, quote_l
 from providers.llamacpp.provider import LlamacppProvider
 from providers.scripted.provider import ScriptedExchange
 from providers.scripted.reply import ScriptedReply, cut_at_stop
-from translation.representation.loss import Loss
+from translation.lowering.unsupported import find_parameter_losses
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
@@ -51,6 +51,6 @@ class DemoProvider(LlamacppProvider):
 
 
 def _prepare_fixed_answer(turn: Turn, profile: Profile, text: str) -> Exchange:
-    losses = [Loss(name, "dropped") for name in turn.extra]
+    losses = find_parameter_losses(turn)
     reply = ScriptedReply(reasoning="", call=None, text=cut_at_stop(text, turn))
     return ScriptedExchange(turn, reply, losses, profile.reasoning_part)

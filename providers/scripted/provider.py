@@ -10,6 +10,7 @@ from providers.base import Batch, Capabilities, CountMethod, Dialect, RelayExcha
 from providers.config import ProviderConfig
 from providers.new_id import new_id
 from providers.scripted.reply import ScriptedReply, build_reply, input_text_of
+from translation.lowering.unsupported import find_parameter_losses
 from translation.representation.events import Event, Finished, FinishReason, Started, Usage
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
@@ -53,7 +54,7 @@ class ScriptedProvider:
         return self._capabilities
 
     def prepare(self, turn: Turn, profile: Profile) -> "ScriptedExchange":
-        losses = [Loss(key, "dropped") for key in turn.extra]
+        losses = find_parameter_losses(turn)
         return ScriptedExchange(turn, build_reply(turn), losses, profile.reasoning_part)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:

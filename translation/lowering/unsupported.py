@@ -1,12 +1,13 @@
 """Items that only the Responses API can express: finds the losses, and refuses whole items."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.items import CALL_OUTPUT_TYPES, CALL_TYPES
-from translation.representation.json_types import Item
-from translation.representation.loss import Loss
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss, UnknownKey
+from translation.representation.turn import Turn
 
 UNSUCCESSFUL_STATUSES: Final = ("incomplete", "failed")
 """Statuses of outputs of calls that did not succeed. The Responses API defines `incomplete`. `failed` is the status of
@@ -45,6 +46,43 @@ def find_output_losses(item: Item, index: int) -> Sequence[Loss]:
     `index` is the position of the output in the input.
     """
     return (Loss(f"input[{index}].status", "dropped"),) if item.get("status") == "incomplete" else ()
+
+
+def find_unknown_key_losses(keys: Sequence[UnknownKey], body: Json | None = None) -> list[Loss]:
+    """Returns the losses of the unknown keys that are not sent: all of them, unless they are in the upstream's `body`.
+
+    A lowering that sends parts of the turn as they are passes its body.
+    """
+    if not keys:
+        return []
+    sent = list(_list_objects(body)) if body is not None else []
+    lost = [key.path for key in keys if not any(_has_key(value, key) for value in sent)]
+    return [Loss(path, "dropped") for path in dict.fromkeys(lost)]
+
+
+def _has_key(value: Json, key: UnknownKey) -> bool:
+    """Whether an object is the one with the key, or a copy of it that still has it."""
+    if value is key.holder:
+        return True
+    kind, name = key.holder.get("type"), str(key.holder.get("name"))
+    if kind is None or value.get("type") != kind or value.get(key.key) != key.holder[key.key]:
+        return False
+    return str(value.get("name")).endswith(name)  # a namespace may precede it
+
+
+def _list_objects(value: Any) -> Iterator[Json]:
+    if isinstance(value, dict):
+        yield value
+        for inner in value.values():
+            yield from _list_objects(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _list_objects(inner)
+
+
+def find_parameter_losses(turn: Turn) -> list[Loss]:
+    """Returns the losses of a provider that knows no parameters but those of the APIs."""
+    return [*(Loss(name, "dropped") for name in turn.extra), *find_unknown_key_losses(turn.unknown_keys)]
 
 
 def build_unknown_item_error(item: Item, index: int) -> InvalidRequest:

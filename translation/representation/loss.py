@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from translation.representation.json_types import Json
+
 
 class Loss(NamedTuple):
     """One drop or conversion that does not change the meaning of the answer.
@@ -14,3 +16,14 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.param}={self.effect}"
+
+
+class UnknownKey(NamedTuple):
+    """A key of a request that the schema of its API does not have. It is a loss unless the upstream is sent it.
+
+    `holder` is the object that has it, and `path` its place in the request.
+    """
+
+    path: str
+    key: str
+    holder: Json

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from translation.representation.call_pairs import CallOutputPairs
 from translation.representation.json_types import Item, Json
-from translation.representation.loss import Loss
+from translation.representation.loss import Loss, UnknownKey
 
 
 class LoweredRequest(NamedTuple):
@@ -85,6 +85,9 @@ class Turn:
     function that the answer must call, and only if the upstream can hold the input to a grammar."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     losses: Sequence[Loss] = ()
+    unknown_keys: Sequence[UnknownKey] = ()
+    """Keys within the items, the tools and the parameters that the endpoint does not know. The lowerings report those
+    that they do not send. Endpoints whose own lifting drops them report them in `losses` instead."""
     _item_types: frozenset[str] | None = field(default=None, init=False, repr=False, compare=False)
     _call_pairs: CallOutputPairs | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -1,12 +1,13 @@
 """Unknown keys are found wherever the schema says which keys there are."""
 
-from typing import Annotated, Required
+from typing import Annotated, Literal, NotRequired, Required
 
-from pydantic import Field
+from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.representation.json_types import Json
 from translation.unknown_fields import UnknownFields
+from translation.validation import discriminate_by
 
 
 class Leaf(TypedDict, total=False):
@@ -20,12 +21,36 @@ class Free(TypedDict, total=False):
     known: int
 
 
+class TaggedLeaf(TypedDict, total=False):
+    kind: Required[str]
+    text: str
+
+
+class AnyKind(TypedDict, total=False):
+    kind: Required[str]
+
+
+class One(TypedDict, total=False):
+    type: Required[Literal["one"]]
+    a: int
+
+
+class Two(TypedDict):
+    type: NotRequired[Literal["two"] | None]
+    b: int
+
+
 class Body(TypedDict, total=False):
     model: str
     leaf: Required[Leaf]
     leaves: Annotated[list[Leaf], Field(min_length=1)] | None
     free: Free | None
     either: Leaf | str
+    loose: Leaf | Json
+    tagged: list[
+        Annotated[Annotated[TaggedLeaf, Tag("leaf")] | Annotated[AnyKind, Tag("other")], discriminate_by("kind")]
+    ]
+    named: Annotated[One | Two, Field(discriminator="type")] | None
 
 
 def find(**body: object) -> list[str]:
@@ -47,7 +72,27 @@ def test_keys_without_a_value_say_nothing() -> None:
 
 
 def test_what_the_schema_does_not_describe_may_have_any_keys() -> None:
-    assert find(novel=1, leaf={"own": {"any": 1}}, free={"any": 1}, either={"any": 1}) == []
+    assert find(novel=1, leaf={"own": {"any": 1}}, free={"any": 1}) == []
+    assert find(loose={"any": 1}) == []
+
+
+def test_the_member_of_a_union_is_examined_that_the_validator_chooses() -> None:
+    assert find(either={"any": 1}) == ["either.any"]
+    assert find(either="any", tagged=[{"kind": "leaf", "text": "a", "novel": 1}, {"kind": "free", "novel": 1}]) == [
+        "tagged[0].novel"
+    ]
+    assert find(named={"type": "one", "a": 1, "b": 2}) == ["named.b"]
+    assert find(named={"type": "two", "a": 1, "b": 2}) == ["named.a"]
+    assert find(named={"type": "new", "a": 1}) == find(named={"type": ["one"]}) == []
+
+
+def test_paths_without_positions_name_a_key_once() -> None:
+    finder = UnknownFields(Body, skipped=(Free,), ignored=("hint",), indexed=False)
+    assert finder.find({"leaves": [{"odd": 1}, {"odd": 2, "hint": 3}, {"inner": {"odd": 1}}]}) == [
+        "leaves.odd",
+        "leaves.inner.odd",
+    ]
+    assert [key.holder for key in finder.find_keys({"leaves": [{"odd": 1}, {"odd": 2}]})] == [{"odd": 1}, {"odd": 2}]
 
 
 def test_values_of_other_types_have_no_keys() -> None:

@@ -104,7 +104,6 @@ class _MessageLifter:
                 param=f"{param}.file.file_data",
                 code="missing_required_parameter",
             )
-        self._losses += [Loss(f"messages.content.{key}", "dropped") for key in part if key not in ("type", kind)]
         return _PART_LIFTERS[kind](part[kind])
 
 

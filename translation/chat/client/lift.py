@@ -1,10 +1,19 @@
 """Lifts a Chat Completions request to a `Turn`. Expects a body that `schema.validate` accepted."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from translation.chat.client.chat_history import lift_messages
-from translation.chat.client.schema import REQUEST_FIELDS
+from translation.chat.client.schema import (
+    REQUEST_FIELDS,
+    ApproximatePlace,
+    Custom,
+    Function,
+    Grammar,
+    JsonSchema,
+    WebSearchOptions,
+    find_unknown_in_request,
+)
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -14,6 +23,13 @@ _SAMPLING_PARAMS = SHARED_PARAMS | {"logprobs", "top_logprobs", "n"}
 
 _LOSSY_PARAMS = frozenset({"prediction", "audio", "max_tokens", "functions"})
 """Parameters that `_losses` examines."""
+
+_FUNCTION_KEYS = frozenset(Function.__annotations__)
+_CUSTOM_KEYS = frozenset(Custom.__annotations__)
+_SCHEMA_KEYS = frozenset(JsonSchema.__annotations__)
+_GRAMMAR_KEYS = frozenset(Grammar.__annotations__)
+_SEARCH_KEYS = frozenset(WebSearchOptions.__annotations__)
+_PLACE_KEYS = frozenset(ApproximatePlace.__annotations__)
 
 
 def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
@@ -28,7 +44,9 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     if not relayed and "audio" in params.get("modalities", ()):
         raise Unrepresentable("this model answers in text only: leave 'audio' out of modalities", param="modalities")
     items = lift_messages(body["messages"], losses, relayed=relayed)
-    thinking, reasoning = _lift_reasoning(params, losses)
+    if not relayed:
+        losses += [Loss(path, "dropped") for path in find_unknown_in_request(params)]
+    thinking, reasoning = _lift_reasoning(params)
     return Turn(
         model=body["model"] if model is None else model,
         items=items,
@@ -71,16 +89,15 @@ def _lift_sampling(params: Mapping[str, Any]) -> Json:
     return sampling
 
 
-def _lift_reasoning(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool | None, Json | None]:
+def _lift_reasoning(params: Mapping[str, Any]) -> tuple[bool | None, Json | None]:
     """Returns (thinking, reasoning) from `thinking`, `reasoning_effort` and OpenRouter's `reasoning` object."""
     if "reasoning" not in params and "reasoning_effort" not in params:
         return params.get("thinking"), None
     remaining = {key: value for key, value in params.get("reasoning", {}).items() if value is not None}
     thinking = params.get("thinking", remaining.pop("enabled", None))
-    reasoning = {key: remaining.pop(key) for key in ("effort", "max_tokens", "summary") if key in remaining}
+    reasoning = {key: remaining[key] for key in ("effort", "max_tokens", "summary") if key in remaining}
     if "reasoning_effort" in params:
         reasoning["effort"] = params["reasoning_effort"]
-    losses += [Loss(f"reasoning.{key}", "dropped") for key in remaining]
     return thinking, reasoning or None
 
 
@@ -94,13 +111,13 @@ def _lift_tools(params: Mapping[str, Any]) -> list[Json]:
 
 
 def _lift_function(function: Json) -> Json:
-    return _build_typed("function", function)
+    return _build_typed("function", _pick_keys(function, _FUNCTION_KEYS))
 
 
 def _lift_custom_tool(custom: Json) -> Json:
-    tool = _build_typed("custom", custom)
+    tool = _build_typed("custom", _pick_keys(custom, _CUSTOM_KEYS))
     if tool.get("format", {}).get("type") == "grammar":
-        tool["format"] = _build_typed("grammar", tool["format"]["grammar"])
+        tool["format"] = _build_typed("grammar", _pick_keys(tool["format"]["grammar"], _GRAMMAR_KEYS))
     return tool
 
 
@@ -111,9 +128,10 @@ _TOOL_LIFTERS = {
 
 
 def _lift_web_search(options: Json) -> Json:
-    tool = _build_typed("web_search", options)
+    tool = _build_typed("web_search", _pick_keys(options, _SEARCH_KEYS))
     if "user_location" in tool:
-        tool["user_location"] = _build_typed("approximate", tool["user_location"]["approximate"])
+        approximate = tool["user_location"]["approximate"]
+        tool["user_location"] = _build_typed("approximate", _pick_keys(approximate, _PLACE_KEYS))
     return tool
 
 
@@ -144,10 +162,16 @@ def _lift_text_format(response_format: Json | None) -> Json | None:
         return None
     if response_format["type"] == "json_object":
         return {"type": "json_object"}
-    return _build_typed("json_schema", response_format["json_schema"])
+    return _build_typed(
+        "json_schema", {key: value for key, value in response_format["json_schema"].items() if key in _SCHEMA_KEYS}
+    )
 
 
 def _build_typed(kind: str, values: Json) -> Json:
     """Returns an object of the Responses API with the values that are not null. A `type` among them cannot
     make a function a tool of another kind, such as `mcp`."""
     return {"type": kind, **{key: value for key, value in values.items() if value is not None and key != "type"}}
+
+
+def _pick_keys(values: Json, keys: Set[str]) -> Json:
+    return {key: value for key, value in values.items() if key in keys}

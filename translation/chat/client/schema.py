@@ -4,13 +4,15 @@ Unknown keys are no errors, because upstreams have parameters of their own.
 """
 
 from functools import cache
-from typing import Annotated, Literal, Required
+from typing import Annotated, Final, Literal, Required
 
 from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
+from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.unknown_fields import UnknownFields
 from translation.validation import Metadata, Name, Penalty, build_adapter, check_body, discriminate_by
 
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -122,6 +124,7 @@ class ToolMessage(TypedDict, total=False):
     role: Required[Literal["tool"]]
     tool_call_id: Required[str]
     content: Required[InputContent]
+    name: str | None
 
 
 class FunctionMessage(TypedDict, total=False):
@@ -264,6 +267,7 @@ class Reasoning(TypedDict, total=False):
     effort: str | None
     max_tokens: AtLeastOne | None
     enabled: bool | None
+    summary: str | None
 
 
 class Request(TypedDict, total=False):
@@ -305,6 +309,20 @@ class Request(TypedDict, total=False):
     user: str | None
     verbosity: Literal["low", "medium", "high"] | None
     web_search_options: WebSearchOptions | None
+
+
+_SILENT_KEYS: Final = ("index", *REASONING_TEXT_FIELDS)
+"""Keys that are no loss: reasoning, which is lifted, and the positions of calls that clients copy from streams."""
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    return UnknownFields(Request, ignored=_SILENT_KEYS, indexed=False)
+
+
+def find_unknown_in_request(body: Json) -> list[str]:
+    """Returns the paths of keys inside a valid body that the schema does not have, except its own keys."""
+    return _unknown_fields().find(body)
 
 
 REQUEST_FIELDS = frozenset(Request.__annotations__)

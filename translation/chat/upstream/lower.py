@@ -8,6 +8,7 @@ from translation.chat.upstream.lower_tools import lower_tools, restrict_to_chose
 from translation.chat.upstream.text_tools import lower_tools_to_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, with_effort_for_budget
+from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -26,6 +27,8 @@ SAMPLING_PARAMS: Final = frozenset(
     }
 )
 """Parameters that have the same name in chat and are sent unchanged."""
+
+_SCHEMA_KEYS: Final = ("name", "description", "schema", "strict")
 
 
 def lower(turn: Turn, profile: Profile) -> LoweredRequest:
@@ -60,6 +63,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         body |= _lower_reasoning(reasoning, profile, losses)
     if turn.extra:
         _add_extra(body, turn.extra, profile, losses)
+    if turn.unknown_keys:
+        losses += find_unknown_key_losses(turn.unknown_keys, body)
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         body[profile.raw_text_field] = "none"
     if turn.thinking is not None:
@@ -97,7 +102,7 @@ def _lower_text_format(text_format: Json) -> Json:
         case "json_object":
             return {"response_format": {"type": "json_object"}}
         case "json_schema":
-            schema = {key: value for key, value in text_format.items() if key != "type" and value is not None}
+            schema = {key: text_format[key] for key in _SCHEMA_KEYS if text_format.get(key) is not None}
             return {"response_format": {"type": "json_schema", "json_schema": schema}}
         case kind:
             raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")

@@ -1,6 +1,6 @@
 """Lowers `tools`, `tool_choice` and `parallel_tool_calls` to chat's nested form."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
@@ -45,6 +45,7 @@ def restrict_to_chosen_tools(body: Json, losses: list[Loss]) -> None:
     choice = body.get("tool_choice")
     if not isinstance(choice, dict):
         return
+    losses += _find_choice_losses(choice)
     single = choice["type"] != "allowed_tools"
     choices = [choice] if single else choice["allowed_tools"]["tools"]
     tools = {_tool_key(tool): tool for tool in body["tools"]}
@@ -56,6 +57,18 @@ def restrict_to_chosen_tools(body: Json, losses: list[Loss]) -> None:
         losses.append(Loss("tool_choice", "other tools left out"))
     body["tools"] = chosen
     body["tool_choice"] = "required" if single else choice["allowed_tools"]["mode"]
+
+
+def _find_choice_losses(choice: Json) -> Iterator[Loss]:
+    """Yields the losses of keys that chat's choices do not have, from a choice that is replaced by a word."""
+    kind = choice["type"]
+    named = choice[kind]
+    tools = named.get("tools", ())
+    places = [("tool_choice", choice, {"type", kind}), (f"tool_choice.{kind}", named, {"name", "mode", "tools"})]
+    places += [(f"tool_choice.{kind}.tools", tool, {"type", tool["type"]}) for tool in tools]
+    places += [(f"tool_choice.{kind}.tools.{tool['type']}", tool[tool["type"]], {"name"}) for tool in tools]
+    for path, value, known in places:
+        yield from (Loss(f"{path}.{key:.50}", "dropped") for key in value if key not in known and value[key])
 
 
 def _tool_key(tool: Json) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from translation.gemini.upstream.families import GeminiFamily, family_of
 from translation.gemini.upstream.json_schemas import reduce_schema
 from translation.gemini.upstream.thinking import lower_thinking
 from translation.gemini.upstream.tools import lower_tools
+from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -67,6 +68,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if thinking := lower_thinking(turn, family, profile, losses):
         config["thinkingConfig"] = thinking
     _add_extra(body, config, turn.extra, profile, losses)
+    losses += find_unknown_key_losses(turn.unknown_keys)
     if config:
         body["generationConfig"] = config
     return LoweredRequest(body, tuple(dict.fromkeys(losses)))

@@ -8,8 +8,7 @@ from translation.lowering.closed_schemas import close_objects
 from translation.messages.client.mcp_servers import lift_mcp_servers
 from translation.messages.client.messages_history import lift_history
 from translation.messages.client.tools import lift_tool_choice, lift_tools
-from translation.messages.schema.request import REQUEST_FIELDS, check_known
-from translation.messages.schema.unknown_keys import find_unknown_keys
+from translation.messages.schema.request import REQUEST_FIELDS, check_known, find_unknown_in_request
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -61,7 +60,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     if not relayed:
         check_known(params)
         _refuse_own_params(params)
-        losses += find_unknown_keys(params)
+        losses += [Loss(path, "dropped") for path in find_unknown_in_request(params)]
     thinking, reasoning = _lift_thinking(params, losses)
     tools = lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed)
     if not relayed:

@@ -1,4 +1,5 @@
-"""The shapes of requests of the Messages API, and the keys within requests that have no shape.
+"""The shapes of requests of the Messages API.
 
-May import `translation.representation`, `translation.validation` and `translation.errors`.
+May import `translation.representation`, `translation.unknown_fields`, `translation.validation`
+and `translation.errors`.
 """

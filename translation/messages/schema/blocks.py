@@ -3,7 +3,7 @@
 https://platform.claude.com/docs/en/api/messages
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
@@ -254,20 +254,3 @@ Block: TypeAlias = Annotated[
 ]
 
 Content: TypeAlias = str | Annotated[list[Block], Field(fail_fast=True)]
-
-BLOCK_FIELDS: Final[Mapping[str, frozenset[str]]] = {
-    "text": frozenset(TextBlock.__annotations__),
-    "image": frozenset(ImageBlock.__annotations__),
-    "document": frozenset(DocumentBlock.__annotations__),
-    "search_result": frozenset(SearchResultBlock.__annotations__),
-    "thinking": frozenset(ThinkingBlock.__annotations__),
-    "redacted_thinking": frozenset(RedactedThinkingBlock.__annotations__),
-    "tool_use": frozenset(ToolUseBlock.__annotations__),
-    "tool_result": frozenset(ToolResultBlock.__annotations__),
-    "mcp_tool_use": frozenset(McpToolUseBlock.__annotations__),
-    "mcp_tool_result": frozenset(McpToolResultBlock.__annotations__),
-    "server_tool_use": frozenset(ServerToolUseBlock.__annotations__),
-    "web_search_tool_result": frozenset(WebSearchToolResultBlock.__annotations__),
-    "compaction": frozenset(CompactionBlock.__annotations__),
-}
-"""Type of a block -> its keys."""

@@ -16,6 +16,8 @@ from typing_extensions import TypedDict
 from translation.errors import InvalidRequest
 from translation.messages.schema.blocks import Content, TextBlock, discriminate_known, require_known
 from translation.representation.json_types import Json
+from translation.representation.loss import UnknownKey
+from translation.unknown_fields import UnknownFields
 from translation.validation import Name, Penalty, build_adapter, check_body, discriminate_by
 
 _INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
@@ -234,6 +236,30 @@ class Request(SharedParams, total=False):
 
 class CountInput(SharedParams, total=False):
     max_tokens: _AtLeastOne | None
+
+
+_HINT_KEYS: Final = ("cache_control", "citations", "eager_input_streaming")
+"""Keys that need no report here: hints, and citations, which whoever lifts their block reports."""
+
+_DIRECT_CALLER: Final = ({"type": "direct"}, ["direct"])
+"""The usual caller of a tool: the model itself."""
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    return UnknownFields(Request, ignored=_HINT_KEYS, indexed=False)
+
+
+def find_unknown_in_request(body: Json) -> list[str]:
+    """Returns the paths of keys inside a valid body that the schema does not have, except its own keys."""
+    return list(dict.fromkeys(key.path for key in _unknown_fields().find_keys(body) if not _is_reported_elsewhere(key)))
+
+
+def _is_reported_elsewhere(key: UnknownKey) -> bool:
+    """Whether a key says nothing, or whoever lifts its tool reports it: keys of searches, and tools of toolsets."""
+    kind = str(key.holder.get("type"))
+    is_of_tool = kind.startswith("web_search_") or (kind, key.key) == ("mcp_toolset", "tools")
+    return is_of_tool or key.holder[key.key] in _DIRECT_CALLER
 
 
 REQUEST_FIELDS = frozenset({*SharedParams.__annotations__, "max_tokens"})

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.unsupported import find_unknown_key_losses
 from translation.messages.upstream.citations import enable_citations
 from translation.messages.upstream.json_schemas import close_schema
 from translation.messages.upstream.lower_items import lower_items, open_turn_has_thinking
@@ -69,6 +70,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
     _add_extra(body, turn.extra, profile, losses, allows_top_k=allows_sampling and not thinking.thinks)
+    losses += find_unknown_key_losses(turn.unknown_keys)
     _mark_for_caching(body, turn, losses)
     if turn.stream:
         body["stream"] = True

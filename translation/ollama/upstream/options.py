@@ -3,6 +3,7 @@
 from typing import Final
 
 from translation.errors import Unrepresentable
+from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -42,6 +43,7 @@ def lower_options(turn: Turn, profile: Profile, losses: list[Loss]) -> Json:
     options = {name: sampling[name] for name in _OPTION_PARAMS if sampling.get(name) is not None}
     if turn.max_output_tokens is not None:
         options["num_predict"] = turn.max_output_tokens
+    losses += find_unknown_key_losses(turn.unknown_keys)
     for key, value in turn.extra.items():
         if value is None:
             continue

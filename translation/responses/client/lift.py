@@ -8,7 +8,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import SHARED_PARAMS, Turn
 from translation.responses import input_items
-from translation.responses.schema.request import REQUEST_FIELDS
+from translation.responses.schema.request import REQUEST_FIELDS, find_unknown_in_request
 
 _LOGPROBS = "message.output_text.logprobs"
 
@@ -76,6 +76,8 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         turn.sealed_reasoning = True
     if not REQUEST_FIELDS.issuperset(body):
         turn.extra = _unknown_params(body)
+    if not relayed and (unknown_keys := find_unknown_in_request(body)):
+        turn.unknown_keys = unknown_keys
     turn.losses = [] if _LOSSY_PARAMS.isdisjoint(body) else list(_losses(body))
     return turn
 

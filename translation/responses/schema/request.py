@@ -6,16 +6,19 @@ lists are checked up to their first error, so that a malformed body costs no mor
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
 from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.representation.loss import UnknownKey
+from translation.responses.schema import items, tools
 from translation.responses.schema.items import InputItem
 from translation.responses.schema.parts import Includable
 from translation.responses.schema.tools import TextFormat, ToolChoice, Tools
+from translation.unknown_fields import UnknownFields
 from translation.validation import Metadata, Name, Penalty, build_adapter, check_body, discriminate_by
 
 Summary: TypeAlias = Literal["auto", "concise", "detailed"]
@@ -150,6 +153,31 @@ COUNT_FIELDS = (
     *("parallel_tool_calls", "reasoning", "text", "truncation"),
 )
 """Parameters of `POST /v1/responses/input_tokens`."""
+
+_OUTPUT_KEYS: Final = ("logprobs", "details", "created_by", "error")
+"""Keys that items have in replies, and that say nothing to a model. Clients send such items back."""
+
+_PARTLY_DESCRIBED: Final = (
+    *(items.Compaction, items.ConfigurationUpdate, items.FileSearchCall, items.WebSearchCall, items.ComputerCall),
+    *(items.Screenshot, items.CodeInterpreterCall, items.ImageGenerationCall, items.McpListTools, items.McpListedTool),
+    *(items.McpCall, items.McpError, items.McpApprovalRequest, items.McpApprovalResponse, items.ToolSearchCall),
+    *(items.ToolSearchOutput, items.Program, items.ProgramOutput),
+    *(items.LocalShellAction, items.ShellAction, items.ShellOutput, items.WriteFile, items.DeleteFile),
+    *(tools.FileSearch, tools.CodeInterpreter, tools.ComputerUsePreview, tools.ToolSearch),
+)
+"""Items, parts of them and tools of which the schema has only the keys that the gateway reads. They are sent or left
+out whole."""
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    return UnknownFields(Request, skipped=_PARTLY_DESCRIBED, ignored=_OUTPUT_KEYS, indexed=False)
+
+
+def find_unknown_in_request(body: Json) -> list[UnknownKey]:
+    """Returns the keys inside a valid body that the schema does not have, except its own keys."""
+    return _unknown_fields().find_keys(body)
+
 
 REQUEST_FIELDS = frozenset(Request.__annotations__)
 """Every parameter that the endpoint knows."""

@@ -12,7 +12,7 @@ from translation.lowering.reasoning import (
     with_effort_for_budget,
     with_readable_content,
 )
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, find_output_losses
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, find_output_losses, find_unknown_key_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -51,6 +51,9 @@ _REPLAYED_KEYS: dict[str, tuple[str, ...]] = {
 """Item type -> the keys that are sent back. Ids are not: with `store: false` the upstream knows none and refuses them.
 Items of other types, except reasoning and searches, are sent unchanged.
 """
+
+_REPLY_KEYS: Final = frozenset({"id", "status", "created_by", "details"})
+"""Other keys that such items have in replies. Dropping them is no loss."""
 
 _FOREIGN_SEARCH_KEYS: Final = frozenset({"details", "encrypted_content", "error"})
 _FOREIGN_SOURCE_KEYS: Final = frozenset({"title", "page_age"})
@@ -93,6 +96,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
             body[key] = value
         else:
             losses.append(Loss(key, "dropped"))
+    losses += find_unknown_key_losses(turn.unknown_keys, body)
     return LoweredRequest(body, losses)
 
 
@@ -165,7 +169,15 @@ def _with_replayed_id(lowered: Item, item: Item, profile: Profile) -> Item:
 def lower_items(items: Sequence[Item], profile: Profile) -> tuple[list[Item], list[Loss]]:
     """Returns items of earlier turns in the form that an upstream without a store accepts, and what that drops."""
     losses: list[Loss] = []
-    return list(_lowered_items(items, profile, losses)), losses
+    lowered = list(_lowered_items(items, profile, losses))
+    lost = {
+        f"input.{key:.50}": None
+        for item in items
+        if (sent_keys := _REPLAYED_KEYS.get(item["type"])) is not None
+        for key, value in item.items()
+        if value and key not in sent_keys and key not in _REPLY_KEYS
+    }
+    return lowered, [*losses, *(Loss(path, "dropped") for path in lost)]
 
 
 def _lower_part(part: Json, param: str) -> Json:

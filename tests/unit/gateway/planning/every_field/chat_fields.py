@@ -171,6 +171,7 @@ CASES: Final[dict[str, Case]] = {
     "Reasoning.effort": _param("reasoning", "effort", "high"),
     "Reasoning.max_tokens": _param("reasoning", "max_tokens", 2345, max_tokens=9000),
     "Reasoning.enabled": Case("reasoning", _body(), _body(reasoning={"enabled": False})),
+    "Reasoning.summary": Case("reasoning", _body(), _body(reasoning={"summary": "detailed"})),
     "RefusalPart.refusal": _answer("content", [{"type": "refusal", "refusal": "WORDS"}], "WORDS"),
     "StreamOptions.include_obfuscation": _param("stream_options", "include_obfuscation", True, stream=True),
     "SystemMessage.content": Case("messages.content", _body(), _body({"role": "system", "content": "WORDS"}), "WORDS"),

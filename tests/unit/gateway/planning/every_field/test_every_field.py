@@ -82,6 +82,7 @@ OURS: Final = {
     "stream_options": "the gateway counts, and its own stream has nothing to hide",
     "StreamOptions.include_usage": "its part",
     "StreamOptions.include_obfuscation": "the gateway pads the deltas of its own stream",
+    "ToolMessage.name": "the call that it answers has the name",
     "truncation": "the gateway does it",
 }
 """Field -> why no upstream needs it."""

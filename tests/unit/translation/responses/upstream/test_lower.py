@@ -249,7 +249,8 @@ def test_an_incomplete_freeform_output_is_a_loss() -> None:
 
 def test_items_alone_are_sent_back_in_the_same_way() -> None:
     told = [item for item, _ in ITEMS.values()]
-    assert lower_items(told, DEFAULT_PROFILE) == ([expected for _, expected in ITEMS.values()], [])
+    lost = Loss("input.unheard_of", "dropped")
+    assert lower_items(told, DEFAULT_PROFILE) == ([expected for _, expected in ITEMS.values()], [lost])
 
 
 THOUGHTS: Item = {

@@ -61,7 +61,7 @@ LOST: dict[str, tuple[Json, str]] = {
                 },
             ]
         },
-        "messages.content.odd",
+        "messages.content.content.odd",
     ),
 }
 
