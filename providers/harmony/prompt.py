@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from providers.harmony.encoding import Encoding
-from providers.harmony.text_splitting import measure_longest_run, split_text
+from providers.harmony.text_splitting import measure_longest_stretch, split_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 
@@ -16,9 +16,9 @@ HarmonyEffort = Literal["low", "medium", "high"]
 _JSON: Final = "<|constrain|>json"
 _FUNCTIONS: Final = "functions"
 
-_MAX_TOOL_TEXT_RUN: Final = 4096
-"""The most characters of a run without a break in a text of a tool. The library renders tools itself, so these texts
-cannot be split."""
+_MAX_TOOL_TEXT_STRETCH: Final = 4096
+"""The most characters of a stretch without a break in a text of a tool. The library renders tools itself, so these
+texts cannot be split."""
 
 
 def render_conversation(
@@ -137,7 +137,7 @@ def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | 
         content = content.with_instructions(instructions)
     if tools:
         functions = [tool["function"] for tool in tools]
-        _refuse_long_runs(functions)
+        _refuse_long_stretches(functions)
         content = content.with_function_tools(
             [
                 ToolDescription.new(
@@ -151,15 +151,15 @@ def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | 
     return Message.from_role_and_contents(Role.DEVELOPER, contents)
 
 
-def _refuse_long_runs(value: Any) -> None:
-    if isinstance(value, str) and measure_longest_run(value) > _MAX_TOOL_TEXT_RUN:
-        message = f"A text of a tool has more than {_MAX_TOOL_TEXT_RUN} characters without a blank or a digit."
+def _refuse_long_stretches(value: Any) -> None:
+    if isinstance(value, str) and measure_longest_stretch(value) > _MAX_TOOL_TEXT_STRETCH:
+        message = f"A text of a tool has more than {_MAX_TOOL_TEXT_STRETCH} characters without a blank or a digit."
         raise InvalidRequest(message, param="tools")
     if isinstance(value, dict):
-        _refuse_long_runs([*value, *value.values()])
+        _refuse_long_stretches([*value, *value.values()])
     elif isinstance(value, list):
         for entry in value:
-            _refuse_long_runs(entry)
+            _refuse_long_stretches(entry)
 
 
 def _add_enum_types(schema: Any) -> Any:
@@ -201,7 +201,7 @@ def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> li
         built.append(_text_message(Author(role=Role.ASSISTANT), text).with_channel(channel))
     for call in calls:
         function = call["function"]
-        _refuse_long_runs(function["name"])
+        _refuse_long_stretches(function["name"])
         names[call["id"]] = function["name"]
         built.append(
             _text_message(Author(role=Role.ASSISTANT), function["arguments"])

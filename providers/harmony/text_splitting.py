@@ -1,19 +1,19 @@
-"""Splits texts into pieces that are encoded quickly. Encoding takes time quadratic in the length of a run without a
-break."""
+"""Splits texts into pieces that are encoded quickly. Encoding takes time quadratic in the length of a stretch without
+a break."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-_MAX_RUN_CHARS: Final = 512
-"""The most characters of a run that is not cut. No word is that long. A cut can cost a few additional tokens."""
+_MAX_UNCUT: Final = 512
+"""The most characters of a stretch that is not cut. No word is that long. A cut can cost a few additional tokens."""
 
 _BLANK: Final = "\\t\\n\\v\\f\\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
-_UNBROKEN_RUN: Final = re.compile(
+_UNBROKEN_STRETCH: Final = re.compile(
     # The encoding always breaks a text between blanks, digits and other characters. Line ends and slashes may follow
-    # each other within a run that it does not break.
-    rf"[^{_BLANK}0-9]{{{_MAX_RUN_CHARS + 1},}}|[{_BLANK}]{{{_MAX_RUN_CHARS + 1},}}|[/\r\n]{{{_MAX_RUN_CHARS + 1},}}"
+    # each other within a stretch that it does not break.
+    rf"[^{_BLANK}0-9]{{{_MAX_UNCUT + 1},}}|[{_BLANK}]{{{_MAX_UNCUT + 1},}}|[/\r\n]{{{_MAX_UNCUT + 1},}}"
 )
 
 _PUNCTUATION: Final = r"!-&(-/:-@\[-`{-~\u3001\u3002\u300c\u300d\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f"
@@ -21,24 +21,24 @@ _PUNCTUATION: Final = r"!-&(-/:-@\[-`{-~\u3001\u3002\u300c\u300d\uff01\uff08\uff
 
 _PIECE: Final = re.compile(
     # The encoding also breaks between a letter and punctuation, so a cut there changes no token.
-    rf".{{{_MAX_RUN_CHARS // 2},{_MAX_RUN_CHARS}}}(?<=[^\W_])(?=[{_PUNCTUATION}])|.{{1,{_MAX_RUN_CHARS}}}",
+    rf".{{{_MAX_UNCUT // 2},{_MAX_UNCUT}}}(?<=[^\W_])(?=[{_PUNCTUATION}])|.{{1,{_MAX_UNCUT}}}",
     re.DOTALL,
 )
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Yields the text in pieces, cut only inside runs that would be slow to encode. Nearly every text is one piece. The
-    tokens of the text are the tokens of its pieces."""
+    """Yields the text in pieces, cut only inside stretches that would be slow to encode. Nearly every text is one piece.
+    The tokens of the text are the tokens of its pieces."""
     start = 0
-    for run in _UNBROKEN_RUN.finditer(text):
-        for piece in _PIECE.finditer(text, run.start(), run.end()):
-            # Not cut at the end of a run, which may share a token with the text after it.
-            if piece.end() < run.end():
+    for stretch in _UNBROKEN_STRETCH.finditer(text):
+        for piece in _PIECE.finditer(text, stretch.start(), stretch.end()):
+            # Not cut at the end of a stretch, which may share a token with the text after it.
+            if piece.end() < stretch.end():
                 yield text[start : piece.end()]
                 start = piece.end()
     yield text[start:]
 
 
-def measure_longest_run(text: str) -> int:
-    """Returns the length of the longest run that would be cut, or 0."""
-    return max((len(run.group()) for run in _UNBROKEN_RUN.finditer(text)), default=0)
+def measure_longest_stretch(text: str) -> int:
+    """Returns the length of the longest stretch that would be cut, or 0."""
+    return max((len(stretch.group()) for stretch in _UNBROKEN_STRETCH.finditer(text)), default=0)
