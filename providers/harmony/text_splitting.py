@@ -27,7 +27,7 @@ _PIECE: Final = re.compile(
 
 
 def split_text(text: str) -> Iterator[str]:
-    """Yields the text in pieces, cut only inside stretches that would be slow to encode. Nearly every text is one piece.
+    """Yields the text in pieces, cut only inside stretches that would be slow to encode. Most texts are one piece.
     The tokens of the text are the tokens of its pieces."""
     start = 0
     for stretch in _UNBROKEN_STRETCH.finditer(text):
