@@ -62,7 +62,6 @@ SHARED_NAMES: Final = (
         """,
         "shapes of request fields, which /openapi.json names as each API does",
     ),
-    SharedNames("translation/parsers/tools", "OPENING_TAG CLOSING_TAG", "the tags of each format of tool calls"),
     SharedNames(
         "gateway/doctor/checks",
         """
@@ -99,8 +98,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/decoding/context_overflow.py": "every dialect and the HTTP upstream recognise such messages with it",
     "translation/decoding/embeddings.py": "several client APIs read replies of embeddings with it",
     "translation/hygiene/turn.py": "it is the order of the steps, which do not know each other",
-    "translation/lowering/function_parameters.py": _TO_BE_JOINED,
-    "translation/parsers/tools/hermes.py": "each format of calls is in a file of its own",
     "translation/parsers/tools/registry.py": "it is the table of the formats, and imports them all",
     "translation/representation/json_types.py": "nearly every module of the project imports it",
     "translation/representation/loss.py": "all translators report losses, and know little else of each other",
@@ -121,6 +118,24 @@ WORD_EXCEPTIONS: Final[dict[str, str]] = {
     "resource": "the name of a parameter of OAuth 2.0 (RFC 8707)",
 }
 """Identifier -> why it may contain a word of the glossary's column "Not", or be one of VERBS_OF_SPEECH."""
+
+WORD_PLACES: Final[dict[str, tuple[str, ...]]] = {
+    "catalogue": ("gateway/service", "gateway/tools", "translation/hosted"),
+    "endpoint": ("gateway/dialects", "gateway/replies", "gateway/tools/mcp/oauth"),
+    "thread": (
+        "gateway/dialects",
+        "gateway/errors.py",
+        "gateway/http/large_bodies.py",
+        "gateway/planning",
+        "gateway/replies",
+        "gateway/service",
+        "gateway/state/sql",
+        "gateway/state/database/sqlite_driver.py",
+        "gateway/state/values.py",
+        "translation/messages",
+    ),
+}
+"""Word with one meaning -> the folders and modules that may define names with it: docs/glossary.md."""
 
 _FROZEN_FOLDER: Final = Path("scripts/tiny_model")
 """The model's record has the hashes of these files, so that a change of a name would require another training."""
@@ -158,6 +173,7 @@ def main() -> None:
         *check_sizes([*modules, *scripts, *tests]),
         *check_small_modules([*modules, *scripts], SMALL_MODULES),
         *check_words(checked, forbidden, WORD_EXCEPTIONS),
+        *check_word_places(modules, WORD_PLACES),
         *check_definitions(tests),
         *check_packages(modules),
     ]
@@ -281,6 +297,28 @@ def check_words(
                 yield from (Problem(module.path, line, problem) for problem in problems)
     for name in sorted(unused):
         yield Problem(_OWN_PATH, 1, f"WORD_EXCEPTIONS lists {name}, which needs no exception.")
+
+
+def check_word_places(modules: Iterable[Module], places: dict[str, tuple[str, ...]]) -> Iterator[Problem]:
+    """Reports modules, functions, methods and classes outside of a word's places whose name has the word, and places
+    without use."""
+    unused = {(word, place) for word, allowed in places.items() for place in allowed}
+    for module in modules:
+        for name, line in _definitions_of(module):
+            words = {word.removesuffix("s") for word in split_words(name)}
+            for word in sorted(words & places.keys()):
+                matching = {(word, place) for place in places[word] if module.path.is_relative_to(place)}
+                unused -= matching
+                if not matching:
+                    yield Problem(module.path, line, f"{name}: '{word}' means something else in docs/glossary.md.")
+    for word, place in sorted(unused):
+        yield Problem(_OWN_PATH, 1, f"WORD_PLACES lists {place} for '{word}', which no name there has.")
+
+
+def _definitions_of(module: Module) -> Iterator[tuple[str, int]]:
+    """Yields the name of a module, and of everything that it defines, with their lines."""
+    yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem, 1
+    yield from ((node.name, node.lineno) for node in ast.walk(module.tree) if isinstance(node, _DEFINITIONS))
 
 
 def check_definitions(modules: Iterable[Module]) -> Iterator[Problem]:

@@ -45,6 +45,7 @@ def test_the_script_prints_problems_and_fails(
     monkeypatch.setattr(check_names, "SHARED_NAMES", ())
     monkeypatch.setattr(check_names, "WORD_EXCEPTIONS", {})
     monkeypatch.setattr(check_names, "SMALL_MODULES", {"*.py": "they are examples"})
+    monkeypatch.setattr(check_names, "WORD_PLACES", {})
     with pytest.raises(SystemExit) as ended:
         check_names.main()
     assert ended.value.code == 1
@@ -177,6 +178,20 @@ def test_definitions_in_tests_are_no_bare_verbs() -> None:
     source = "def told(): ...\ndef test_what_is_told(incoming): said = 1"
     assert lines_of(check_names.check_definitions(modules({"a.py": source}))) == [
         "a.py:1: told is a bare verb of speech or participle"
+    ]
+
+
+def test_a_word_with_one_meaning_is_used_in_its_places_only() -> None:
+    found = modules(
+        {
+            "a/threads.py": "class StoredThread: ...",
+            "a/pool.py": "def run_in_thread(): ...\nthread = 1",
+            "b/x.py": "def unthreaded(): ...\nclass Threads: ...",
+        }
+    )
+    assert lines_of(check_names.check_word_places(found, {"thread": ("a/threads.py", "b", "c")})) == [
+        "a/pool.py:1: run_in_thread: 'thread' means something else in docs/glossary.md.",
+        "scripts/check_names.py:1: WORD_PLACES lists c for 'thread', which no name there has.",
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from translation.encoding.delta_template import DeltaTemplate
+from translation.encoding.templates import DeltaTemplate
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 from translation.representation.events import (
     Annotated,

@@ -14,8 +14,7 @@ from dataplane.core import CORE, ChunkWriter, make_fast_path
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.relaying.relay import ChatRelay
-from translation.encoding.delta_template import DeltaTemplate
-from translation.encoding.relay_template import RelayTemplate
+from translation.encoding.templates import DeltaTemplate, RelayTemplate
 from translation.framing import sse
 from translation.messages.client.encode import MessagesEncoder
 from translation.parsers.edges import EdgeTrimmer

@@ -19,7 +19,7 @@ from translation.chat.relaying.reasoning_mover import make_reasoning_mover
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
-from translation.encoding.relay_template import RelayTemplate
+from translation.encoding.templates import RelayTemplate
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules

@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.parsers.tools import hermes, llama, mistral
+from translation.parsers.tools import mistral
+from translation.parsers.tools.block_formats import HERMES_CLOSING, HERMES_OPENING, LLAMA_CLOSING, LLAMA_OPENING
 from translation.representation.json_types import Json
 
 
@@ -43,13 +44,11 @@ def _render_json(calls: Sequence[PastCall]) -> str:
 
 
 def _render_hermes(calls: Sequence[PastCall]) -> str:
-    return f"{hermes.OPENING_TAG}\n{_render_json(calls)}\n{hermes.CLOSING_TAG}"
+    return f"{HERMES_OPENING}\n{_render_json(calls)}\n{HERMES_CLOSING}"
 
 
 def _render_llama(calls: Sequence[PastCall]) -> str:
-    return "\n".join(
-        f"{llama.OPENING_TAG}{call.name}>{dump_prompt_json(call.arguments)}{llama.CLOSING_TAG}" for call in calls
-    )
+    return "\n".join(f"{LLAMA_OPENING}{call.name}>{dump_prompt_json(call.arguments)}{LLAMA_CLOSING}" for call in calls)
 
 
 def _render_llama3_json(calls: Sequence[PastCall]) -> str:
@@ -72,13 +71,13 @@ def _render_keywords(arguments: Any) -> str:
 CALL_FORMATS: Final[Mapping[str, CallFormat]] = {
     "hermes": CallFormat(
         "For each function call, return a json object with function name and arguments within "
-        f"{hermes.OPENING_TAG}{hermes.CLOSING_TAG} XML tags:\n"
-        f'{hermes.OPENING_TAG}\n{{"name": <function-name>, "arguments": <args-json-object>}}\n{hermes.CLOSING_TAG}',
+        f"{HERMES_OPENING}{HERMES_CLOSING} XML tags:\n"
+        f'{HERMES_OPENING}\n{{"name": <function-name>, "arguments": <args-json-object>}}\n{HERMES_CLOSING}',
         "Write all calls of one answer in one block; several calls are a JSON array of such objects.",
         _render_hermes,
     ),
     "llama": CallFormat(
-        f"For each function call, write:\n{llama.OPENING_TAG}<function-name>><args-json-object>{llama.CLOSING_TAG}",
+        f"For each function call, write:\n{LLAMA_OPENING}<function-name>><args-json-object>{LLAMA_CLOSING}",
         "Several calls follow each other.",
         _render_llama,
     ),

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.function_parameters import complete_parameters
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.choice import filter_allowed_tools, matches_choice
+from translation.tools.declared_functions import complete_parameters
 from translation.tools.names import require_tool_name
 
 _MAX_NAME_CHARS: Final = 64

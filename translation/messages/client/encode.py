@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 import orjson
 
-from translation.encoding.delta_template import DeltaTemplate
 from translation.encoding.event_encoder import EventEncoder, TextFrames
+from translation.encoding.templates import DeltaTemplate
 from translation.framing import sse
 from translation.messages.client import reply_objects
 from translation.messages.client.mcp_servers import build_mcp_result, build_mcp_use

@@ -3,12 +3,12 @@
 from typing import Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.function_parameters import complete_parameters
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.tools.choice import filter_allowed_tools
+from translation.tools.declared_functions import complete_parameters
 from translation.tools.names import require_function_name
 
 _MAX_NAME_LENGTH: Final = 64

@@ -4,12 +4,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from translation.parsers.tools import hermes, llama, mistral
+from translation.parsers.tools import mistral
+from translation.parsers.tools.block_formats import HERMES_CLOSING, HERMES_OPENING, LLAMA_CLOSING, LLAMA_OPENING
 from translation.representation.json_types import Json
 from translation.tools.declared_functions import DeclaredFunction, functions_of
 
-_OPENINGS: Final = {"hermes": hermes.OPENING_TAG, "llama": llama.OPENING_TAG, "mistral": mistral.MARKER}
-_STOPS: Final = {"hermes": hermes.CLOSING_TAG, "llama": llama.CLOSING_TAG}
+_OPENINGS: Final = {"hermes": HERMES_OPENING, "llama": LLAMA_OPENING, "mistral": mistral.MARKER}
+_STOPS: Final = {"hermes": HERMES_CLOSING, "llama": LLAMA_CLOSING}
 
 
 class ForcedCall(NamedTuple):
@@ -57,7 +58,7 @@ def block_stop_of(parser: str) -> str | None:
 
 
 def _force_hermes(functions: Sequence[DeclaredFunction]) -> ForcedCall:
-    return ForcedCall(f"{hermes.OPENING_TAG}\n", _any_call_schema(functions, "arguments"), f"\n{hermes.CLOSING_TAG}")
+    return ForcedCall(f"{HERMES_OPENING}\n", _any_call_schema(functions, "arguments"), f"\n{HERMES_CLOSING}")
 
 
 def _force_llama(functions: Sequence[DeclaredFunction]) -> ForcedCall | None:
@@ -65,7 +66,7 @@ def _force_llama(functions: Sequence[DeclaredFunction]) -> ForcedCall | None:
     if len(functions) > 1:
         return None
     name, _, parameters = functions[0]
-    return ForcedCall(f"{llama.OPENING_TAG}{name}>", parameters, llama.CLOSING_TAG)
+    return ForcedCall(f"{LLAMA_OPENING}{name}>", parameters, LLAMA_CLOSING)
 
 
 def _force_llama3_json(functions: Sequence[DeclaredFunction]) -> ForcedCall:
@@ -81,8 +82,8 @@ def _force_json(functions: Sequence[DeclaredFunction]) -> ForcedCall:
 
 
 _TEXT_CALL_FORMS: Final[Mapping[str, tuple[str, str | None, str]]] = {
-    "hermes": (f"{hermes.OPENING_TAG}\n", "arguments", f"\n{hermes.CLOSING_TAG}"),
-    "llama": (llama.OPENING_TAG, None, llama.CLOSING_TAG),
+    "hermes": (f"{HERMES_OPENING}\n", "arguments", f"\n{HERMES_CLOSING}"),
+    "llama": (LLAMA_OPENING, None, LLAMA_CLOSING),
     "llama3_json": ("", "parameters", ""),
     "mistral": (f"{mistral.MARKER} [", "arguments", "]"),
     "json": ("", "arguments", ""),

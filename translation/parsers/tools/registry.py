@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from translation.parsers.tools.hermes import HermesParser
+from translation.parsers.tools.block_formats import HermesParser, LlamaParser
 from translation.parsers.tools.leading import GenericJsonParser, Llama3JsonParser
-from translation.parsers.tools.llama import LlamaParser
 from translation.parsers.tools.mistral import MistralParser
 from translation.parsers.tools.parser_output import ToolParser
 from translation.parsers.tools.pythonic import PythonicParser

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.encoding.delta_template import DeltaTemplate
+from translation.encoding.templates import DeltaTemplate
 from translation.framing import sse
 from translation.representation.collector import PartState
 from translation.representation.delta_runs import DeltaRun, TextObserver

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.function_parameters import complete_parameters
 from translation.lowering.media import refuse_google_file
 from translation.lowering.reasoning import (
     find_thinking_losses,
@@ -17,6 +16,7 @@ from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
+from translation.tools.declared_functions import complete_parameters
 from translation.tools.searches import SEARCH_ITEM, is_search_tool
 
 _COPIED_PARAMS = ("temperature", "top_p", *SERVICE_PARAMS)

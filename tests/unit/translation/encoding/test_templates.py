@@ -4,7 +4,7 @@ import orjson
 
 from tests.unit.support.chat_chunks import text_chunk
 from translation.chat.delta_run import ChatDeltaRun
-from translation.encoding.delta_template import DeltaTemplate
+from translation.encoding.templates import DeltaTemplate
 from translation.framing import sse
 from translation.representation.events import Delta
 

@@ -1,4 +1,7 @@
-"""The fast path from a delta of an upstream to a delta of the client, without decoding it to an event."""
+"""Templates of the fast path: from a delta of an upstream to a delta of the client, without decoding it to an event.
+
+A translated stream has a delta template, and a relayed one a relay template, which replaces identity fields only.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -56,3 +59,32 @@ class DeltaTemplate:
         first = self.encoder.sequence + 1
         self.encoder.sequence += len(texts)
         return b"".join([self.frame_format % (first + at, orjson.dumps(text)) for at, text in enumerate(texts)])
+
+
+class RelayTemplate:
+    """A delta run whose frames are forwarded unchanged, except for `renames`.
+
+    `renames` are pairs of bytes: a member of the upstream's chunk (`"model":"…"`), and the member that replaces it.
+    Each frame of the run has every such member exactly once.
+    """
+
+    __slots__ = ("renames", "run")
+
+    fast_path_kind: Final = "relay"
+
+    def __init__(self, run: DeltaRun, renames: Sequence[tuple[bytes, bytes]]) -> None:
+        self.run = run
+        self.renames = renames
+
+    def encode_read(self, read: bytes) -> bytes | None:
+        """Returns the frames to send for a read of the run, the same object if nothing is replaced.
+
+        Returns None for a read that does not consist only of frames of the run.
+        """
+        return None if self.run.parse_texts(read) is None else self.rename_frames(read)
+
+    def rename_frames(self, frames: bytes) -> bytes:
+        """Returns frames of the run with the upstream's members replaced."""
+        for upstream_member, client_member in self.renames:
+            frames = frames.replace(upstream_member, client_member)
+        return frames

@@ -2,8 +2,8 @@
 
 import pytest
 
-from translation.lowering.function_parameters import complete_parameters
 from translation.representation.json_types import Json
+from translation.tools.declared_functions import complete_parameters
 
 A: Json = {"a": {"type": "string"}}
 EMPTY: Json = {"type": "object", "properties": {}}
