@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import BinaryIO, Final
 
 _MAX_QUEUED_BYTES: Final = 1024 * 1024
@@ -23,7 +22,8 @@ _EXIT_WAIT_S: Final = 1.0
 
 
 class LogWriter:
-    """Writes lines to a pipe or terminal from a thread, through a bounded queue. Regular files are written directly.
+    """Writes lines to a pipe or terminal that takes them, else from a thread, through a bounded queue. Regular files
+    are written directly.
 
     A pipe whose reader has stopped is full after 64 KiB, and the next write to it would wait for ever: on the event
     loop, with every client. Lines that find the queue full are dropped and counted. Once the stream takes lines again,
@@ -39,6 +39,9 @@ class LogWriter:
     ) -> None:
         self._stream = stream
         self._descriptor = _descriptor_of(stream)
+        self._pipe = None if self._descriptor is None else _reopen_pipe(self._descriptor)
+        """The same pipe, where a write fails instead of waiting. To wake the thread for each line costs more than the
+        write: the two take the interpreter from each other."""
         self._render_dropped = render_dropped
         self._max_queued_bytes = max_queued_bytes
         self._changed = threading.Condition()
@@ -53,10 +56,17 @@ class LogWriter:
     def write(self, line: bytes) -> int:
         """Writes a line, or queues it. Never waits for a reader, and never raises because of the stream."""
         if self._descriptor is None:
-            with suppress(OSError, ValueError):
+            try:
                 self._stream.write(line)
                 self._stream.flush()
+            except (OSError, ValueError):
+                pass  # there is no other place to report it
             return len(line)
+        if self._pipe is not None and not self._queued_bytes and len(line) <= _ATOMIC_BYTES:
+            try:
+                return os.write(self._pipe, line)
+            except OSError:
+                pass  # the thread waits for the reader, or finds out that there is none
         with self._changed:
             if self._queued_bytes + len(line) > self._max_queued_bytes:
                 self._dropped += 1
@@ -118,4 +128,17 @@ def _descriptor_of(stream: BinaryIO) -> int | None:
         descriptor = stream.fileno()
         return None if stat.S_ISREG(os.fstat(descriptor).st_mode) else descriptor
     except (OSError, ValueError):
+        return None
+
+
+def _reopen_pipe(descriptor: int) -> int | None:
+    """Returns a descriptor of the same pipe that does not block; None if it is no pipe, or the system cannot do that.
+
+    To set the flag of the given one would change it for the processes that share it.
+    """
+    try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return None
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
         return None

@@ -134,7 +134,6 @@ def log_request(method: str, path: str, status: int, ms: float) -> None:
             "message": "request",
         }
         _access_stream.write(_encode_fields(line) + b"\n")
-        _access_stream.flush()
     _BOUND_FIELDS.set(_NO_FIELDS)
 
 

@@ -203,7 +203,7 @@ class Admission:
         if len(body) > _MAX_FIELDS:
             raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
         for name, limit, key in self._max_lengths:
-            if isinstance(value := body.get(name), list) and len(value) > limit:
+            if name in body and isinstance(value := body[name], list) and len(value) > limit:
                 raise _build_length_error(name, len(value), limit, key)
 
 

@@ -36,6 +36,15 @@ def test_lines_are_written_in_order(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     assert pipe[0].read(65536) == b"".join(lines)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")
+def test_a_pipe_that_is_read_needs_no_thread(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+    before = set(threading.enumerate())
+    LogWriter(pipe[1]).write(LINE)
+    assert pipe[0].read(65536) == LINE
+    assert before.issuperset(threading.enumerate())
+    assert os.get_blocking(pipe[1].fileno())
+
+
 def test_lines_for_an_unread_pipe_are_dropped_and_counted(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     reading, writing = pipe
     writer = LogWriter(writing, dropped_line, max_queued_bytes=100_000)
