@@ -23,6 +23,9 @@ Closing a connection on which the client still sends resets it, and the client l
 
 _TIMER_RESOLUTION_S = 0.001
 
+_UPGRADE_HEADERS = frozenset({b"upgrade", b"http2-settings"})
+"""Headers of an upgrade. `Connection` lists them too."""
+
 
 class HeadLimits(NamedTuple):
     """The most bytes and header fields of a request head, and the seconds in which it must arrive.
@@ -90,12 +93,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._on_parser_failure()
             return
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
-            else:
-                self._unsupported_upgrade_warning()
-            return
+            elif self._has_other_upgrade():
+                self._parse_without_upgrade(data[upgrade.args[0] :])
+            return  # nothing follows the head of a `CONNECT`
         if self._in_head and self._head_since is None:
             self._head_since = self.loop.time()
             self._check_within(self.limits.max_s)
@@ -117,6 +120,27 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         message = "Invalid HTTP request received."
         self.logger.warning(message)
         self.send_400_response(message)
+
+    def _has_other_upgrade(self) -> bool:
+        """Whether the present head has an `Upgrade` that the server does not follow."""
+        return self._get_upgrade() is not None and not self._should_upgrade()
+
+    def _parse_without_upgrade(self, rest: bytes) -> None:
+        """Parses the present head again, without its `Upgrade`, and then the `rest`: its body and what follows it.
+
+        A server may ignore an upgrade (RFC 9110, section 7.8). Clients of the JVM send one to HTTP/2 with each request
+        (`h2c`). The parser stops at any upgrade, and does not read a body of such a request.
+        """
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                options = [option for option in value.split(b",") if option.strip().lower() not in _UPGRADE_HEADERS]
+                lines.append(b"connection: %b" % b",".join(options))
+            elif name not in _UPGRADE_HEADERS:
+                lines.append(b"%b: %b" % (name, value))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        self.data_received(b"\r\n".join([*lines, b"", rest]))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -140,6 +164,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._idle_since is not None:
             self._idle_since = min(self.loop.time(), self._replied_at + _LATE_BODY_S)
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        # uvicorn's, which would end a request at the head of an upgrade that is not taken.
+        if (self.parser.should_upgrade() and self._get_upgrade() is not None) or self.cycle.response_complete:
+            return
+        self.cycle.more_body = False
+        self.cycle.message_event.set()
 
     def _end_head(self) -> None:
         """Ends the wait for a head. `on_headers_complete` calls it first."""

@@ -17,7 +17,7 @@ from dataplane.bounded_protocol import BoundedHttpProtocol
 from dataplane.core import ChunkWriter
 
 CLIENT: Final = "gateway.client"
-"""The key of a request's ClientWriter in its ASGI scope. Other servers do not set it."""
+"""The key of a request's ClientWriter in its ASGI scope. Other servers do not set it, nor do requests of HTTP/1.0."""
 
 _OK = 200
 
@@ -177,6 +177,25 @@ def _encode_chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
 
 
+class _OldHttpSender:
+    """The `send` of a request of HTTP/1.0, which has no transfer coding: without a length, a body ends with the
+    connection (RFC 9112, section 6.3). uvicorn would send chunks."""
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._send = cycle.send
+        self._has_length = True
+
+    async def __call__(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._has_length = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
+            if not self._has_length:
+                self._cycle.chunked_encoding = False
+        elif not self._has_length:
+            self._cycle.expected_content_length = len(message.get("body", b""))
+        await self._send(message)
+
+
 class HttpProtocol(BoundedHttpProtocol):
     """Gives each request its ClientWriter when its turn on the connection comes."""
 
@@ -208,6 +227,8 @@ class HttpProtocol(BoundedHttpProtocol):
         # Half of uvicorn's method is for requests that are not plain. Without it a reply that is not streamed takes a
         # fortieth less. A test compares this method with uvicorn's.
         scope, parser, previous = self.scope, self.parser, self.cycle
+        if parser.should_upgrade() and self._has_other_upgrade():
+            return  # the head is parsed again without it
         path = self._path if self.url == self._path_url else self._parse_path()
         if (
             path is None
@@ -248,7 +269,12 @@ class HttpProtocol(BoundedHttpProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
-        self._client = scope[CLIENT] = ClientWriter(cycle, self.loop, self._socket)
+        if scope["http_version"] == "1.0":
+            # A client writer writes chunks.
+            self._client = None
+            cycle.send = _OldHttpSender(cycle)  # type: ignore[method-assign]
+        else:
+            self._client = scope[CLIENT] = ClientWriter(cycle, self.loop, self._socket)
         task = self.loop.create_task(cycle.run_asgi(app))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

@@ -1,7 +1,7 @@
 """Replies that bypass uvicorn's coroutines have the bytes and effects of replies through them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 ASKED_BY: dict[str, bytes] = {
     "a client that stays": ASKED,
     "a client that wants to be hung up on": ASKED.replace(b"host", b"connection: close\r\nhost"),
-    "an old client": ASKED.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "a client that asks before it sends": ASKED.replace(b"host", b"expect: 100-continue\r\nhost"),
 }
 
@@ -62,8 +61,13 @@ class Connection:
 
     async def ask(self, request: bytes = ASKED) -> bytes:
         """Returns the replies to all pipelined requests."""
+        return await self.ask_in_pieces([request])
+
+    async def ask_in_pieces(self, pieces: Sequence[bytes]) -> bytes:
+        """Returns the replies to all requests in these reads."""
         self.transport.written.clear()
-        self.protocol.data_received(request)
+        for piece in pieces:
+            self.protocol.data_received(piece)
         while self._tasks:
             await asyncio.gather(*self._tasks)
         return b"".join(self.transport.written)
@@ -295,6 +299,7 @@ TO_ANOTHER = b"connection: upgrade\r\nupgrade: h2c\r\nhost"
 IN_CHUNKS = b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
 HEADS: dict[str, bytes] = {
     **ASKED_BY,
+    "an old client": ASKED.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "an old client that wants to stay": ASKED.replace(b"1.1\r\n", b"1.0\r\nconnection: keep-alive\r\n"),
     "nothing but a slash": ASKED.replace(b"/asked", b"/"),
     "a path with an id": ASKED.replace(b"/asked", b"/v1/responses/resp_0a-1.b"),
@@ -314,7 +319,6 @@ HEADS: dict[str, bytes] = {
     "an unknown method": ASKED.replace(b"POST", b"ASK"),
     "headers in capitals": ASKED.replace(b"host: here", b"HOST: Here\r\nX-A:  b \r\nX-A: c"),
     "a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", IN_CHUNKS),
-    "another protocol": ASKED.replace(b"host", TO_ANOTHER),
     "a socket": ASKED.replace(b"host", TO_ANOTHER.replace(b"h2c", b"websocket")),
     "two in a row": ASKED + ASKED.replace(b"/asked", b"/v2"),
     "two in a row, the first the last": ASKED_BY["a client that wants to be hung up on"] + ASKED,
@@ -326,6 +330,68 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "with a limit": {"limit_concurrency": 1},
     "with room": {"limit_concurrency": 9},
 }
+
+
+H2C = (
+    b"Connection: Upgrade, HTTP2-Settings, keep-alive\r\nUpgrade: h2c\r\n"
+    b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
+)
+UPGRADES: dict[str, bytes] = {
+    "to HTTP/2, with a body": ASKED.replace(b"host", H2C + b"host"),
+    "to HTTP/2, with a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", H2C + IN_CHUNKS),
+    "to another protocol": ASKED.replace(b"host", TO_ANOTHER.replace(b"h2c", b"tls/1.2, h2c")),
+    "in several headers": ASKED.replace(b"host", b"connection: upgrade\r\nupgrade: a\r\nupgrade: b\r\nhost"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000], ids=["byte by byte", "in pieces", "at once"])
+@pytest.mark.parametrize("request_bytes", UPGRADES.values(), ids=UPGRADES)
+async def test_an_upgrade_that_is_not_taken_is_ignored(request_bytes: bytes, size: int) -> None:
+    """As RFC 9110, section 7.8, allows. Clients of the JVM send one with every request."""
+    seen: list[tuple[list[tuple[bytes, bytes]], bytes]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message["body"]
+            if not message["more_body"]:
+                break
+        seen.append((scope["headers"], body))
+        await send_whole(scope, receive, send)
+
+    connection = Connection(app, ws=Socket)
+    whole = request_bytes + ASKED
+    replies = await connection.ask_in_pieces([whole[start : start + size] for start in range(0, len(whole), size)])
+    connection.close()
+    assert replies.count(b"HTTP/1.1 200") == 2
+    (headers, body), (_, next_body) = seen
+    assert (body, next_body) == (b"{}", b"{}")
+    assert not {name for name, _ in headers} & {b"upgrade", b"http2-settings"}
+    assert b"upgrade" not in b",".join(value for name, value in headers if name == b"connection").lower()
+    assert (b"host", b"here") in headers
+
+
+@pytest.mark.parametrize("ask", ["a stream", "a whole reply", "by the framework", "in pieces by the framework"])
+async def test_a_client_of_http_1_0_gets_a_body_that_ends_with_the_connection(ask: str) -> None:
+    async def app(scope: Any, receive: Any, send: ReplySender) -> None:
+        if ask == "a stream":
+            assert not send.begin_reply([], b"{", last=False)
+        if ask == "a whole reply":
+            assert not send.send_reply(HEADERS, b"{}")
+        pieces = [b"{}"] if ask == "by the framework" else [b"{", b"", b"}"]
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    connection = Connection(RequestMiddleware(app))  # type: ignore[arg-type]
+    reply = await connection.ask(ASKED.replace(b"1.1\r\n", b"1.0\r\nconnection: keep-alive\r\n"))
+    assert connection.transport.is_closing()
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert body == b"{}"
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
 
 
 class Socket(asyncio.Protocol):
