@@ -1,7 +1,7 @@
 """Runs jobs: responses that outlive their HTTP request, submitted here or claimed from a replica that died.
 
-Also renews the lease of this process, and ends responses whose process died. It knows no API: a `Runnable` produces the
-frames.
+Also renews the lease of this process, and ends responses whose process died. It knows no API: an `UnstartedRun`
+produces the frames.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import structlog
 from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
 from gateway.http.guard import DrainState
-from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable, JobRun, Runnable
+from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobAttempt, JobNotResumable, UnstartedRun
 from gateway.logs import reset_fields
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse
@@ -50,7 +50,7 @@ class JobRunner:
         self._drain = drain
         self._drain_s = drain_s
         self._draining_since: float | None = None
-        self._resume_job: Callable[[Job], Awaitable[Runnable]]
+        self._resume_job: Callable[[Job], Awaitable[UnstartedRun]]
         self._task_group: asyncio.TaskGroup
         self._job_tasks: dict[ResponseKey, asyncio.Task[None]] = {}
         self._tracked: set[ResponseKey] = set()
@@ -67,7 +67,7 @@ class JobRunner:
         self._tracked.discard((owner, response_id))
         self._abandoned.add((owner, response_id))
 
-    async def submit_job(self, new: NewResponse, runnable: Runnable) -> None:
+    async def submit_job(self, new: NewResponse, run: UnstartedRun) -> None:
         """Stores a job and runs it here. At capacity it is only queued, for the first replica that is free.
 
         Raises what `Store.create_response` raises.
@@ -93,7 +93,7 @@ class JobRunner:
                     logged=new.logged,
                     last_sequence_number=last_sequence_number,
                 )
-                self._start_task(job, runnable, queued=new.response["status"] == "queued")
+                self._start_task(job, run, queued=new.response["status"] == "queued")
         except BaseException:
             # The row may have been written all the same. The next poll then releases it to be run.
             self._abandoned.add(key)
@@ -102,7 +102,7 @@ class JobRunner:
             self._tracked.discard(key)
 
     @asynccontextmanager
-    async def lifespan(self, resume_job: Callable[[Job], Awaitable[Runnable]]) -> AsyncGenerator[None, None]:
+    async def lifespan(self, resume_job: Callable[[Job], Awaitable[UnstartedRun]]) -> AsyncGenerator[None, None]:
         """Runs and claims jobs until the block ends. Running jobs then get the rest of the drain time to finish."""
         self._resume_job = resume_job
         async with asyncio.TaskGroup() as tasks:
@@ -204,7 +204,7 @@ class JobRunner:
                     last_sequence_number=-1,
                 )
                 with suppress(LeaseLost):
-                    await self._build_job_run(job).interrupt()
+                    await self._build_attempt(job).interrupt()
 
     async def _log_errors(self, work: Awaitable[object]) -> None:
         """Awaits one round of a loop. Exceptions are logged, because none may end the loop."""
@@ -215,9 +215,9 @@ class JobRunner:
         except Exception:  # a bug in one round must not stop the renewal of the lease
             _log.exception("background_task_failed")
 
-    def _start_task(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
+    def _start_task(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
         key = job.owner, job.response_id
-        task = self._task_group.create_task(self._run_job(job, runnable, queued=queued))
+        task = self._task_group.create_task(self._run_job(job, run, queued=queued))
         self._job_tasks[key] = task
         task.add_done_callback(lambda _: self._on_task_done(key, task))
 
@@ -226,30 +226,30 @@ class JobRunner:
             del self._job_tasks[key]
         self._wake_up.set()
 
-    async def _run_job(self, job: Job, runnable: Runnable | None, *, queued: bool) -> None:
+    async def _run_job(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
         reset_fields(response=job.response_id, client=job.owner)
-        run = self._build_job_run(job)
+        attempt = self._build_attempt(job)
         try:
             if queued:
                 await self._store.jobs.mark_in_progress(job.owner, job.response_id, worker=self.worker)
-            if runnable is None and job.attempt > self._settings.max_attempts:
+            if run is None and job.attempt > self._settings.max_attempts:
                 # The limit stops a job that kills its replicas.
                 await self._reopen_approvals(job)
-                await run.interrupt()
+                await attempt.interrupt()
                 return
-            if runnable is None:
+            if run is None:
                 try:
-                    runnable = await self._resume_job(job)
+                    run = await self._resume_job(job)
                 except JobNotResumable:
-                    await run.interrupt()
+                    await attempt.interrupt()
                     return
                 except StoreUnavailable:
                     raise
                 except Exception as error:
                     await self._reopen_approvals(job)
-                    await run.fail(error)
+                    await attempt.fail(error)
                     return
-            await run.run(runnable)
+            await attempt.produce(run)
         except LeaseLost:
             _log.info("job_lease_lost", why="cancelled, deleted or taken over")
         except StoreUnavailable:
@@ -265,8 +265,8 @@ class JobRunner:
             request_ids = [*ApprovalAnswers.from_json(fields).approved]
             await self._store.approvals.reopen_approvals(job.owner, request_ids, job.response_id)
 
-    def _build_job_run(self, job: Job) -> JobRun:
-        return JobRun(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)
+    def _build_attempt(self, job: Job) -> JobAttempt:
+        return JobAttempt(self._store, job, worker=self.worker, max_outage_s=self._settings.lease_s)
 
     async def _stop_jobs(self) -> None:
         self._drain.begin()

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gateway.jobs.job_run import LAST_OPENING_EVENT, JobNotResumable
+from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobNotResumable
 from gateway.replies.endpoints import Endpoint, ResponseForm, SentStream
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord

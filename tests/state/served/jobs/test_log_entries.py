@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.jobs.job_run import LogEntryBuilder
+from gateway.jobs.job_attempt import LogEntryBuilder
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.jobs import SqlJobQueue
 from gateway.state.sql.store import SqlStore

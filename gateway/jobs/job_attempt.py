@@ -1,4 +1,4 @@
-"""Runs one job: appends its frames to the event log, and stores the end of its response. It knows no client."""
+"""One attempt at a job: appends its frames to the event log, and stores the end of its response. It knows no client."""
 
 import re
 import time
@@ -36,7 +36,7 @@ class JobNotResumable(Exception):
     """The job was interrupted after it had sent content, and cannot continue without sending it twice."""
 
 
-class Runnable(Protocol):
+class UnstartedRun(Protocol):
     """A run whose reply has not begun."""
 
     def build_stream(self) -> ReplyStream:
@@ -77,8 +77,8 @@ class LogEntryBuilder:
         return LogEntry(first, self._next_sequence_number - 1, b"".join(numbered)) if numbered else None
 
 
-class JobRun:
-    """Runs one job of `worker`.
+class JobAttempt:
+    """One attempt of `worker` at a job.
 
     The upstream is not read while a write is retried. The methods raise LeaseLost once this worker no longer holds the
     response, and StoreUnavailable if the store failed for `max_outage_s`. A failure of the upstream is the end of the
@@ -94,16 +94,16 @@ class JobRun:
         self._losses: str | None = None
         self._finished = False
 
-    async def run(self, runnable: Runnable) -> None:
+    async def produce(self, run: UnstartedRun) -> None:
         """Produces the reply and stores it. Closes the upstream connection, however it ends."""
-        stream = runnable.build_stream()
+        stream = run.build_stream()
         try:
             async with aclosing(stream.frames()) as frames:
                 async for batch_frames in frames:
-                    self._losses = runnable.render_losses() if stream.ended else None
+                    self._losses = run.render_losses() if stream.ended else None
                     await self._persist_frames(stream, batch_frames)
             if stream.ended and not self._finished:  # the last batch had no frames before the terminal event
-                self._losses = runnable.render_losses()
+                self._losses = run.render_losses()
                 await self._persist_frames(stream, b"")
         except (LeaseLost, StoreUnavailable):
             raise
