@@ -6,11 +6,11 @@ Knows no table except `workers`, which it writes to probe whether the database h
 import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Select, cast, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
@@ -29,10 +29,12 @@ from gateway.state.database.engines import (
     start_connection,
 )
 from gateway.state.database.failures import describe_error, is_data_error
+from gateway.state.database.fair_turns import FairTurns
+from gateway.state.database.health import DatabaseHealth
 from gateway.state.database.postgresql_statements import PostgresStatements
 from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
 from gateway.state.database.sqlite_writer import SqliteWriter
-from gateway.state.database.tables import workers
+from gateway.state.database.tables import responses, workers
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.values import SchemaMismatch
 
@@ -43,11 +45,16 @@ _UNIX_EPOCH_JULIAN_DAY: Final = 2_440_587.5
 _CLOSE_TIMEOUT_S: Final = 1.0
 """The longest wait of a transaction for its connection to close. It normally takes no time."""
 
-_PROBE_INTERVAL_S: Final = 1.0
-"""Seconds between two probes of a database that has failed."""
-
 MAINTENANCE: Final = ""
-"""Stands for an owner where a transaction is for no single one: leases, retention, migrations."""
+"""Stands for an owner where a transaction is for no single one: leases, migrations, probes. They are short, so if one
+of them takes too long, the database does not work."""
+
+RETENTION: Final = "\0retention"
+"""Stands for an owner where a transaction deletes what has expired, which may take long. No key has this name."""
+
+_SQLITE_READERS: Final = 15
+_POSTGRESQL_USERS: Final = 20
+"""How many connections the owners use at once. On SQLite the writer has another one."""
 
 _FAILURES: Final = (SQLAlchemyError, sqlite3.Error, OSError)
 """The errors of a database. TimeoutError is an OSError."""
@@ -59,10 +66,10 @@ PrepareHook = Callable[[AsyncConnection], Awaitable[None]]
 class Database:
     """Runs transactions: `async with database.write_transaction() as connection:` is one, committed at its end.
 
-    `read_transaction()` is one that sees one snapshot and writes nothing. Both raise StoreUnavailable if the database
-    fails, or does not respond within `deadline_s` plus the two seconds that its driver has to disconnect. A transaction
-    that is left by an exception, cancellation included, has no effect. `prepare` runs once, in the first transaction
-    that succeeds, before any other.
+    `read_transaction(owner)` is one that sees one snapshot and writes nothing. Both raise StoreUnavailable if the
+    database fails, or does not respond within `deadline_s` plus the two seconds that its driver has to disconnect. A
+    transaction that is left by an exception, cancellation included, has no effect. `prepare` runs once, in the first
+    transaction that succeeds, before any other.
     """
 
     def __init__(self, url: str, *, deadline_s: float, prepare: PrepareHook | None = None) -> None:
@@ -81,20 +88,18 @@ class Database:
             discard=lambda connection: self._run_in_background(close_for_good(connection)),
             is_contended=lambda: self._connecting > 0,
         )
+        self._health = DatabaseHealth(self._probe)
+        self._turns = FairTurns(_SQLITE_READERS if self.is_sqlite else _POSTGRESQL_USERS)
         self._connecting = 0
-        self._closed = False
-        self._failures: dict[TransactionMode, str] = {}
         self._background_tasks: set[asyncio.Task[None]] = set()
-        self._probe: asyncio.Task[None] | None = None
 
     @property
     def degraded_reason(self) -> str | None:
         """The problem of the database, as text. None if the last write and the last read succeeded, and the file is
-        still there."""
-        failure = self._failures.get("write") or self._failures.get("read")
-        if failure is None and self._file is not None:
+        still there. A use that took too long counts only if a probe fails too."""
+        if self._health.failure is None and self._file is not None:
             return self._file.find_problem(writes=True)
-        return failure
+        return self._health.failure
 
     @asynccontextmanager
     async def write_transaction(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
@@ -102,7 +107,7 @@ class Database:
 
         `owner` is whose data it writes: on SQLite, which has one writer at a time, owners take turns.
         """
-        async with self._guard_transaction("write"):
+        async with self._guard_transaction("write", owner):
             if self._prepare_hook is not None:
                 await self._ensure_prepared()
             async with self._open_write_transaction(owner) as connection:
@@ -126,27 +131,34 @@ class Database:
         except _FAILURES as error:
             if is_data_error(error):
                 raise
-            raise self._report_failure("write", describe_error(error)) from error
-        self._record_success("write")
+            await self._report_failure("write", owner, error)
+            raise StoreUnavailable from error
+        self._health.record_success("write")
         return result
 
-    async def run_statement(self, statement: Select[int], parameters: Mapping[str, Any]) -> int:
+    async def run_statement(
+        self, statement: Select[int], parameters: Mapping[str, Any], *, owner: str = MAINTENANCE
+    ) -> int:
         """Executes one statement on PostgreSQL, as a transaction by itself, and returns the number that it selects.
 
         That is one trip to the server instead of three or more. Raises StoreUnavailable.
         """
-        async with self._guard_transaction("write"):
+        async with self._guard_transaction("write", owner):
             if self._prepare_hook is not None:
                 await self._ensure_prepared()
-            return await self._statements.fetch_number(statement, parameters)
+            async with self._take_turn(owner):
+                return await self._statements.fetch_number(statement, parameters)
 
     @asynccontextmanager
-    async def read_transaction(self) -> AsyncGenerator[AsyncConnection, None]:
-        """Runs the block in one transaction that sees one snapshot and writes nothing. Raises StoreUnavailable."""
-        async with self._guard_transaction("read"):
+    async def read_transaction(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
+        """Runs the block in one transaction that sees one snapshot and writes nothing. Raises StoreUnavailable.
+
+        `owner` is whose data it reads: owners share the connections.
+        """
+        async with self._guard_transaction("read", owner):
             if self._prepare_hook is not None:
                 await self._ensure_prepared()
-            async with self._open_transaction("read") as connection:
+            async with self._open_transaction("read", owner) as connection:
                 yield connection
 
     async def prepare(self, *, deadline_s: float | None = None) -> None:
@@ -159,12 +171,9 @@ class Database:
 
     async def aclose(self) -> None:
         """Closes every connection. Running transactions may end first, within the deadline of a transaction."""
-        self._closed = True
+        await self._health.aclose()
         await self._sqlite_writer.aclose()
         self._statements.close()
-        if self._probe is not None:
-            self._probe.cancel()
-            await asyncio.wait({self._probe})
         if self._background_tasks:
             await asyncio.wait(self._background_tasks, timeout=self._deadline_s)
         await self._engines["write"].dispose()
@@ -192,7 +201,8 @@ class Database:
             await self._prepare_once()
         except SchemaMismatch as error:
             # The database was down when the server started; otherwise the server would have refused to start.
-            raise self._report_failure("write", str(error)) from error
+            self._health.record_failure("write", str(error))
+            raise StoreUnavailable from error
 
     async def _prepare_once(self) -> None:
         async with self._prepare_lock:
@@ -204,7 +214,7 @@ class Database:
     @asynccontextmanager
     async def _open_write_transaction(self, owner: str) -> AsyncGenerator[AsyncConnection, None]:
         if not self.is_sqlite:
-            async with self._open_transaction("write") as connection:
+            async with self._open_transaction("write", owner) as connection:
                 yield connection
                 await connection.commit()
             return
@@ -217,15 +227,28 @@ class Database:
             self._sqlite_writer.verify_commit()
 
     @asynccontextmanager
-    async def _open_transaction(self, mode: TransactionMode) -> AsyncGenerator[AsyncConnection, None]:
+    async def _open_transaction(self, mode: TransactionMode, owner: str) -> AsyncGenerator[AsyncConnection, None]:
         """Yields a connection with an open transaction, which is rolled back unless the block commits it."""
-        connection = await self._connect(mode)
+        async with self._take_turn(owner):
+            connection = await self._connect(mode)
+            try:
+                if self.is_sqlite:
+                    await begin_sqlite(connection, mode)
+                yield connection
+            finally:
+                await self._release_connection(connection)
+
+    @asynccontextmanager
+    async def _take_turn(self, owner: str) -> AsyncGenerator[None, None]:
+        """Waits for the owner's turn to use a connection. The gateway itself does not wait for owners."""
+        if owner == MAINTENANCE:
+            yield
+            return
+        await self._turns.enter(owner)
         try:
-            if self.is_sqlite:
-                await begin_sqlite(connection, mode)
-            yield connection
+            yield
         finally:
-            await self._release_connection(connection)
+            self._turns.leave(owner)
 
     async def _connect(self, mode: TransactionMode) -> AsyncConnection:
         """Connects in a task that cancellation does not interrupt.
@@ -267,7 +290,7 @@ class Database:
 
     @asynccontextmanager
     async def _guard_transaction(
-        self, mode: TransactionMode, *, deadline_s: float | None = None
+        self, mode: TransactionMode, owner: str = MAINTENANCE, *, deadline_s: float | None = None
     ) -> AsyncGenerator[None, None]:
         try:
             if self._file is not None:
@@ -277,33 +300,25 @@ class Database:
         except _FAILURES as error:
             if is_data_error(error):
                 raise
-            raise self._report_failure(mode, describe_error(error)) from error
-        self._record_success(mode)
+            await self._report_failure(mode, owner, error)
+            raise StoreUnavailable from error
+        self._health.record_success(mode)
 
-    def _record_success(self, mode: TransactionMode) -> None:
-        if self._failures.pop(mode, None) is not None:
-            _log.info("store_available", use=mode)
+    async def _report_failure(self, mode: TransactionMode, owner: str, error: BaseException) -> None:
+        if owner == MAINTENANCE:
+            self._health.record_failure(mode, describe_error(error))
+        else:
+            await self._health.judge_failure(mode, error)
 
-    def _report_failure(self, mode: TransactionMode, reason: str) -> StoreUnavailable:
-        if self._failures.get(mode) != reason:
-            _log.warning("store_unavailable", use=mode, why=reason)
-        self._failures[mode] = reason
-        if not self._closed and (self._probe is None or self._probe.done()):
-            self._probe = asyncio.get_running_loop().create_task(self._probe_until_healthy())
-        return StoreUnavailable()
-
-    async def _probe_until_healthy(self) -> None:
-        """Uses the database until it succeeds. If requests avoid a degraded gateway, nothing else would notice that the
-        database has recovered."""
+    async def _probe(self) -> None:
+        """Writes and reads a little, in the table of responses too, so that it waits for the same locks as requests."""
         upsert = sqlite.insert if self.is_sqlite else postgresql.insert
         insert_probe_row = upsert(workers).values(id="", alive_until_us=0)
         upsert_probe_row = insert_probe_row.on_conflict_do_update(
             index_elements=[workers.c.id], set_={"alive_until_us": 0}
         )
-        while self._failures:
-            await asyncio.sleep(_PROBE_INTERVAL_S)
-            with suppress(StoreUnavailable):
-                async with self.write_transaction() as connection:
-                    await connection.execute(upsert_probe_row)
-                async with self.read_transaction() as connection:
-                    await connection.execute(select(workers.c.id).limit(1))
+        async with self.write_transaction() as connection:
+            await connection.execute(upsert_probe_row)
+            await connection.execute(delete(responses).where(responses.c.owner == MAINTENANCE, responses.c.id == ""))
+        async with self.read_transaction() as connection:
+            await connection.execute(select(responses.c.id).limit(1))

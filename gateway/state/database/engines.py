@@ -130,6 +130,8 @@ def _make_sqlite_engine(url: URL, deadline_s: float) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "invalidate")
     def roll_back(connection: Any, _entry: ConnectionPoolEntry, _error: BaseException | None) -> None:
+        # Nobody waits any more for the statement that the thread may still execute.
+        connection.driver_connection.interrupt_statement()
         # Closing does not end a transaction while something, such as a traceback, refers to a cursor of it. The lock on
         # the file is held until the transaction ends.
         if in_greenlet():

@@ -10,6 +10,9 @@ from gateway.state.database.sqlite_file import DatabaseFileLost
 
 TIMEOUT_MESSAGE: Final = "it does not answer in time"
 
+_QUERY_CANCELED: Final = "57014"
+"""The SQLSTATE of a statement that took longer than `statement_timeout`."""
+
 _SQLSTATE_MESSAGES: Final = {
     "53100": "its disk is full",
     "53300": "it has too many connections",
@@ -18,7 +21,7 @@ _SQLSTATE_MESSAGES: Final = {
     "42P01": "its tables are missing: run `responses-gateway migrate`",
     "42703": "its tables are not those of this version: run `responses-gateway migrate`",
     "42501": "the gateway's user may not use its tables",
-    "57014": TIMEOUT_MESSAGE,
+    _QUERY_CANCELED: TIMEOUT_MESSAGE,
     "57P01": "it was shut down",
     "57P03": "it is starting or stopping",
 }
@@ -55,6 +58,17 @@ def is_data_error(error: BaseException) -> bool:
         return True
     state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
     return state is not None and state.startswith("22")
+
+
+def may_be_own_fault(error: BaseException) -> bool:
+    """Returns whether one use of the database may be the reason of its own failure: it took too long, or waited too
+    long for its turn. Others may then use the database all the same."""
+    if isinstance(error, TimeoutError | PoolTimeout):
+        return True
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, sqlite3.OperationalError):
+        return "is locked" in str(cause)
+    return getattr(cause, "sqlstate", None) == _QUERY_CANCELED
 
 
 def describe_error(error: BaseException) -> str:

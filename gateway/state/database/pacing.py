@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.database.database import MAINTENANCE, Database
+from gateway.state.database.database import RETENTION, Database
 
 _FIRST_ROWS: Final = 4
 _SHORT_S: Final = 0.01
@@ -33,7 +33,7 @@ class PacedTransactions:
         self.rows = min(_FIRST_ROWS, most_rows)
 
     @asynccontextmanager
-    async def open(self, owner: str = MAINTENANCE) -> AsyncGenerator[AsyncConnection, None]:
+    async def open(self, owner: str = RETENTION) -> AsyncGenerator[AsyncConnection, None]:
         """Runs the block in one write transaction, then pauses for as long as it took. Raises StoreUnavailable."""
         async with self._database.write_transaction(owner) as connection:
             started = time.monotonic()

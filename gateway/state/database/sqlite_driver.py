@@ -78,6 +78,11 @@ class OneTripConnection(aiosqlite.Connection):
             connection.execute(f"PRAGMA busy_timeout={timeout_ms}").close()
         return True
 
+    def interrupt_statement(self) -> None:
+        """Ends the statement that the connection's thread executes, if there is one, with an error in the thread."""
+        if self._connection is not None:
+            self._connection.interrupt()
+
     def _begin(self, statement: str) -> None:
         self._conn.execute(statement).close()
 

@@ -46,7 +46,7 @@ class SqlApprovalStore:
     async def load_approvals(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:
         ids = list(dict.fromkeys(filter(is_valid_id, request_ids)))
         records: dict[str, ApprovalRecord] = {}
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             for start in range(0, len(ids), _IDS_PER_QUERY):
                 records |= await _load_records(connection, owner, ids[start : start + _IDS_PER_QUERY])
         return records

@@ -22,7 +22,7 @@ class SqlKeyStore:
         if not is_valid_id(key):
             return None
         query = select(idempotency_keys).where(idempotency_keys.c.owner == owner, idempotency_keys.c.id == key)
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             row = (await connection.execute(query)).one_or_none()
         if row is None:
             return None
@@ -30,7 +30,7 @@ class SqlKeyStore:
 
     async def count_keys(self, owner: str, limit: int) -> int:
         keys = select(idempotency_keys.c.id).where(idempotency_keys.c.owner == owner).limit(limit).subquery()
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             return (await connection.execute(select(func.count()).select_from(keys))).scalar_one()
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import OpenCall
-from gateway.state.database.database import Database
+from gateway.state.database.database import RETENTION, Database
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import NO_POSITION, tool_calls
 from gateway.state.row_values import read_clock_us
@@ -100,7 +100,7 @@ async def _change_in_batches(
     query = select(*tool_calls.primary_key.columns).where(_IS_OPEN_CALL, *conditions)
     while True:
         limit = transactions.rows
-        async with database.read_transaction() as connection:
+        async with database.read_transaction(RETENTION) as connection:
             keys = (await connection.execute(query.limit(limit))).all()
         if keys:
             async with transactions.open() as connection:

@@ -99,7 +99,7 @@ class SqlCallJournal:
         await self._update_call(_FINISH, owner, response_id, item["id"], worker, result)
 
     async def load_calls(self, owner: str, response_id: str) -> Sequence[CallRecord]:
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             return await load_call_records(connection, owner, response_id)
 
     async def _update_call(

@@ -49,7 +49,7 @@ class SqlCompletionStore:
                 await connection.execute(INSERT_COMPLETION_METADATA, metadata_rows)
 
     async def load_completion(self, owner: str, completion_id: str) -> StoredCompletion | None:
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             return await _load_completion(connection, owner, completion_id)
 
     async def list_completions(
@@ -64,7 +64,7 @@ class SqlCompletionStore:
                 completion_metadata.c.owner == owner, completion_metadata.c.entry == _hash_metadata_entry(key, value)
             )
             query = query.where(completions.c.id.in_(matching_ids))
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             if page.after is not None:
                 cursor = await _load_created_us(connection, owner, page.after)
                 if cursor is None:
@@ -110,7 +110,7 @@ class SqlCompletionStore:
     async def list_completion_messages(self, owner: str, completion_id: str, page: PageRequest) -> Page | None:
         if not is_valid_id(completion_id):
             return None
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             text = await connection.scalar(
                 select(completions.c.messages).where(completions.c.owner == owner, completions.c.id == completion_id)
             )

@@ -34,7 +34,7 @@ class SqlConversationStore:
             await append_item_rows(connection, owner, conversation["id"], items)
 
     async def load_conversation(self, owner: str, conversation_id: str) -> Json | None:
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             return await _load_conversation(connection, owner, conversation_id)
 
     async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
@@ -63,13 +63,13 @@ class SqlConversationStore:
             return await append_item_rows(connection, owner, conversation_id, items)
 
     async def list_conversation_items(self, owner: str, conversation_id: str, page: PageRequest) -> Page | None:
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             if await _load_conversation(connection, owner, conversation_id) is None:
                 return None
             return await _load_item_page(connection, owner, conversation_id, page)
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             row = await _load_item_row(connection, owner, conversation_id, item_id)
         return None if row is None else parse_json(row.body)
 

@@ -158,7 +158,7 @@ class SqlEventLog:
         tail = self._tails.get((owner, response_id))
         if tail is not None and (tail_entries := tail.list_entries_after(after)):
             return LogPage(tail_entries, has_more=False, ended=False)
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             result = await connection.execute(_SELECT_LOG_PAGE, {"owner": owner, "id": response_id, "after": after})
             rows = result.all()
         entries = [LogEntry(first, last, frames) for _, first, last, frames in rows if first is not None]

@@ -42,7 +42,7 @@ class SqlHistoryReader:
                 chain_items.c.depth, chain_items.c.place, chain_items.c.position, null(), null(), chain_items.c.body
             ),
         ).subquery()
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             result = await connection.execute(
                 select(history_query).order_by(
                     history_query.c.depth.desc(), history_query.c.place, history_query.c.position
@@ -60,7 +60,7 @@ class SqlHistoryReader:
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         requested_ids = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
         items_by_id: dict[str, Item] = {}
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             for start in range(0, len(requested_ids), _IDS_PER_QUERY):
                 part = requested_ids[start : start + _IDS_PER_QUERY]
                 for query in select_items_by_id(part, owner, is_sqlite=self._database.is_sqlite):
@@ -86,7 +86,7 @@ class SqlHistoryReader:
             .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
             .order_by(conversation_items.c.position)
         )
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             bodies = (await connection.scalars(query)).all()
         # Because of the outer join, a conversation without items is one row with a null body.
         return [parse_json(body) for body in bodies if body is not None] if bodies else None

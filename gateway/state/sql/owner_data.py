@@ -53,7 +53,7 @@ class SqlOwnerData:
             select(func.count()).where(jobs.c.owner == owner).scalar_subquery(),
             select(owner_usage.c.log_bytes).where(owner_usage.c.owner == owner).scalar_subquery(),
         )
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             job_count, log_bytes = (await connection.execute(counts)).one()
         return OwnerUsage(job_count, log_bytes or 0)
 
@@ -126,7 +126,7 @@ class SqlOwnerData:
         query = select(table).where(table.c.owner == owner).order_by(table.c.created_us, table.c.id).limit(_PAGE_ROWS)
         page_query = query
         while True:
-            async with self._database.read_transaction() as connection:
+            async with self._database.read_transaction(owner) as connection:
                 rows = (await connection.execute(page_query)).all()
                 page = await export_rows(connection, owner, rows)
             for exported in page:

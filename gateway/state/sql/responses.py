@@ -130,7 +130,7 @@ class SqlResponseStore:
     async def load_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):
             return None
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             result = await connection.execute(
                 select_responses(self._database).where(*match_response(owner, response_id))
             )
@@ -151,7 +151,7 @@ class SqlResponseStore:
     async def list_responses(self, owner: str, page: PageRequest) -> Page:
         order = (responses.c.created_us, responses.c.id)
         query = select_responses(self._database).where(responses.c.owner == owner, ~responses.c.deleted)
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             if page.after is not None:
                 cursor = await _load_cursor(
                     connection, select(*order).where(*match_response(owner, page.after)), page.after
@@ -196,7 +196,7 @@ class SqlResponseStore:
         order = (items.c.position,)
         is_input = (items.c.owner == owner, items.c.response_id == response_id, items.c.place == INPUT_PLACE)
         query = select(items.c.body).where(*is_input)
-        async with self._database.read_transaction() as connection:
+        async with self._database.read_transaction(owner) as connection:
             existing = await connection.execute(select(responses.c.id).where(*match_response(owner, response_id)))
             if existing.one_or_none() is None:
                 return None
@@ -219,7 +219,7 @@ class SqlResponseStore:
     async def _insert_plain(self, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues]) -> None:
         if not self._database.is_sqlite:
             parameters = {f"new_{name}": value for name, value in row.items()} | bind_items(item_rows)
-            await self._database.run_statement(INSERT_RESPONSE_WITH_ITEMS, parameters)
+            await self._database.run_statement(INSERT_RESPONSE_WITH_ITEMS, parameters, owner=new.owner)
             return
         was_inserted = await self._database.run_transaction(
             lambda connection: insert_plain_response(connection, row, item_rows),
@@ -266,7 +266,9 @@ class SqlResponseStore:
         output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
         if not self._database.is_sqlite:
             statement = FINISH_PLAIN_RESPONSE_WITH_ITEMS
-            return bool(await self._database.run_statement(statement, {**parameters, **bind_items(output_rows)}))
+            return bool(
+                await self._database.run_statement(statement, {**parameters, **bind_items(output_rows)}, owner=owner)
+            )
         return await self._database.run_transaction(
             lambda connection: finish_plain_response(connection, parameters, output_rows),
             owner=owner,

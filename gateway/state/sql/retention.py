@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import Select, Table, and_, bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.state.database.database import Database
+from gateway.state.database.database import RETENTION, Database
 from gateway.state.database.pacing import PacedTransactions
 from gateway.state.database.tables import (
     approvals,
@@ -120,7 +120,7 @@ class SqlRetention:
         )
         orphaned = select(jobs.c.owner, jobs.c.response_id).where(~active.exists()).limit(_SELECTED_KEYS)
         await self._delete_response_data(jobs, orphaned)
-        async with self._database.write_transaction() as connection:
+        async with self._database.write_transaction(RETENTION) as connection:
             long_ago = self._database.now_us_expression() - _DEAD_WORKER_TTL_US
             await connection.execute(delete(workers).where(workers.c.alive_until_us < long_ago))
             await connection.execute(delete(owner_usage).where(owner_usage.c.log_bytes == 0))
@@ -134,7 +134,7 @@ class SqlRetention:
         transactions = PacedTransactions(self._database, most_rows=BATCH_ROWS)
         is_key = table.c.owner == bindparam("its_owner"), table.c.response_id == bindparam("its_id")
         while True:
-            async with self._database.read_transaction() as connection:
+            async with self._database.read_transaction(RETENTION) as connection:
                 keys = [{"its_owner": row[0], "its_id": row[1]} for row in await connection.execute(query)]
             start = 0
             while start < len(keys):

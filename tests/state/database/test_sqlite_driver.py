@@ -209,8 +209,8 @@ async def test_a_failed_commit_is_rolled_back_before_its_connection_is_reused(
         broken.setattr(aiosqlite.Connection, "commit", fails)
         with pytest.raises(StoreUnavailable):
             await lose()
-    assert database._probe is not None
-    database._probe.cancel()  # it would heal it
+    assert database._health._recovery is not None
+    database._health._recovery.cancel()  # it would heal it
     for _ in range(10):
         assert await database.run_transaction(adding("kept")) == "kept"
         assert "lost" not in await names(database)
