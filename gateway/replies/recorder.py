@@ -200,34 +200,6 @@ class ForegroundRecorder:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 
 
-class CompletionRecorder:
-    """Stores a chat completion, in one write at its end. `body` is its request."""
-
-    def __init__(self, store: Store, owner: str, body: Json, render_losses: RenderLosses) -> None:
-        self._store = store
-        self._owner = owner
-        self._body = body
-        self._render_losses = render_losses
-
-    def begin(self) -> None:
-        return
-
-    def begin_unsent(self) -> None:
-        return
-
-    async def finish(self, result: Json | None) -> None:
-        if result is None:
-            return  # the completion failed, and partial completions are not stored
-        messages = [
-            {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
-        ]
-        completion = {**result, "metadata": self._body.get("metadata") or {}}
-        await self._store.completions.store_completion(self._owner, completion, messages, self._render_losses())
-
-    async def abandon(self, unfinished: Json | None) -> None:
-        return
-
-
 def start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Starts a task that continues if its waiter is cancelled. A failure is raised to the waiter, and not logged."""
     task = asyncio.get_running_loop().create_task(work)

@@ -23,6 +23,12 @@ STATE_KEY: Final = "agui_state"
 MESSAGE_THREAD_KEY: Final = "messages_thread"
 """The key of a response with the data of a thread of the Messages API. Other responses do not have this key."""
 
+THREAD_IN_FLIGHT: Final = "thread_continue_in_flight"
+"""The code of the error if a message of such a thread is continued that has not ended, or is being continued."""
+
+THREAD_ALREADY_CONTINUED: Final = "thread_already_continued"
+"""The code of the error if a message of such a thread is continued a second time."""
+
 Order: TypeAlias = Literal["asc", "desc"]
 
 

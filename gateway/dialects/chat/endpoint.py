@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.dialects.chat.stored_reply import StoredChatEncoder, StoredChatRelay
+from gateway.dialects.chat.stored_reply import CompletionRecorder, StoredChatEncoder, StoredChatRelay
 from gateway.errors import TurnFailed
 from gateway.planning.unreported_params import requests_tier
 from gateway.replies.endpoints import (
@@ -14,7 +14,6 @@ from gateway.replies.endpoints import (
     ReplyIdentity,
     RequestForm,
 )
-from gateway.replies.recorder import CompletionRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay, relay_buffered_stream
 from providers.base import Capabilities
 from translation.chat.client.completion import CompletionCollector

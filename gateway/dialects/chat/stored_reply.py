@@ -1,6 +1,8 @@
-"""Wraps chat encoders and relays for completions that are stored: collects the sent frames to one completion."""
+"""Completions that are stored: collects the frames that were sent to one completion, and stores it at its end."""
 
+from gateway.replies.recorder import RenderLosses
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
+from gateway.state.store import Store
 from translation.chat import reply_objects
 from translation.chat.client.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
@@ -50,3 +52,31 @@ def _build_completion(sent_frames: list[bytes], reply: ChatEncoder | ChatRelay) 
     if (usage_object := reply_objects.build_usage(reply.usage)) is not None:
         completion["usage"] = usage_object
     return completion
+
+
+class CompletionRecorder:
+    """Stores a chat completion, in one write at its end. `body` is its request."""
+
+    def __init__(self, store: Store, owner: str, body: Json, render_losses: RenderLosses) -> None:
+        self._store = store
+        self._owner = owner
+        self._body = body
+        self._render_losses = render_losses
+
+    def begin(self) -> None:
+        return
+
+    def begin_unsent(self) -> None:
+        return
+
+    async def finish(self, result: Json | None) -> None:
+        if result is None:
+            return  # the completion failed, and partial completions are not stored
+        messages = [
+            {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
+        ]
+        completion = {**result, "metadata": self._body.get("metadata") or {}}
+        await self._store.completions.store_completion(self._owner, completion, messages, self._render_losses())
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        return

@@ -9,12 +9,11 @@ from gateway.http.error_forms import ErrorForm, RenderedError
 from gateway.http.headers import headers_of
 from gateway.logs import read_bound_request_id
 from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
+from gateway.state.values import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
 from providers.errors import UpstreamRejected
 from translation.messages.client.lift import THREAD_UNSUPPORTED
 from translation.messages.client.messages_errors import build_error_body
 from translation.messages.client.threads import (
-    THREAD_ALREADY_CONTINUED,
-    THREAD_IN_FLIGHT,
     THREAD_MISMATCH,
     THREAD_NOT_FOUND,
 )

@@ -11,12 +11,11 @@ from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.replies.recorder import Lease, RenderLosses
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Store
-from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, NewResponse
+from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, THREAD_IN_FLIGHT, NewResponse
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.messages.client.lift import lift
 from translation.messages.client.threads import (
-    THREAD_IN_FLIGHT,
     build_thread_state,
     lift_thread_turn,
     restore_thread_params,

@@ -13,10 +13,16 @@ from gateway.state.row_values import dump_json, dump_without_output, lookup_id_o
 from gateway.state.sql.call_journal import load_call_records, settle_calls
 from gateway.state.sql.conversations import append_item_rows
 from gateway.state.sql.statements import INSERT_ITEMS, INSERT_LOG_ENTRY
-from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, LogEntry
+from gateway.state.values import (
+    ACTIVE_STATUSES,
+    ENDED_WELL_STATUSES,
+    MESSAGE_THREAD_KEY,
+    THREAD_ALREADY_CONTINUED,
+    THREAD_IN_FLIGHT,
+    LogEntry,
+)
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
-from translation.messages.client.threads import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
 from translation.representation.json_types import Item, Json
 
 

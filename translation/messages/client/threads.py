@@ -16,9 +16,7 @@ from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 
 THREAD_NOT_FOUND: Final = "thread_not_found"
-THREAD_IN_FLIGHT: Final = "thread_continue_in_flight"
-THREAD_ALREADY_CONTINUED: Final = "thread_already_continued"
-"""Codes of errors upon which the API's clients send the whole conversation, as a new thread."""
+"""Code of the errors upon which the API's clients send the whole conversation, as a new thread."""
 
 THREAD_MISMATCH: Final = "thread_fingerprint_mismatch"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import StoreUnavailable
-from gateway.replies.recorder import CompletionRecorder, ForegroundRecorder
+from gateway.replies.recorder import ForegroundRecorder
 from gateway.state.values import LeaseLost, NewResponse
 from translation.errors import InvalidRequest
 
@@ -41,6 +41,11 @@ class Log:
         self.losses: str | None = None
         self.written = asyncio.Event()
 
+    @property
+    def responses(self) -> "Log":
+        """The part of the store that the recorder uses."""
+        return self
+
     async def create_response(self, new: NewResponse) -> None:
         await self._write("begin", new.response["status"])
 
@@ -57,10 +62,6 @@ class Log:
     async def delete_response(self, owner: str, response_id: str) -> bool:
         await self._write("delete", response_id)
         return True
-
-    async def store_completion(self, owner: str, completion: Json, messages: list[Json], losses: str | None) -> None:
-        await self._write("keep", (completion, messages))
-        self.losses = losses
 
     async def _write(self, what: str, detail: Any) -> None:
         await self.gate.wait()
@@ -198,17 +199,3 @@ async def test_a_failed_beginning_is_not_sent_to_a_client_that_left(
 async def test_a_reply_that_never_began_stores_nothing(recording: ForegroundRecorder, log: Log) -> None:
     await recording.abandon(None)
     assert log.said == []
-
-
-async def test_a_completion_is_stored_with_its_messages_and_metadata(log: Log) -> None:
-    store: Any = log
-    body = {"messages": [{"role": "user", "content": "a"}], "metadata": {"k": "v"}}
-    recording = CompletionRecorder(store, "o", body, lambda: "n=dropped")
-    recording.begin()
-    await recording.finish(None)
-    assert log.said == []
-    await recording.finish({"id": "chatcmpl_1"})
-    await recording.abandon(None)
-    kept = {"id": "chatcmpl_1", "metadata": {"k": "v"}}
-    assert log.said == [("keep", (kept, [{"role": "user", "content": "a", "id": "chatcmpl_1-0"}]))]
-    assert log.losses == "n=dropped"
