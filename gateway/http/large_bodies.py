@@ -102,6 +102,11 @@ class LargeBodyThreads:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-body")
         self._slots = LoopSlots()
 
+    @staticmethod
+    def runs_at_once(weight: int) -> bool:
+        """Whether a body is so light that its work needs neither a thread nor its turn on the event loop."""
+        return weight <= _FREE_BYTES
+
     async def run(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls `function` for a body of this weight (see `weigh_body`): here if it is light, else in a thread.
 

@@ -113,7 +113,10 @@ class Admission:
             if client_request.endpoint.request.normalize is None
             else client_request.weight * _NORMALIZED_WEIGHT
         )
-        admitted = await self._threads.run(weight, self._admit, client_request)
+        if self._threads.runs_at_once(weight):
+            admitted = self._admit(client_request)
+        else:
+            admitted = await self._threads.run(weight, self._admit, client_request)
         if admitted.route.must_be_listed:
             await self._catalogue.require_listed(admitted.route, client_request.principal.models)
         return admitted

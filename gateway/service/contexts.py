@@ -21,7 +21,7 @@ from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.storage import HistorySource
 from providers.base import RelayCounter
 from providers.new_id import new_id
-from translation.errors import InvalidRequest, Unrepresentable
+from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
@@ -30,10 +30,6 @@ from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import usage as usage_object
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import CompactionContent, build_compaction_item
-
-_REFUSED_PARAMS = ("stream", "background", "conversation")
-"""Parameters of `/v1/responses` that `/v1/responses/compact` refuses: it is never streamed, in the background, or part
-of a conversation."""
 
 
 class CompactionReply(NamedTuple):
@@ -96,13 +92,6 @@ class ContextService:
         Nothing is stored. Raises InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed and
         ProviderError.
         """
-        for name in _REFUSED_PARAMS:
-            if client_request.body.get(name):
-                raise InvalidRequest(
-                    f"Unknown parameter: '{name}'. Leave it out: a compaction is one JSON reply to one input.",
-                    param=name,
-                    code="unknown_parameter",
-                )
         prepared = await self._prepare_turn(client_request, runs_tools=False)
         turn, route, endpoint = prepared.turn, prepared.planned.route, prepared.planned.endpoint
         with prepared.rename_params_in_errors():
@@ -130,8 +119,6 @@ class ContextService:
         list now. Raises InvalidRequest, UnknownModel, StoreUnavailable, ToolListFailed and ProviderError;
         Unrepresentable if the upstream cannot count them.
         """
-        if client_request.body.get("personality") is not None:
-            raise Unrepresentable("no upstream supports personality: leave it out", param="personality")
         return await _count_prepared(await self._prepare_turn(client_request, runs_tools=True))
 
     async def count_tokens(self, client_request: ClientRequest) -> TokenCount:

@@ -117,6 +117,8 @@ class NoStorage:
         self._parts = parts
 
     async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
+        if self._threads.runs_at_once(weight):
+            return self._accept(admitted, tool_host)
         return await self._threads.run(weight, self._accept, admitted, tool_host)
 
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:

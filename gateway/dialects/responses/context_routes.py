@@ -1,6 +1,7 @@
 """POST /v1/responses/compact, POST /v1/responses/input_tokens."""
 
 from functools import partial
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -14,7 +15,13 @@ from gateway.replies.loss_header import render_loss_header
 from gateway.routes.request_docs import document_json_body
 from gateway.service.admission import ClientRequest
 from gateway.service.service import Service, is_strict
+from translation.errors import InvalidRequest, Unrepresentable
+from translation.representation.json_types import Json
 from translation.responses.schema.request import COMPACT_FIELDS, COUNT_FIELDS, partial_request_schema
+
+_REFUSED_PARAMS: Final = ("stream", "background", "conversation")
+"""Parameters of `/v1/responses` that `/v1/responses/compact` refuses: it is never streamed, in the background, or part
+of a conversation."""
 
 
 def build_contexts_routes(service: Service) -> APIRouter:
@@ -28,6 +35,7 @@ def build_contexts_routes(service: Service) -> APIRouter:
         """Let the model summarize a conversation. The output replaces the conversation in later input."""
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
+        _require_compactable(body)
         with RequestGuard(request.receive, service.drain):
             client_request = ClientRequest(RESPONSES, principal, body, strict, weight)
             compacted, losses = await service.current.contexts.compact_context(client_request)
@@ -41,6 +49,7 @@ def build_contexts_routes(service: Service) -> APIRouter:
         """Count the tokens of a response's input, as the model's upstream counts them."""
         principal = service.authenticate(request)
         body, _, weight = await service.read_sized_body(request)
+        _require_countable(body)
         with RequestGuard(request.receive, service.drain):
             client_request = ClientRequest(RESPONSES, principal, body, weight=weight)
             tokens, losses = await service.current.contexts.count_input_tokens(client_request)
@@ -48,3 +57,20 @@ def build_contexts_routes(service: Service) -> APIRouter:
         return build_json_reply(counted, headers=render_loss_header(losses))
 
     return router
+
+
+def _require_compactable(body: Json) -> None:
+    """Raises InvalidRequest for a parameter that a compaction cannot have."""
+    for name in _REFUSED_PARAMS:
+        if body.get(name):
+            raise InvalidRequest(
+                f"Unknown parameter: '{name}'. Leave it out: a compaction is one JSON reply to one input.",
+                param=name,
+                code="unknown_parameter",
+            )
+
+
+def _require_countable(body: Json) -> None:
+    """Raises Unrepresentable for a parameter whose tokens nobody can count."""
+    if body.get("personality") is not None:
+        raise Unrepresentable("no upstream supports personality: leave it out", param="personality")

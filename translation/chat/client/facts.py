@@ -4,23 +4,31 @@ from typing import Final
 
 from translation.chat.client.schema import uses_legacy_functions
 from translation.representation.json_types import Json
-from translation.request_facts import RequestFacts, StateFacts, ToolFacts
+from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
 from translation.tools.credentials import list_credentials
 
 _STORED: Final = StateFacts(is_stored=True)
 _UNSTORED: Final = StateFacts()
 _NO_TOOLS: Final = ToolFacts()
+_NO_CONTEXT: Final = ContextFacts()
+
+_FACT_PARAMS: Final = frozenset({"tools", "functions", "thinking", "extensions", "stream_options"})
+"""The parameters that facts besides those about the reply's form and its storage are read from."""
 
 
 def read_facts(body: Json) -> RequestFacts:
     """Returns the facts of a validated body. A chat request names no hosted tools."""
     get = body.get
+    state = _STORED if get("store") is True else _UNSTORED
+    if _FACT_PARAMS.isdisjoint(body):
+        # Most requests ask for nothing, and share the values that say so.
+        return RequestFacts(bool(get("stream")), get("n") or 1, _NO_CONTEXT, state, _NO_TOOLS)
     stream_options = get("stream_options")
     has_extensions = bool(get("extensions"))
     return RequestFacts(
         streams=bool(get("stream")),
         choices=get("n") or 1,
-        state=_STORED if get("store") is True else _UNSTORED,
+        state=state,
         tools=_read_tools(body) if get("tools") or get("functions") else _NO_TOOLS,
         sets_thinking=get("thinking") is not None,
         has_extensions=has_extensions,
@@ -33,5 +41,5 @@ def _read_tools(body: Json) -> ToolFacts:
     return ToolFacts(
         kinds=frozenset(tool.get("type") for tool in body.get("tools") or ()),
         is_single_call=uses_legacy_functions(body),
-        credentials=list_credentials(body),
+        credentials=tuple(list_credentials(body)),
     )

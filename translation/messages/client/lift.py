@@ -192,4 +192,4 @@ def read_facts(body: Json) -> RequestFacts:
 
 
 def _read_tools(body: Json) -> ToolFacts:
-    return ToolFacts(hosted=lift_mcp_servers(body), credentials=list_credentials(body))
+    return ToolFacts(hosted=lift_mcp_servers(body), credentials=tuple(list_credentials(body)))

@@ -1,5 +1,6 @@
 """Reads the facts of a validated request of the Responses API."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from translation.representation.json_types import Json
@@ -15,25 +16,33 @@ _STORED: Final = StateFacts(is_stored=True, has_lasting_ids=True)
 _UNSTORED: Final = StateFacts()
 _NO_TOOLS: Final = ToolFacts()
 
-_STATE_PARAMS: Final = frozenset({"background", "resumable", "previous_response_id", "conversation"})
-_TOOL_PARAMS: Final = frozenset({"tools", "max_tool_calls", "tool_events", "elicitation"})
+_FACT_PARAMS: Final = frozenset(
+    {
+        *("background", "resumable", "previous_response_id", "conversation"),
+        *("tools", "max_tool_calls", "tool_events", "elicitation"),
+        *("context_management", "truncation"),
+        *("reasoning", "thinking", "extensions", "include", "stream_options"),
+    }
+)
+"""The parameters that facts besides those about the input and its storage are read from."""
 
 
 def read_facts(body: Json) -> RequestFacts:
     """Returns the facts of a validated body."""
     get = body.get
     input_value = get("input")
+    is_stored = get("store") is not False
+    if _FACT_PARAMS.isdisjoint(body) and not (isinstance(input_value, list) and _has_facts(input_value)):
+        # Most requests ask for nothing, and share the values that say so.
+        state = _STORED if is_stored else _UNSTORED
+        return RequestFacts(bool(get("stream")), 1, _NO_CONTEXT, state, _NO_TOOLS, input_value)
     reasoning = get("reasoning")
     stream_options = get("stream_options")
-    # Most requests have none of these parameters, and share the values that say so.
-    is_stored = get("store") is not False
-    has_no_state = _STATE_PARAMS.isdisjoint(body)
-    has_no_tools = _TOOL_PARAMS.isdisjoint(body) and (isinstance(input_value, str) or not _has_tools(input_value))
     return RequestFacts(
         streams=bool(get("stream")),
         context=_read_context(body),
-        state=(_STORED if is_stored else _UNSTORED) if has_no_state else _read_state(body, is_stored=is_stored),
-        tools=_NO_TOOLS if has_no_tools else _read_tools(body),
+        state=_read_state(body, is_stored=is_stored),
+        tools=_read_tools(body),
         input_value=input_value,
         sets_thinking=get("thinking") is not None,
         has_extensions=bool(get("extensions")),
@@ -44,8 +53,9 @@ def read_facts(body: Json) -> RequestFacts:
     )
 
 
-def _has_tools(input_items: object) -> bool:
-    return isinstance(input_items, list) and any("tools" in item for item in input_items)
+def _has_facts(items: Sequence[Json]) -> bool:
+    """Whether an input asks for its compaction, or has items with tools."""
+    return has_compaction_trigger(items) or any("tools" in item for item in items)
 
 
 def _read_context(body: Json) -> ContextFacts:
@@ -77,5 +87,5 @@ def _read_tools(body: Json) -> ToolFacts:
         max_calls=body.get("max_tool_calls"),
         reports_events=bool(body.get("tool_events")),
         takes_input=bool(body.get("elicitation")),
-        credentials=list_credentials(body),
+        credentials=tuple(list_credentials(body)),
     )

@@ -1,0 +1,78 @@
+"""What a request of the Responses API asks for, besides its turn."""
+
+from typing import Any
+
+import pytest
+
+from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
+from translation.responses.client.facts import read_facts
+
+Json = dict[str, Any]
+STORED = StateFacts(is_stored=True, has_lasting_ids=True)
+PLAIN = RequestFacts(state=STORED, input_value="Hi")
+MCP: Json = {"type": "mcp", "server_label": "docs", "authorization": "Bearer k"}
+
+FACTS: dict[str, tuple[Json, RequestFacts]] = {
+    "nothing": ({}, PLAIN),
+    "nothing, as null": (
+        dict.fromkeys(("stream", "store", "tools", "truncation", "conversation", "include", "reasoning", "background")),
+        PLAIN,
+    ),
+    "a stream": ({"stream": True}, PLAIN._replace(streams=True)),
+    "no storage": ({"store": False}, PLAIN._replace(state=StateFacts())),
+    "the background": ({"background": True}, PLAIN._replace(state=STORED._replace(in_background=True))),
+    "a stream that cannot be resumed": (
+        {"resumable": False},
+        PLAIN._replace(state=STORED._replace(is_resumable=False)),
+    ),
+    "an earlier response": (
+        {"previous_response_id": "resp_1"},
+        PLAIN._replace(state=STORED._replace(previous_id="resp_1")),
+    ),
+    "a conversation by its id": ({"conversation": "c"}, PLAIN._replace(state=STORED._replace(conversation_id="c"))),
+    "a conversation that is read only": (
+        {"conversation": {"id": "c"}, "store": False},
+        PLAIN._replace(state=StateFacts(has_lasting_ids=True, conversation_id="c")),
+    ),
+    "hosted tools": (
+        {"tools": [MCP], "max_tool_calls": 3},
+        PLAIN._replace(tools=ToolFacts(hosted=[MCP], max_calls=3, credentials=("Bearer k", "k"))),
+    ),
+    "a limit of the model's own tools": ({"max_tool_calls": 3}, PLAIN._replace(tools=ToolFacts(max_calls=3))),
+    "events and input of tools": (
+        {"tool_events": True, "elicitation": True},
+        PLAIN._replace(tools=ToolFacts(reports_events=True, takes_input=True)),
+    ),
+    "compaction at the lowest threshold": (
+        {"context_management": [{"compact_threshold": 9}, {"compact_threshold": 5}]},
+        PLAIN._replace(context=ContextFacts(is_compacted=True, compact_threshold=5)),
+    ),
+    "compaction at a threshold of the server": (
+        {"context_management": [{"type": "compaction"}]},
+        PLAIN._replace(context=ContextFacts(is_compacted=True)),
+    ),
+    "truncation": ({"truncation": "auto"}, PLAIN._replace(context=ContextFacts(is_truncated=True))),
+    "a budget": ({"reasoning": {"max_tokens": 9}}, PLAIN._replace(needs_translation=True)),
+    "a summary": ({"reasoning": {"generate_summary": "auto"}}, PLAIN._replace(wants_summary=True)),
+    "thinking": ({"thinking": False}, PLAIN._replace(sets_thinking=True)),
+    "extensions": ({"extensions": True}, PLAIN._replace(has_extensions=True)),
+    "sealed reasoning": ({"include": ["reasoning.encrypted_content"]}, PLAIN._replace(wants_sealed_reasoning=True)),
+    "padding": ({"stream_options": {"include_obfuscation": True}}, PLAIN._replace(is_obfuscated=True)),
+}
+
+
+@pytest.mark.parametrize(("params", "facts"), FACTS.values(), ids=FACTS)
+def test_each_parameter_is_one_fact(params: Json, facts: RequestFacts) -> None:
+    assert read_facts({"model": "m", "input": "Hi", **params}) == facts
+
+
+def test_the_last_item_can_ask_for_a_compaction() -> None:
+    message: Json = {"role": "user", "content": "Hi"}
+    trigger: Json = {"type": "compaction_trigger"}
+    assert read_facts({"input": [message, trigger]}).context == ContextFacts(has_trigger=True)
+    assert read_facts({"input": [trigger, message]}).context == ContextFacts()
+
+
+def test_tools_among_the_items_carry_credentials_too() -> None:
+    listed: Json = {"type": "additional_tools", "tools": [MCP]}
+    assert read_facts({"input": [listed]}).tools.credentials == ("Bearer k", "k")
