@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
+from translation.errors import ProtocolViolation
 from translation.representation import items
 from translation.representation.events import (
     Annotated,
@@ -69,12 +70,18 @@ _PART_FACTORIES = {
 }
 
 
+class ContradictedText(ProtocolViolation):
+    """The whole of a text is not what its deltas add up to."""
+
+
 @dataclass(slots=True)
 class _TextState:
     index: int
     part_index: int | None
     text_key: str | None
-    has_text: bool = False
+    is_reasoning: bool = False
+    pieces: list[str] = field(default_factory=list)
+    """The text so far."""
     annotations: int = 0
     is_open: bool = True
 
@@ -273,7 +280,7 @@ class OutputReader:
         for text in item.texts.values():
             events += _end_part(text, None)
         events += _missing_text(item.own_text, final or {})
-        if item.own_text.has_text and item.own_text.is_open:
+        if item.own_text.pieces and item.own_text.is_open:
             events.append(PartEnded(item.index, None))
         item.own_text.is_open = False
         if final is not None:
@@ -288,7 +295,8 @@ def _start_part(item: OutputItem, list_key: str, position: int, part: Json) -> t
     emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if start.get(key)}
     if text_field is not None:
         emptied[text_field.key] = ""
-    text = item.texts[list_key, position] = _TextState(item.index, len(item.texts), text_field and text_field.key)
+    text_key = text_field and text_field.key
+    text = item.texts[list_key, position] = _TextState(item.index, len(item.texts), text_key, item.type == "reasoning")
     assert text.part_index is not None
     return [PartStarted(item.index, text.part_index, {**start, **emptied})], text
 
@@ -296,17 +304,27 @@ def _start_part(item: OutputItem, list_key: str, position: int, part: Json) -> t
 def _delta_events(text: _TextState, piece: Any, logprobs: Any) -> list[Event]:
     if not piece or not text.is_open or not isinstance(piece, str):
         return []
-    text.has_text = True
+    text.pieces.append(piece)
     return [Delta(text.index, text.part_index, piece, logprobs if logprobs and isinstance(logprobs, list) else None)]
 
 
 def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
-    """Returns the text of a whole object as a delta, if there was no delta before."""
+    """Returns the text of a whole object that had no delta, as a delta: all of it, or the rest.
+
+    Raises ContradictedText if the deltas were another text: nobody could say which of the two is the model's.
+    """
     if text.text_key is None:
         return []
     if not isinstance(full_text := whole.get(text.text_key), _OPTIONAL_TEXT):
         raise TypeError("a text is not a string")
-    return [] if text.has_text else _delta_events(text, full_text, whole.get("logprobs"))
+    sent = "".join(text.pieces)
+    if not full_text or full_text == sent:
+        return []
+    if full_text.startswith(sent) and text.is_open:
+        return _delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
+    if text.is_reasoning or full_text.strip() == sent.strip():
+        return []  # white space is trimmed by some upstreams, and thinking is shown as it was streamed
+    raise ContradictedText("the upstream's final text differs from the text that it streamed")
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:
