@@ -40,6 +40,7 @@ class RunEnd:
     ) -> None:
         self.usage: Usage | None = None
         self.reason: FinishReason = "stop"
+        self.unknown_reason: str | None = None
         self.limit: str | None = None
         """The limit of the gateway that ended the run, as text."""
         self.pending_ids: list[str] = []
@@ -55,7 +56,7 @@ class RunEnd:
     def finish(self, event: Finished) -> None:
         """Records the end of the reply."""
         self.usage = event.usage or self.usage
-        self.reason = event.reason
+        self.reason, self.unknown_reason = event.reason, event.unknown_reason
         details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
         message = details.get("message") if isinstance(details, dict) else None
         self.limit = message if isinstance(message, str) else None
@@ -89,6 +90,8 @@ class RunEnd:
         if (reason := _INCOMPLETE_REASONS.get(self.reason)) is not None:
             details = {"reason": reason} | ({"message": self.limit} if self.limit else {})
             finished["result"] = {"status": "incomplete", "incompleteDetails": details}
+        elif self.unknown_reason is not None:
+            finished["result"] = {"status": "completed", "nativeFinishReason": self.unknown_reason}
         return [*events, finished | self._build_usage()]
 
     def build_state(self) -> Sequence[Json]:

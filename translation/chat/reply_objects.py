@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed, Finished, FinishReason, Usage
+from translation.representation.events import NATIVE_REASON, Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import TEXT_FIELDS
 
@@ -30,6 +30,10 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "length": "length",
     "model_length": "length",  # Mistral
     "content_filter": "content_filter",
+    "max_tokens": "length",  # gateways before Anthropic's models, as the next
+    "refusal": "content_filter",
+    "model_context_window_exceeded": "length",  # Z.ai, as the next
+    "sensitive": "content_filter",
 }
 """A chat upstream's `finish_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
 
@@ -41,6 +45,9 @@ _CHAT_FINISH_REASONS = {
     "content_filter": "content_filter",
 }
 """Reason of a Finished event -> chat's. `build_finish` makes it `tool_calls` if there are calls and nothing was cut."""
+
+CUT_REASONS = frozenset(reason for reason, end in FINISH_REASONS.items() if end in ("length", "content_filter"))
+"""An upstream's finish reasons after which the last tool call may be incomplete."""
 
 _UNCHANGED_REASONS = ("stop", "length", "content_filter")
 """An upstream's finish reasons that need no change in a reply without calls."""
@@ -131,9 +138,8 @@ def build_finish(finished: Finished, *, called: bool, legacy: bool) -> Json:
     reason = _CHAT_FINISH_REASONS[finished.reason]
     if reason == "stop" and called:
         reason = "function_call" if legacy else "tool_calls"
-    if finished.reason == "other" and finished.raw_reason:
-        return {"finish_reason": reason, "native_finish_reason": finished.raw_reason}
-    return {"finish_reason": reason}
+    unknown = finished.unknown_reason
+    return {"finish_reason": reason} if unknown is None else {"finish_reason": reason, NATIVE_REASON: unknown}
 
 
 def normalize_finish_reason(choice: Json, *, called: bool, legacy: bool) -> bool:
@@ -148,7 +154,7 @@ def normalize_finish_reason(choice: Json, *, called: bool, legacy: bool) -> bool
     finish = build_finish(Finished(FINISH_REASONS.get(raw_reason, "other"), raw_reason), called=called, legacy=legacy)
     if finish["finish_reason"] == reported:
         return False
-    choice |= {**finish, **{key: choice[key] for key in ("native_finish_reason",) if choice.get(key)}}
+    choice |= {**finish, **{key: choice[key] for key in (NATIVE_REASON,) if choice.get(key)}}
     return True
 
 

@@ -18,6 +18,11 @@ from translation.representation.json_types import Item, Json
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 ItemStatus: TypeAlias = Literal["completed", "incomplete"]
 
+NATIVE_REASON: Final = "native_finish_reason"
+"""The key of `Finished.unknown_reason` in replies. OpenRouter's chat completions have it too."""
+
+_MAX_REASON_CHARS: Final = 100
+
 
 @dataclass(slots=True)
 class Usage:
@@ -166,6 +171,12 @@ class Finished:
     raw_reason: str | None = None
     usage: Usage | None = None
     response: Json | None = None
+
+    @property
+    def unknown_reason(self) -> str | None:
+        """The upstream's own finish reason, if its meaning is not known. Every API shows it beside its own reason, so
+        that a reply which ended in an unknown way is not taken for one that is complete."""
+        return self.raw_reason[:_MAX_REASON_CHARS] if self.reason == "other" and self.raw_reason else None
 
 
 @dataclass(slots=True)

@@ -36,7 +36,6 @@ _REPORTED_KINDS: Final = frozenset({"text", "refusal"})
 _CALL_CONSTRUCTORS = {"function_call": items.new_function_call, "custom_tool_call": items.new_custom_tool_call}
 """Item type of a call -> item constructor."""
 
-_MAX_REASON_CHARS: Final = 100
 """The longest finish reason of an upstream that is quoted in an error message, in characters."""
 
 
@@ -177,8 +176,8 @@ class ItemWriter:
         """
         if reason != "other" or self.item_count:
             return Finished(reason, raw_reason, usage)
-        reason_text = str(raw_reason)[:_MAX_REASON_CHARS]
-        message = f"the upstream sent no output and ended with an unknown finish reason: {reason_text}"
+        unknown = Finished(reason, str(raw_reason)).unknown_reason
+        message = f"the upstream sent no output and ended with an unknown finish reason: {unknown}"
         return Failed("upstream_error", message, usage=usage)
 
     def _start_item(self, item: Item, events: list[Event]) -> int:

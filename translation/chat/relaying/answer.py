@@ -1,6 +1,6 @@
 """Relays a whole chat completion of a chat upstream, and contains the rules for choices that relayed streams share."""
 
-from typing import Any, Final
+from typing import Any
 
 from translation.chat import reply_objects
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
@@ -12,9 +12,6 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
-
-CUT_REASONS: Final = ("length", "content_filter")
-"""Values of `finish_reason` after which the last tool call may be incomplete."""
 
 
 def relay_completion(
@@ -47,7 +44,9 @@ def relay_completion(
         reasoning.flatten_content(choice["message"])
         reasoning.move(choice["message"])
         normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
-        normalizer.normalize_message(choice["message"], cut=choice.get("finish_reason") in CUT_REASONS)
+        normalizer.normalize_message(
+            choice["message"], cut=str(choice.get("finish_reason")) in reply_objects.CUT_REASONS
+        )
         warnings += normalizer.warnings
         called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
         reply_objects.normalize_finish_reason(choice, called=called, legacy=legacy_functions)

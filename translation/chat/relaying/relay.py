@@ -10,7 +10,6 @@ from translation.chat import reply_objects
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.answer import (
-    CUT_REASONS,
     build_broken_off_failure,
     is_broken_off,
 )
@@ -314,7 +313,7 @@ class ChatRelay:
 
         Returns whether there were any.
         """
-        entries = self._calls[index].build_last_entries(cut=choice["finish_reason"] in CUT_REASONS)
+        entries = self._calls[index].build_last_entries(cut=str(choice["finish_reason"]) in reply_objects.CUT_REASONS)
         self.warnings += self._calls[index].warnings
         if entries:
             delta: Json = choice.get("delta") or {}

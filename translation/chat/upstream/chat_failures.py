@@ -7,8 +7,8 @@ from translation.decoding.context_overflow import is_context_overflow
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
-BROKEN_FINISH_REASONS: Final = frozenset({"error", "abort", "insufficient_system_resource"})
-"""Values of `finish_reason` for a reply that broke off. In this order: OpenRouter; vLLM and SGLang; DeepSeek."""
+BROKEN_FINISH_REASONS: Final = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
+"""Values of `finish_reason` for a reply that broke off. In this order: OpenRouter; vLLM and SGLang; DeepSeek; Z.ai."""
 
 _CREDENTIAL_CODES: Final = frozenset({"401", "authentication_error", "invalid_api_key"})
 """Codes about the gateway's own API key. Their messages may quote the key and are never shown."""

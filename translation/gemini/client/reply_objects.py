@@ -116,7 +116,10 @@ def build_end(finished: Finished, fault: str | None) -> Json:
         return {"finishReason": MALFORMED_CALL, "finishMessage": fault}
     if finished.raw_reason in _OWN_REASONS:
         return {"finishReason": finished.raw_reason}
-    return {"finishReason": _FINISH_REASONS[finished.reason]}
+    end = {"finishReason": _FINISH_REASONS[finished.reason]}
+    if (unknown := finished.unknown_reason) is not None:
+        end["finishMessage"] = f"The upstream's finish reason is not known: {unknown}"
+    return end
 
 
 class Grounding:

@@ -1,0 +1,77 @@
+"""The finish reasons of chat upstreams reach clients of every API: known ones by their meaning, others with a trace."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import CHAT_USAGE, chat_chunk, chat_json, chat_sse, either
+
+Json = dict[str, Any]
+
+MESSAGES: Json = {"messages": [{"role": "user", "content": "Hi"}]}
+REQUESTS: dict[str, tuple[str, Json]] = {
+    "chat": ("/v1/chat/completions", MESSAGES),
+    "translated chat": ("/v1/chat/completions", {**MESSAGES, "extensions": True}),
+    "responses": ("/v1/responses", {"input": "Hi", "store": False}),
+    "messages": ("/v1/messages", {**MESSAGES, "max_tokens": 99}),
+    "gemini": ("/v1beta/models/m", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
+    "ollama": ("/api/chat", MESSAGES),
+    "generate": ("/generate", MESSAGES),
+}
+CUT = ("max_tokens", "model_context_window_exceeded", "model_length", "length")
+FILTERED = ("refusal", "sensitive", "content_filter")
+SHOWN = {
+    "length": ("length", "max_output_tokens", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"),
+    "content_filter": ("content_filter", "refusal", "SAFETY"),
+}
+FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+APIS = pytest.mark.parametrize("api", REQUESTS)
+
+
+async def ask(api: str, reason: str, *, stream: bool) -> httpx.Response:
+    chunks = [chat_chunk({"content": "Well"}), chat_chunk({}, reason), chat_chunk(usage=CHAT_USAGE)]
+    path, body = REQUESTS[api]
+    if api == "gemini":
+        path += ":streamGenerateContent?alt=sse" if stream else ":generateContent"
+    else:
+        body = {**body, "model": "m", "stream": stream}
+    async with ScriptedUpstream() as upstream:
+        upstream.script(either(chat_sse(chunks), chat_json("Well", finish_reason=reason)))
+        provider = {"type": "openai_compatible", "base_url": upstream.url}
+        config: Json = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}
+        with serving(config) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                return await client.post(path, json=body)
+
+
+@FORMS
+@APIS
+@pytest.mark.parametrize("reason", [*CUT, *FILTERED])
+async def test_a_known_reason_has_its_meaning_in_every_api(api: str, reason: str, stream: bool) -> None:
+    reply = await ask(api, reason, stream=stream)
+    assert reply.status_code == 200, reply.text
+    words = SHOWN["length" if reason in CUT else "content_filter"]
+    assert any(f'"{word}"' in reply.text for word in words), reply.text
+    if api == "responses":
+        assert '"status":"incomplete"' in reply.text
+
+
+@FORMS
+@APIS
+async def test_an_unknown_reason_leaves_a_trace_in_every_api(api: str, stream: bool) -> None:
+    reply = await ask(api, "weary", stream=stream)
+    assert reply.status_code == 200, reply.text
+    assert "weary" in reply.text
+
+
+@FORMS
+@APIS
+@pytest.mark.parametrize("reason", ["network_error", "error", "abort"])
+async def test_a_reason_of_a_broken_reply_is_a_failure_in_every_api(api: str, reason: str, stream: bool) -> None:
+    reply = await ask(api, reason, stream=stream)
+    assert reply.status_code >= 500 or "error" in json.dumps(reply.text), reply.text
+    assert '"response.completed"' not in reply.text
