@@ -7,6 +7,9 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config.model_config import NonEmptyText
 
+ANONYMOUS_NAME: Final = "anonymous"
+"""The owner of what is stored for requests without a key, as long as none is configured."""
+
 _MAX_NAME_CHARS: Final = 255
 
 
@@ -41,7 +44,14 @@ class ApiKeySettings(_Section):
 
     @field_validator("name")
     @classmethod
-    def _refuse_unstorable_names(cls, name: str) -> str:
+    def _refuse_unusable_names(cls, name: str) -> str:
+        if name == ANONYMOUS_NAME:
+            # Its holder would read all of it, and have no limits.
+            raise PydanticCustomError(
+                "name",
+                "{name} is the owner of what was stored before there were keys; give the key another name",
+                {"name": name},
+            )
         if len(name) > _MAX_NAME_CHARS or not name.isprintable():
             raise PydanticCustomError("name", "write at most 255 characters, all of them printable")
         return name

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.config.auth_settings import AuthSettings
+from gateway.config.auth_settings import ANONYMOUS_NAME, AuthSettings
 from gateway.errors import NotAuthenticated
 
 
@@ -25,7 +25,7 @@ class Principal:
 GOOGLE_KEY_HEADER: Final = b"x-goog-api-key"
 """The header for keys of clients made for Gemini's API."""
 
-ANONYMOUS = Principal("anonymous", ("*",))
+ANONYMOUS = Principal(ANONYMOUS_NAME, ("*",))
 
 _CHALLENGE = {"www-authenticate": "Bearer"}
 

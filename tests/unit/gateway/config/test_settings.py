@@ -144,6 +144,11 @@ MISTAKES: dict[str, tuple[str, str]] = {
         f"auth: {{keys: [{{name: {'a' * 256}, key: x}}]}}\n",
         "config.yaml:1: auth.keys[0].name: write at most 255 characters, all of them printable",
     ),
+    "a key with the name of those without a key": (
+        "auth: {keys: [{name: anonymous, key: x}]}\n",
+        "config.yaml:1: auth.keys[0].name: anonymous is the owner of what was stored before there were keys; give the "
+        "key another name",
+    ),
     "two keys of one name": (
         "auth: {keys: [{name: a, key: x}, {name: a, key: y}]}\n",
         "config.yaml:1: auth.keys: two keys are named a; give each its own name",
