@@ -99,9 +99,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             elif self._has_other_upgrade():
                 self._parse_without_upgrade(data[upgrade.args[0] :])
             return  # nothing follows the head of a `CONNECT`
-        if self._in_head and self._head_since is None:
-            self._head_since = self.loop.time()
-            self._check_within(self.limits.max_s)
+        if self._in_head:
+            if self._head_since is None:
+                self._head_since = self.loop.time()
+                self._check_within(self.limits.max_s)
+            if len(self.headers) > self.limits.max_fields and self._failure is None:
+                self._refuse(HeadFailure.TOO_MANY_FIELDS)
+                return
         if self._unparsed_bytes > self.limits.max_bytes and self._failure is None:
             self._refuse(self._find_size_failure() or HeadFailure.TOO_LARGE)
 
@@ -150,14 +154,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
             return  # this is a trailer, which RFC 9110, section 6.5.1, forbids to merge into the headers
-        headers = self.headers
-        if len(headers) >= self.limits.max_fields:
-            self._fail(HeadFailure.TOO_MANY_FIELDS)
         # The rest is uvicorn's. To call it costs as much as to repeat it, for each field.
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
-        headers.append((name, value))
+        self.headers.append((name, value))
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -174,6 +175,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _end_head(self) -> None:
         """Ends the wait for a head. `on_headers_complete` calls it first."""
+        if len(self.headers) > self.limits.max_fields:
+            self._fail(HeadFailure.TOO_MANY_FIELDS)
         if self._unparsed_bytes > self.limits.max_bytes and (failure := self._find_size_failure()):
             self._fail(failure)
         self._in_head = False
