@@ -120,17 +120,15 @@ WORD_EXCEPTIONS: Final[dict[str, str]] = {
 """Identifier -> why it may contain a word of the glossary's column "Not", or be one of VERBS_OF_SPEECH."""
 
 WORD_PLACES: Final[dict[str, tuple[str, ...]]] = {
-    "catalogue": ("gateway/service", "gateway/tools", "translation/hosted"),
+    "catalogue": ("gateway/tools", "translation/hosted"),
     "endpoint": ("gateway/dialects", "gateway/replies", "gateway/tools/mcp/oauth"),
     "thread": (
         "gateway/dialects",
         "gateway/errors.py",
-        "gateway/http/large_bodies.py",
         "gateway/planning",
         "gateway/replies",
         "gateway/service",
         "gateway/state/sql",
-        "gateway/state/database/sqlite_driver.py",
         "gateway/state/values.py",
         "translation/messages",
     ),

@@ -18,7 +18,7 @@ from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncodi
 from gateway.http.cross_site import require_json_type
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, weigh_body
 from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
@@ -41,7 +41,7 @@ class SizedBody(NamedTuple):
     weight: int
 
 
-async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, threads: LargeBodyThreads) -> SizedBody:
+async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: LargeBodyPool) -> SizedBody:
     """Reads the request's body and returns it as one JSON object. A large one is parsed in a thread.
 
     Raises UnsupportedContentType as `require_json_type` does, UnsupportedEncoding for a compressed body, BodyTooLarge
@@ -52,7 +52,7 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, threads:
         return buffered
     body = await _read_body(receive, headers_of(scope), limits)
     weight, shape = weigh_body(body)
-    return SizedBody(await threads.run(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
+    return SizedBody(await pool.run(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
 
 
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:

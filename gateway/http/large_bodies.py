@@ -95,8 +95,8 @@ class LoopSlots:
         self._loop = None
 
 
-class LargeBodyThreads:
-    """The threads of one server process for work on large bodies. They start when they are first used."""
+class LargeBodyPool:
+    """The threads of one server process that work on large bodies. They start when they are first used."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-body")

@@ -15,8 +15,7 @@ from gateway.planning.plan_input import PlanInput
 from gateway.planning.token_counting import MEDIA_TYPES, exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory
 from gateway.sealing.sealer import is_sealed
-from gateway.tools.context_compactor import CompactedContext
-from gateway.tools.tool_run import ToolRun
+from gateway.tools.loop_io import CompactedContext, LoopIO
 from providers.base import Batch
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -208,13 +207,13 @@ class LoopCompactor:
         limit: int,
         make_exchange: ExchangeFactory,
         seal_item: Callable[[Item], Item],
-        tool_run: ToolRun,
+        loop_io: LoopIO,
     ) -> None:
         self._request = request
         self._limit = limit
         self._make_exchange = make_exchange
         self._seal_item = seal_item
-        self._tool_run = tool_run
+        self._loop_io = loop_io
         self._is_first = True
         self._has_just_compacted = False
 
@@ -231,7 +230,7 @@ class LoopCompactor:
         return CompactedContext(item, items, summary.usage)
 
     async def _is_due(self, turn: Turn, last_usage: Usage | None) -> bool:
-        if self._is_first and self._tool_run.interruption is None:
+        if self._is_first and self._loop_io.interruption is None:
             return await exceeds_token_limit(self._limit, turn, self._request, self._request.history_tokens)
         if last_usage is not None and last_usage.input is not None:
             known = last_usage.input + (last_usage.output or 0)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from gateway.planning.compaction import LoopCompactor
-from gateway.planning.managed_context import add_truncation, find_token_limit, prepare_summary
+from gateway.planning.managed_context import PreparedTurn, add_truncation, find_token_limit, prepare_summary
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Route
@@ -15,8 +15,7 @@ from gateway.replies.hosted_calls import build_server_loss
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.exchange_factory import LoopOptions, make_loop_exchange
 from gateway.tools.host import ToolHost
-from gateway.tools.tool_run import ToolRun
-from providers.base import Exchange
+from gateway.tools.loop_io import LoopIO
 from translation.errors import Unrepresentable
 from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
@@ -30,18 +29,9 @@ if TYPE_CHECKING:
 _TOOL_PARAM: Final = re.compile(r"tools\[(\d+)\]")
 
 
-class HostedExchange(NamedTuple):
-    """An exchange whose events are in the client's terms (see `MappedExchange`), and its losses known in advance."""
-
-    exchange: Exchange
-    losses: Sequence[Loss]
-    tool_run: ToolRun | None
-    """None if no tools are run, because the reply is a summary of the input."""
-
-
 def prepare_hosted_exchange(
     turn: Turn, request: PlanInput, tool_host: ToolHost, report_loss: Callable[[Loss], None]
-) -> HostedExchange:
+) -> PreparedTurn:
     """Returns the exchange that runs the hosted tools of a request's turn. Each round may be truncated if it asks so.
 
     `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
@@ -49,10 +39,10 @@ def prepare_hosted_exchange(
     """
     _require_tools(turn, request.route)
     if request.facts.context.has_trigger:
-        return HostedExchange(*prepare_summary(turn, request), None)
+        return prepare_summary(turn, request)
     _add_servers(turn, request.route, tool_host)
-    tool_run = ToolRun(report_loss=report_loss)
-    exchange = _make_loop(turn, request, tool_host, tool_run, report_loss)
+    loop_io = LoopIO(report_loss=report_loss)
+    exchange = _make_loop(turn, request, tool_host, loop_io, report_loss)
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     losses: Sequence[Loss] | None = None
     if not request.facts.context.is_truncated:  # the rounds are prepared when their length is known
@@ -63,7 +53,7 @@ def prepare_hosted_exchange(
     elif losses:
         own_count = len(tool_host.remove_hosted_tools(turn).tools)
         losses = [loss for loss in losses if _is_of_client(loss, own_count)]
-    return HostedExchange(exchange, losses, tool_run)
+    return PreparedTurn(exchange, losses, loop_io)
 
 
 async def find_first_turn(turn: Turn, request: PlanInput, tool_host: ToolHost) -> tuple[Turn, Sequence[Loss]]:
@@ -74,7 +64,7 @@ async def find_first_turn(turn: Turn, request: PlanInput, tool_host: ToolHost) -
     """
     _require_tools(turn, request.route)
     _add_servers(turn, request.route, tool_host)
-    first_turn, missing = await _make_loop(turn, request, tool_host, ToolRun()).find_first_turn()
+    first_turn, missing = await _make_loop(turn, request, tool_host, LoopIO()).find_first_turn()
     if first_turn is None:
         raise Unrepresentable(
             "the input approves a call, whose result is not known before it has run: count without the approval",
@@ -87,7 +77,7 @@ def _make_loop(
     turn: Turn,
     request: PlanInput,
     tool_host: ToolHost,
-    tool_run: ToolRun,
+    loop_io: LoopIO,
     report_loss: Callable[[Loss], None] | None = None,
 ) -> "ToolLoopExchange":
     """Returns the exchange of the turn's rounds. Without `report_loss` it is only used to find the first turn."""
@@ -96,7 +86,7 @@ def _make_loop(
     if report_loss is not None:
         make_round = add_truncation(make_exchange, request, report_loss)
         if (limit := find_token_limit(request)) is not None:
-            compactor = LoopCompactor(request, limit, make_exchange, _build_seal(request), tool_run)
+            compactor = LoopCompactor(request, limit, make_exchange, _build_seal(request), loop_io)
     return make_loop_exchange(
         tool_host,
         turn,
@@ -110,7 +100,7 @@ def _make_loop(
         ),
         approvals=request.approvals,
         compactor=compactor,
-        tool_run=tool_run,
+        loop_io=loop_io,
     )
 
 

@@ -11,6 +11,7 @@ from gateway.planning.resolver import Route
 from gateway.planning.token_counting import exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory, TruncatingExchange
 from gateway.replies.endpoints import Endpoint
+from gateway.tools.loop_io import LoopIO
 from providers.base import Exchange, ModelInspector
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
@@ -24,14 +25,19 @@ _COMPACTION_SHARE: Final = 0.75
 _THRESHOLD_PARAM: Final = "context_management[0].compact_threshold"
 
 
-class ManagedExchange(NamedTuple):
-    """An exchange whose events are in the client's terms (see `MappedExchange`), and its losses known in advance."""
+class PreparedTurn(NamedTuple):
+    """A turn that is ready to be sent: its exchange, and the losses that are known in advance.
+
+    The events of the exchange are in the client's terms: see `MappedExchange`.
+    """
 
     exchange: Exchange
     losses: Sequence[Loss]
+    loop_io: LoopIO | None = None
+    """What the loop of its hosted tools reads and writes besides its exchange; None if no tools are run."""
 
 
-def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callable[[Loss], None]) -> ManagedExchange:
+def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callable[[Loss], None]) -> PreparedTurn:
     """Returns the exchange that compacts, truncates, or both, as the request wants.
 
     `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
@@ -45,17 +51,17 @@ def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callab
     make_sent_exchange = add_truncation(make_exchange, request, report_loss)
     limit = find_token_limit(request)
     if limit is None:
-        return ManagedExchange(make_sent_exchange(turn), losses)
+        return PreparedTurn(make_sent_exchange(turn), losses)
     is_due = partial(exceeds_token_limit, limit, turn, request, request.history_tokens)
-    return ManagedExchange(CompactingExchange(turn, make_exchange, make_sent_exchange, is_due), losses)
+    return PreparedTurn(CompactingExchange(turn, make_exchange, make_sent_exchange, is_due), losses)
 
 
-def prepare_summary(turn: Turn, request: PlanInput) -> ManagedExchange:
+def prepare_summary(turn: Turn, request: PlanInput) -> PreparedTurn:
     """Returns the exchange whose reply is a compaction of the whole input."""
     parts = require_compactable(turn)
     _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), request.route, request.endpoint)
     make_exchange = make_exchange_factory(request.route, request.endpoint)
-    return ManagedExchange(SummaryExchange(turn, parts, make_exchange), losses)
+    return PreparedTurn(SummaryExchange(turn, parts, make_exchange), losses)
 
 
 def add_truncation(

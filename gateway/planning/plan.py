@@ -16,8 +16,8 @@ from gateway.replies.endpoints import Endpoint, RelaySpec
 from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.tools.host import ToolHost
+from gateway.tools.loop_io import LoopIO
 from gateway.tools.tool_events import ToolEvents
-from gateway.tools.tool_run import ToolRun
 from providers.base import Exchange, RelayExchange
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
@@ -56,7 +56,7 @@ class TranslationPlan:
     """The losses known so far. The exchange may add some while it runs."""
     params: ClientParams | None = None
     """Renames parameters of an InvalidRequest that is raised only when the exchange is opened."""
-    tool_run: ToolRun | None = None
+    loop_io: LoopIO | None = None
     """The state of the hosted tools besides the exchange; None if the gateway runs no tools for the reply."""
 
 
@@ -131,10 +131,10 @@ def set_tool_options(
 ) -> None:
     """Sets the options of the client for hosted tools: whether it gets their events, which only an API with items for
     their calls has, and whether it can be asked for input."""
-    if isinstance(plan, TranslationPlan) and plan.tool_run is not None:
-        plan.tool_run.takes_input = takes_input
+    if isinstance(plan, TranslationPlan) and plan.loop_io is not None:
+        plan.loop_io.takes_input = takes_input
         if reports_events and endpoint.reply.has_hosted_items:
-            plan.tool_run.events = ToolEvents()
+            plan.loop_io.events = ToolEvents()
 
 
 def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
@@ -247,10 +247,10 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
         request = request._replace(route=route)
     losses: list[Loss] = []
     event_stage: EventStage | None = None
-    tool_run: ToolRun | None = None
+    loop_io: LoopIO | None = None
     try:
         if request.tool_host is not None:
-            exchange, turn_losses, tool_run = prepare_hosted_exchange(turn, request, request.tool_host, losses.append)
+            exchange, turn_losses, loop_io = prepare_hosted_exchange(turn, request, request.tool_host, losses.append)
             if not endpoint.reply.has_hosted_items:
                 event_stage = HostedCallsStage(
                     losses.append,
@@ -258,7 +258,7 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
                     visible_servers=frozenset(tool["server_label"] for tool in facts.tools.hosted),
                 )
         elif facts.context.is_managed:
-            exchange, turn_losses = prepare_managed_exchange(turn, request, losses.append)
+            exchange, turn_losses, _ = prepare_managed_exchange(turn, request, losses.append)
         else:
             exchange, event_stage, turn_losses = prepare_exchange(turn, request.route, endpoint)
     except InvalidRequest as error:
@@ -274,4 +274,4 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
     losses += turn.losses
     if turn_losses:
         losses += _rename_losses(turn_losses, params)
-    return TranslationPlan(exchange, event_stage, losses, params, tool_run)
+    return TranslationPlan(exchange, event_stage, losses, params, loop_io)

@@ -23,8 +23,7 @@ from gateway.process.app import build_app
 from gateway.process.huge_pages import use_huge_pages
 from gateway.process.reload import Reloader
 from gateway.process.updates import SettingsUpdates
-from gateway.service.embedded_engines import EmbeddedEngines
-from gateway.service.provider_lifetimes import build_providers
+from gateway.service.provider_lifetimes import EmbeddedEngines, build_providers
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
 

@@ -40,11 +40,11 @@ async def fetch_embeddings(
     Unrepresentable for a loss in strict mode and for vectors of another size, and what `Service.fetch_embeddings`
     raises.
     """
-    route = service.catalogue.find_route(lifted["model"], principal.models)
+    route = service.models.find_route(lifted["model"], principal.models)
     require_no_loss(losses, strict=route.strict or is_strict(headers_of(request.scope)))
     headers = render_loss_header(losses)
     if not lifted["input"]:
-        await service.catalogue.get_model(lifted["model"], principal.models)
+        await service.models.get_model(lifted["model"], principal.models)
         return Embeddings([], None, headers)
     reply = await service.fetch_embeddings(principal, lifted, request)
     vectors = read_vectors(reply, len(lifted["input"]))

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.http.json_reply import build_json_reply
-from gateway.service.catalogue import CapabilitiesLookup
+from gateway.service.served_models import CapabilitiesLookup
 from gateway.service.service import Service
 from translation.representation.json_types import Json
 
@@ -38,10 +38,10 @@ def build_models_routes(forms: Sequence[ModelsForm], service: Service) -> APIRou
     async def list_models(request: Request) -> Response:
         """List the models of this server. For patterns in its config, it lists the models of the upstreams."""
         allowed = service.authenticate(request).models
-        models = await service.catalogue.list_models(allowed)
+        models = await service.models.list_models(allowed)
         if (form := find_form(request.scope)) is None:
             return build_json_reply({"object": "list", "data": models})
-        find_capabilities = partial(service.catalogue.find_capabilities, allowed)
+        find_capabilities = partial(service.models.find_capabilities, allowed)
         page = form.build_list(models, request.query_params, find_capabilities)
         return build_json_reply(page, headers=form.build_headers())
 
@@ -49,10 +49,10 @@ def build_models_routes(forms: Sequence[ModelsForm], service: Service) -> APIRou
     async def get_model(model: str, request: Request) -> Response:
         """Get one model."""
         allowed = service.authenticate(request).models
-        listed_model = await service.catalogue.get_model(model, allowed)
+        listed_model = await service.models.get_model(model, allowed)
         if (form := find_form(request.scope)) is None:
             return build_json_reply(listed_model)
-        built = form.build_model(listed_model, partial(service.catalogue.find_capabilities, allowed))
+        built = form.build_model(listed_model, partial(service.models.find_capabilities, allowed))
         return build_json_reply(built, headers=form.build_headers())
 
     return router

@@ -127,12 +127,12 @@ def _list_notes(readiness: Json) -> list[Note]:
 
 
 async def _list_models(service: Service, principal: Principal) -> list[ListedModel]:
-    listed = await service.catalogue.list_models(principal.models, wait_s=_LISTING_S)
+    listed = await service.models.list_models(principal.models, wait_s=_LISTING_S)
     return [ListedModel(model["id"], model["owned_by"]) for model in listed]
 
 
 def _list_patterns(service: Service, principal: Principal) -> list[ListedModel]:
-    rows = service.catalogue.list_patterns(principal.models)
+    rows = service.models.list_patterns(principal.models)
     return [ListedModel(pattern, provider) for pattern, provider in rows]
 
 
@@ -147,7 +147,7 @@ async def _read_report(service: Service, principal: Principal) -> tuple[SavedRep
         return None, str(error)
     if report is None:
         return None, ""
-    results = tuple(result for result in report.results if service.catalogue.has_model(result.model, principal.models))
+    results = tuple(result for result in report.results if service.models.has_model(result.model, principal.models))
     return report.model_copy(update={"results": results}), ""
 
 

@@ -118,7 +118,7 @@ def build_job_request(admitted: AdmittedRequest, run: Run, planned: PlanInput) -
         "earlier": planned.history_count,
         "tokens": planned.history_tokens,
         "approvals": None if approvals is None else approvals.save_answers(),
-        "runs_tools": run.tool_run is not None,
+        "runs_tools": run.loop_io is not None,
         "tool_events": tools.reports_events,
         "elicitation": tools.takes_input,
     }

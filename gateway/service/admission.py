@@ -7,14 +7,14 @@ from typing import Final, NamedTuple, Protocol
 
 from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.logs import bind_fields
 from gateway.planning.plan import find_tool_host
 from gateway.planning.plan_input import AdmittedRequest, ThreadRun
 from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.sealing.sealer import Sealer
-from gateway.service.catalogue import Catalogue
+from gateway.service.served_models import ServedModels
 from gateway.tools.exchange_factory import load_tool_library
 from gateway.tools.host import ToolHost
 from providers.new_id import new_id
@@ -85,14 +85,14 @@ class Admission:
         resolver: Resolver,
         sealer: Sealer,
         server: ServerSettings,
-        catalogue: Catalogue,
-        threads: LargeBodyThreads,
+        models: ServedModels,
+        pool: LargeBodyPool,
         tool_host: ToolHost,
     ) -> None:
         self._resolver = resolver
-        self._catalogue = catalogue
+        self._models = models
         self._sealer = sealer
-        self._threads = threads
+        self._pool = pool
         self._tool_host = tool_host
         self._clock: Callable[[], float] = time.time
         self._max_tools = server.max_tools
@@ -113,12 +113,12 @@ class Admission:
             if client_request.endpoint.request.normalize is None
             else client_request.weight * _NORMALIZED_WEIGHT
         )
-        if self._threads.runs_at_once(weight):
+        if self._pool.runs_at_once(weight):
             admitted = self._admit(client_request)
         else:
-            admitted = await self._threads.run(weight, self._admit, client_request)
+            admitted = await self._pool.run(weight, self._admit, client_request)
         if admitted.route.must_be_listed:
-            await self._catalogue.require_listed(admitted.route, client_request.principal.models)
+            await self._models.require_listed(admitted.route, client_request.principal.models)
         return admitted
 
     async def find_tool_host(

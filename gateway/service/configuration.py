@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gateway.config.settings import Settings
 from gateway.http.auth import Authenticator
 from gateway.http.guard import DrainState
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.resolver import Resolver
 from gateway.relayed_paths.relays import RelayedPaths
@@ -15,14 +15,13 @@ from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply
 from gateway.sealing.sealer import Sealer
 from gateway.service.admission import Admission
-from gateway.service.catalogue import Catalogue
 from gateway.service.contexts import ContextService
-from gateway.service.embedded_engines import EmbeddedEngines
 from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.jobs import JobIntake, StoredJobs
-from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.provider_lifetimes import EmbeddedEngines, ProviderHold
 from gateway.service.run import RunFactory
+from gateway.service.served_models import ServedModels
 from gateway.service.storage import HistorySource, StorageChooser, StorageParts
 from gateway.state.store import Store
 from gateway.tools.approvals import ApprovalFactory
@@ -48,7 +47,7 @@ class Configuration:
 
     settings: Settings
     authenticator: Authenticator
-    catalogue: Catalogue
+    models: ServedModels
     engines: EmbeddedEngines
     intake: Intake
     contexts: ContextService
@@ -63,7 +62,7 @@ class ConfigurationBuilder(NamedTuple):
     """What all configurations of one server process share."""
 
     sealer: Sealer
-    large_bodies: LargeBodyThreads
+    large_bodies: LargeBodyPool
     drain: DrainState
     operator_servers: OperatorServers
     jobs: StoredJobs | None
@@ -75,10 +74,10 @@ class ConfigurationBuilder(NamedTuple):
     def build(self, settings: Settings, providers: Mapping[str, Provider]) -> Configuration:
         """Returns the parts that serve requests by these settings. It changes nothing."""
         resolver, provider_hold = Resolver(settings, providers), ProviderHold()
-        catalogue = Catalogue(resolver, provider_hold)
+        models = ServedModels(resolver, provider_hold)
         egress, has_store = build_egress(settings.egress), self.jobs is not None
         tool_host = ToolHost(settings.tools.mcp, egress, self.operator_servers, has_store=has_store)
-        admission = Admission(resolver, self.sealer, settings.server, catalogue, self.large_bodies, tool_host)
+        admission = Admission(resolver, self.sealer, settings.server, models, self.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold)
         parts = None if self.jobs is None else self._build_storage_parts(settings, self.jobs)
         intake = Intake(admission, StorageChooser(runs, self.large_bodies, parts), keeps_keys=has_store)
@@ -102,11 +101,11 @@ class ConfigurationBuilder(NamedTuple):
         return Configuration(
             settings=settings,
             authenticator=Authenticator(settings.auth),
-            catalogue=catalogue,
+            models=models,
             engines=EmbeddedEngines(providers.values()),
             intake=intake,
             contexts=ContextService(admission, self.large_bodies, history, provider_hold),
-            relays=RelayedPaths(resolver, catalogue, self.drain, provider_hold),
+            relays=RelayedPaths(resolver, models, self.drain, provider_hold),
             provider_hold=provider_hold,
             stored=stored,
         )

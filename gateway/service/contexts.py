@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gateway.errors import NotFound
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
@@ -76,12 +76,12 @@ class ContextService:
     def __init__(
         self,
         admission: Admission,
-        threads: LargeBodyThreads,
+        pool: LargeBodyPool,
         history: HistorySource | None,
         provider_hold: ProviderHold | None = None,
     ) -> None:
         self._admission = admission
-        self._threads = threads
+        self._pool = pool
         self._history = history
         self._provider_hold = provider_hold
         self._clock: Callable[[], int] = lambda: int(time.time())
@@ -136,14 +136,14 @@ class ContextService:
         relay = find_relay(endpoint, facts, route) if tool_host is None else None
         if relay is not None and route.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
-            relayed, losses = await self._threads.run(
+            relayed, losses = await self._pool.run(
                 client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, route
             )
             counter = route.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
             return TokenCount(await counter.count_relayed_tokens(relay.dialect, relayed), losses)
         planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
-        turn, params = await self._threads.run(client_request.weight, lift_request, planned)
+        turn, params = await self._pool.run(client_request.weight, lift_request, planned)
         return await _count_prepared(_PreparedTurn(turn, params, planned, relayed=False))
 
     async def _prepare_turn(self, client_request: ClientRequest, *, runs_tools: bool) -> _PreparedTurn:
@@ -169,7 +169,7 @@ class ContextService:
                 facts=facts if items is None else facts._replace(input_value=items),
                 history_count=state.history_count,
             )
-        return await self._threads.run(client_request.weight, _lift_with_history, planned)
+        return await self._pool.run(client_request.weight, _lift_with_history, planned)
 
 
 def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, route: Route) -> LoweredRequest:

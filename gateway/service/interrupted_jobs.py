@@ -35,11 +35,11 @@ class InterruptedJob(NamedTuple):
 
     def continue_in(self, run: Run) -> None:
         """Makes a run of that request continue from here. Raises JobNotResumable if its tools can no longer be run."""
-        if run.tool_run is None:
+        if run.loop_io is None:
             raise JobNotResumable
         run.presentation.sent_stream = self.sent_stream
-        run.tool_run.interruption = self.interruption
-        run.tool_run.records = self.records
+        run.loop_io.interruption = self.interruption
+        run.loop_io.records = self.records
 
 
 async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:

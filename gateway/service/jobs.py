@@ -100,9 +100,9 @@ class JobIntake:
             request["strict"],
         )
         run = self._runs.build_run(admitted, planned, request["shown"], is_stored=True)
-        if run.tool_run is not None:
-            run.tool_run.journal = parts.journals.make_journal(job.owner, job.response_id)
-            run.tool_run.locked_servers = locked_servers
+        if run.loop_io is not None:
+            run.loop_io.journal = parts.journals.make_journal(job.owner, job.response_id)
+            run.loop_io.locked_servers = locked_servers
         elif locked_servers:
             raise CredentialsNotStored
         if interrupted is not None:

@@ -1,11 +1,15 @@
-"""Builds, starts and closes the providers of a server process, also when a new configuration replaces some of them."""
+"""Builds, starts and closes the providers of a server process, also when a new configuration replaces some of them.
+
+Reports the state of the engines that some of them embed.
+"""
 
 import asyncio
 import gc
 import weakref
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from dataclasses import asdict
+from typing import Final, Literal, NamedTuple
 
 import structlog
 
@@ -13,6 +17,7 @@ from gateway.config.settings import Settings
 from gateway.tools.host import build_egress
 from providers.base import EngineHost, Provider
 from providers.registry import build_provider
+from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
 
@@ -143,3 +148,25 @@ class ProviderLifetimes:
                 run.stop.set()
                 await asyncio.wait([run.task])
                 _log.info("provider_closed", provider=provider.name)
+
+
+class EmbeddedEngines:
+    """The engines of the providers that embed one. Without engines, the process counts as ready and settled."""
+
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        self._hosts = [provider for provider in providers if isinstance(provider, EngineHost)]
+
+    async def wait_until_settled(self) -> None:
+        """Waits until each engine is ready or has failed for the first time."""
+        for host in self._hosts:
+            await host.wait_until_settled()
+
+    @property
+    def not_ready_reason(self) -> Literal["engine_down", "starting"] | None:
+        """Returns the worst reason why some requests cannot be served; None if all engines are ready."""
+        states = {host.engine_status.state for host in self._hosts}
+        return "engine_down" if "down" in states else "starting" if "starting" in states else None
+
+    def report_conditions(self) -> Json:
+        """Returns the status of each engine as a JSON object, by provider name."""
+        return {host.name: asdict(host.engine_status) for host in self._hosts}

@@ -29,7 +29,7 @@ from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.admission import rename_param_of
 from gateway.service.provider_lifetimes import ProviderHold
-from gateway.tools.tool_run import ToolRun
+from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
 from providers.redaction import Redactor
@@ -101,9 +101,9 @@ class Run:
         return reply if any(item["type"] == "mcp_call" for item in reply.get("output", ())) else None
 
     @property
-    def tool_run(self) -> ToolRun | None:
+    def loop_io(self) -> LoopIO | None:
         """The state of hosted tools; None if the gateway runs no tools while it produces the reply."""
-        return self.plan.tool_run if isinstance(self.plan, TranslationPlan) else None
+        return self.plan.loop_io if isinstance(self.plan, TranslationPlan) else None
 
     @property
     def streams(self) -> bool:
@@ -127,7 +127,7 @@ class Run:
             return reply
         exchange, event_stage = plan.exchange, plan.event_stage
         collector = self.endpoint.reply.collector(self.body, self.identity, self.presentation)
-        self._collector = collector if plan.tool_run is not None else None
+        self._collector = collector if plan.loop_io is not None else None
 
         def collect(batch: Batch) -> None:
             events = batch if event_stage is None else event_stage.feed(batch)
@@ -173,7 +173,7 @@ class Run:
         Whether input was truncated is known once the upstream has accepted the shorter input, and which tools exist
         once their servers have listed them.
         """
-        if self.facts.context.is_truncated or self.tool_run is not None:
+        if self.facts.context.is_truncated or self.loop_io is not None:
             return True
         return self.endpoint.reply.relays_headers and isinstance(self.plan, RelayPlan)
 

@@ -1,6 +1,6 @@
 """The object that routes call: authenticates a request, reads its body, accepts it, and builds its reply.
 
-One per server process. It owns the stateless parts (resolver, catalogue, sealer) and the runner of background jobs.
+One per server process. It owns the stateless parts (resolver, models, sealer) and the runner of background jobs.
 The parts that depend on the configuration can be replaced while the server runs.
 """
 
@@ -21,7 +21,7 @@ from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_j
 from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.http.owner_counts import OwnerCounts
 from gateway.http.query_params import read_single_value
 from gateway.logs import bind_fields, name_upstreams
@@ -34,10 +34,10 @@ from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import ClientRequest, RequestAdapter
-from gateway.service.catalogue import Catalogue
 from gateway.service.configuration import Configuration, ConfigurationBuilder, StoredParts
 from gateway.service.idempotency.keys import KEY_HEADER, read_keyed_request
 from gateway.service.jobs import StoredJobs
+from gateway.service.served_models import ServedModels
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
 from gateway.tools.operator_servers.added_servers import AddedServers
@@ -72,7 +72,7 @@ class Service:
         self.store = store
         self.configuration_problem: str | None = None
         """The reason why the last attempt to replace the configuration failed; None if it succeeded."""
-        self.large_bodies = LargeBodyThreads()
+        self.large_bodies = LargeBodyPool()
         max_bytes = int(server.max_body_mb * _MB)
         self.body_limits = BodyLimits(max_bytes, server.max_json_depth, server.max_json_values, server.body_s)
         max_lookahead_bytes = int(server.max_form_lookahead_kb * 1024)
@@ -118,9 +118,9 @@ class Service:
         return self.current.settings
 
     @property
-    def catalogue(self) -> Catalogue:
+    def models(self) -> ServedModels:
         """The models of the present configuration."""
-        return self.current.catalogue
+        return self.current.models
 
     def accept(self, client_request: ClientRequest) -> Awaitable[AcceptedRequest]:
         """Accepts a request. Raises what `Intake.accept` raises."""

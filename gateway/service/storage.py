@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from gateway.errors import StoreUnavailable
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
@@ -86,12 +86,12 @@ class StorageParts:
 
     def journal_open_calls(self, run: Run) -> None:
         """Records the hosted calls of a reply that is not a response, while they run."""
-        self.journals.add_open_call_journal(run.tool_run, run.owner, run.identity.id)
+        self.journals.add_open_call_journal(run.loop_io, run.owner, run.identity.id)
 
     def journal_calls(self, run: Run, recorder: ForegroundRecorder) -> None:
         """Records the hosted calls of a response that `recorder` stores."""
-        if run.tool_run is not None:
-            recorder.call_records = run.tool_run.journal = self.journals.make_journal(
+        if run.loop_io is not None:
+            recorder.call_records = run.loop_io.journal = self.journals.make_journal(
                 run.owner, run.identity.id, ensure_stored=recorder.wait_until_begun
             )
 
@@ -111,15 +111,15 @@ class ReplyStorage(Protocol):
 class NoStorage:
     """Stores nothing but the calls of tools that are running. `parts` is None without a store."""
 
-    def __init__(self, runs: RunFactory, threads: LargeBodyThreads, parts: StorageParts | None) -> None:
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts | None) -> None:
         self._runs = runs
-        self._threads = threads
+        self._pool = pool
         self._parts = parts
 
     async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
-        if self._threads.runs_at_once(weight):
+        if self._pool.runs_at_once(weight):
             return self._accept(admitted, tool_host)
-        return await self._threads.run(weight, self._accept, admitted, tool_host)
+        return await self._pool.run(weight, self._accept, admitted, tool_host)
 
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         endpoint, body, facts, route = admitted[:4]
@@ -135,14 +135,14 @@ class NoStorage:
 class CompletionStorage:
     """Stores a completion at its end."""
 
-    def __init__(self, runs: RunFactory, threads: LargeBodyThreads, parts: StorageParts, form: CompletionForm) -> None:
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: CompletionForm) -> None:
         self._runs = runs
-        self._threads = threads
+        self._pool = pool
         self._parts = parts
         self._form = form
 
     async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
-        return await self._threads.run(weight, self._accept, admitted, tool_host)
+        return await self._pool.run(weight, self._accept, admitted, tool_host)
 
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         endpoint, body, facts, route = admitted[:4]
@@ -158,9 +158,9 @@ class CompletionStorage:
 class ThreadStorage:
     """Stores a reply as the next turn of its thread, in the foreground."""
 
-    def __init__(self, runs: RunFactory, threads: LargeBodyThreads, parts: StorageParts, form: ThreadForm) -> None:
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: ThreadForm) -> None:
         self._runs = runs
-        self._threads = threads
+        self._pool = pool
         self._parts = parts
         self._form = form
 
@@ -186,7 +186,7 @@ class ThreadStorage:
             self._parts.journal_calls(run, recorder)
             return AcceptedRequest(run, recorder=recorder)
 
-        accepted = await self._threads.run(weight, accept)
+        accepted = await self._pool.run(weight, accept)
         if history.has_turns:
             # Of two requests that continue one message, only one may reach the upstream.
             await accepted.store_beginning()
@@ -217,14 +217,14 @@ class ResponseStorage:
     def __init__(
         self,
         runs: RunFactory,
-        threads: LargeBodyThreads,
+        pool: LargeBodyPool,
         form: ResponseForm,
         options: StorageOptions,
         keeper: ResponseKeeper,
         history: "HistorySource",
     ) -> None:
         self._runs = runs
-        self._threads = threads
+        self._pool = pool
         self._form = form
         self._options = options
         self._keeper = keeper
@@ -238,7 +238,7 @@ class ResponseStorage:
         if state.conversation_id is not None and not self._options.stored:
             admitted = admitted._replace(losses=[*admitted.losses, _CONVERSATION_NOT_EXTENDED])
         request = ContinuedRequest(admitted, state, self._options, approvals)
-        return await self._threads.run(weight, self._accept, request, tool_host)
+        return await self._pool.run(weight, self._accept, request, tool_host)
 
     def _accept(self, request: ContinuedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         admitted, state, options, approvals = request
@@ -346,8 +346,8 @@ class JobResponse:
 
     def keep(self, request: ContinuedRequest, run: Run, planned: PlanInput) -> AcceptedRequest:
         parts, owner, response_id = self._parts, run.owner, run.identity.id
-        if run.tool_run is not None:
-            run.tool_run.journal = parts.journals.make_journal(owner, response_id)
+        if run.loop_io is not None:
+            run.loop_io.journal = parts.journals.make_journal(owner, response_id)
         job_request = {
             **build_job_request(request.admitted, run, planned),
             **parts.credentials.store_request(planned.body, owner, response_id),
@@ -360,7 +360,7 @@ def _build_new_response(request: ContinuedRequest, run: Run, worker: str) -> New
     admitted, state, options, approvals = request
     new = build_new_response(run, state, is_queued=options.background, worker=worker)
     # The log of a job that calls tools shows that it has begun: a job that has is not started again.
-    logged = options.logged or (options.is_detached and run.tool_run is not None)
+    logged = options.logged or (options.is_detached and run.loop_io is not None)
     new = replace(new, logged=logged)
     if approvals is not None:
         new = replace(new, answers=approvals.answers)
@@ -370,11 +370,11 @@ def _build_new_response(request: ContinuedRequest, run: Run, worker: str) -> New
 class StorageChooser:
     """Chooses how the replies of one configuration are stored. `parts` is None without a store."""
 
-    def __init__(self, runs: RunFactory, threads: LargeBodyThreads, parts: StorageParts | None) -> None:
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts | None) -> None:
         self._runs = runs
-        self._threads = threads
+        self._pool = pool
         self._parts = parts
-        self._unstored: Final = NoStorage(runs, threads, parts)
+        self._unstored: Final = NoStorage(runs, pool, parts)
 
     def choose(
         self,
@@ -392,9 +392,9 @@ class StorageChooser:
             if connection_items is None or not isinstance(form, ResponseForm):
                 return self._unstored
             history = HistorySource(EmptyHistory(), connection_items, None)
-            return ResponseStorage(self._runs, self._threads, form, NOT_STORED, UnstoredResponse(None), history)
+            return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(None), history)
         if isinstance(form, ThreadForm) and facts.state.thread is not None:
-            return ThreadStorage(self._runs, self._threads, parts, form)
+            return ThreadStorage(self._runs, self._pool, parts, form)
         if form is None or isinstance(form, ThreadForm):
             return self._unstored
         can_detach = isinstance(form, ResponseForm) and form.allows_jobs
@@ -405,11 +405,11 @@ class StorageChooser:
             # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
             raise StoreUnavailable
         if isinstance(form, CompletionForm):
-            return CompletionStorage(self._runs, self._threads, parts, form) if options.stored else self._unstored
+            return CompletionStorage(self._runs, self._pool, parts, form) if options.stored else self._unstored
         keeper: ResponseKeeper
         if not options.stored:
             keeper = UnstoredResponse(parts)
         else:
             keeper = JobResponse(parts) if options.is_detached else ForegroundResponse(parts)
         history = HistorySource(parts.store.history, connection_items, parts.approvals)
-        return ResponseStorage(self._runs, self._threads, form, options, keeper, history)
+        return ResponseStorage(self._runs, self._pool, form, options, keeper, history)

@@ -10,8 +10,8 @@ import orjson
 import structlog
 
 from gateway.tools.executors.executor import CallExecutor, ToolFault
+from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
-from gateway.tools.tool_run import ToolRun
 from providers.base import Batch
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall, describe_unknown_tool
@@ -68,7 +68,7 @@ class CallRunner:
 
     def __init__(
         self,
-        tool_run: ToolRun,
+        loop_io: LoopIO,
         executors: Mapping[str, CallExecutor],
         reader: ResultReader,
         bounds: LoopBounds,
@@ -77,7 +77,7 @@ class CallRunner:
         *,
         parallel_calls: int,
     ) -> None:
-        self._tool_run = tool_run
+        self._loop_io = loop_io
         self._executors: Final = executors
         self._own: Final = ReadResultRunner(reader)
         self._bounds = bounds
@@ -88,7 +88,7 @@ class CallRunner:
 
     def has_work(self, loop: ToolLoop) -> bool:
         """Whether `run_calls` has work: calls to run, or the progress of a job to record."""
-        journal = self._tool_run.journal
+        journal = self._loop_io.journal
         return bool(loop.pending_calls) or (journal is not None and journal.is_job)
 
     async def run_calls(self, loop: ToolLoop, *, are_recorded: bool = False) -> AsyncGenerator[Batch, None]:
@@ -107,7 +107,7 @@ class CallRunner:
                     call = waiting.pop(0)
                     running[start(self._run_call(call, is_started=call in started))] = call
                 done = await self._wait_for_calls(running)
-                if (reports := self._tool_run.events) is not None and (batch := reports.take()):
+                if (reports := self._loop_io.events) is not None and (batch := reports.take()):
                     yield batch
                 for task in done:
                     if events := loop.settle_call(running.pop(task), task.result()):
@@ -120,7 +120,7 @@ class CallRunner:
 
     async def _wait_for_calls(self, running: Collection[asyncio.Task[ToolOutcome]]) -> Collection[asyncio.Task[Any]]:
         """Waits until a call has ended, or there is something to report. Returns the calls that have ended."""
-        reports = self._tool_run.events
+        reports = self._loop_io.events
         if reports is None:
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             return done
@@ -138,7 +138,7 @@ class CallRunner:
 
         Calls that run at once are recorded as started, which saves a write for each of them.
         """
-        journal = self._tool_run.journal
+        journal = self._loop_io.journal
         if journal is None or not (calls or (journal.is_job and not loop.is_ending)):
             return ()
         await journal.record_calls(calls, started, loop.save_progress() if journal.is_job else None)
@@ -149,9 +149,9 @@ class CallRunner:
 
         `is_started`: the call is recorded as started. Otherwise that is recorded first: no call is sent without it.
         """
-        if (outcome := self._tool_run.find_outcome(call)) is not None:
+        if (outcome := self._loop_io.find_outcome(call)) is not None:
             return outcome
-        journal = self._tool_run.journal
+        journal = self._loop_io.journal
         if journal is not None and not is_started:
             await journal.start_call(call)
         outcome = await self._send_call(call)
@@ -166,12 +166,12 @@ class CallRunner:
         if left_s <= 0:
             return build_execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
         try:
-            self._tool_run.require_credentials(call.key.server)
+            self._loop_io.require_credentials(call.key.server)
         except ToolFault as fault:
             return fault.as_outcome()
         ids = {"server": call.key.server, "tool": call.key.name, "call": call.item_id, "call_id": call.call_id}
         _log.info("tool_started", **ids)
-        reports = self._tool_run.events
+        reports = self._loop_io.events
         if reports is not None:
             reports.start_call(call)
         on_progress = (
@@ -186,5 +186,5 @@ class CallRunner:
         _log.info("tool_ended", **ids, failed=outcome.failed)
         if outcome.has_declined_input:
             _log.warning("tool_input_declined", **ids)
-            self._tool_run.report_loss_once(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
+            self._loop_io.report_loss_once(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
         return outcome

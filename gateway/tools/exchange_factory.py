@@ -22,9 +22,8 @@ from translation.tools.credentials import list_credentials
 
 if TYPE_CHECKING:
     from gateway.tools.approvals import ResponseApprovals
-    from gateway.tools.context_compactor import ContextCompactor
     from gateway.tools.loop_exchange import ToolLoopExchange
-    from gateway.tools.tool_run import ToolRun
+    from gateway.tools.loop_io import ContextCompactor, LoopIO
 
 _MODULES: Final = (
     "gateway.tools.loop_exchange",
@@ -68,12 +67,12 @@ def make_loop_exchange(
     *,
     approvals: "ResponseApprovals | None",
     compactor: "ContextCompactor | None" = None,
-    tool_run: "ToolRun",
+    loop_io: "LoopIO",
 ) -> "ToolLoopExchange":
     """Returns the exchange that runs the turn with its hosted tools. `make_round` makes the exchange of one round.
 
     `approvals` may be None if none can be stored. `compactor` is None if the request does not ask for compaction.
-    `tool_run` is read when the exchange is opened. Raises InvalidRequest for tools that cannot be run as the request
+    `loop_io` is read when the exchange is opened. Raises InvalidRequest for tools that cannot be run as the request
     names them.
     """
     # Requests call `load_tool_library` before.
@@ -86,7 +85,7 @@ def make_loop_exchange(
     context = ResponseContext(
         scrub=Redactor(credentials).redact if credentials else str,
         can_ask=approvals is not None,
-        takes_input=lambda: tool_run.takes_input or bool(answers.inputs),
+        takes_input=lambda: loop_io.takes_input or bool(answers.inputs),
         sees_images=options.sees_images,
     )
     unredacted = host.open_executors(turn.tools, context)
@@ -95,10 +94,10 @@ def make_loop_exchange(
     bounds = host.settings.build_bounds(options.max_tool_calls, in_background=options.in_background)
     bounds = replace(bounds, runs_with_client_calls=options.runs_with_client_calls)
     builder = LoopBuilder(
-        host.remove_hosted_tools(turn), [*executors.values()], host, bounds, answers, tool_run, redactor=redactor
+        host.remove_hosted_tools(turn), [*executors.values()], host, bounds, answers, loop_io, redactor=redactor
     )
     runner = CallRunner(
-        tool_run,
+        loop_io,
         executors,
         builder.reader,
         bounds,
@@ -113,5 +112,5 @@ def make_loop_exchange(
         make_round,
         approvals=approvals,
         compactor=compactor,
-        tool_run=tool_run,
+        loop_io=loop_io,
     )

@@ -9,8 +9,8 @@ from gateway.errors import ToolListFailed
 from gateway.tools.executors.executor import ListedTools, ToolExecutor, ToolFault
 from gateway.tools.executors.wrappers import KnownListExecutor
 from gateway.tools.host import ToolHost
+from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
-from gateway.tools.tool_run import ToolRun
 from providers.new_id import new_id
 from translation.hosted.approvals import ApprovalAnswers
 from translation.hosted.bounds import LoopBounds
@@ -48,7 +48,7 @@ class LoopBuilder:
         host: ToolHost,
         bounds: LoopBounds,
         answers: ApprovalAnswers,
-        tool_run: ToolRun,
+        loop_io: LoopIO,
         *,
         redactor: ResultRedactor,
     ) -> None:
@@ -62,7 +62,7 @@ class LoopBuilder:
         self._bounds: Final = bounds
         self._answers: Final = answers
         self._redactor: Final = redactor
-        self._tool_run: Final = tool_run
+        self._loop_io: Final = loop_io
 
     async def list_tools(self) -> BuiltLoop:
         """Lists the tools of the executors, all at once, and returns the loop with them.
@@ -97,7 +97,7 @@ class LoopBuilder:
             forms=self._host.forms,
         )
         self.approved_labels = {call.key.server for call in history.approved}
-        interruption = self._tool_run.interruption
+        interruption = self._loop_io.interruption
         context_items = () if interruption is None else interruption.context_items
         # Lists from before an interruption stay unchanged until the end of the response.
         pinned = {item["server_label"] for item in context_items if item["type"] == "mcp_list_tools"}
@@ -122,8 +122,8 @@ class LoopBuilder:
         lists, new_items = self._merge_lists(listed_before, missing, results)
         built = self._build_loop(lists)
         loop, events = built.loop, built.events
-        if self._tool_run.interruption is not None:
-            events += loop.resume(self._tool_run.interruption)
+        if self._loop_io.interruption is not None:
+            events += loop.resume(self._loop_io.interruption)
         elif new_items:
             events += loop.start()
         for item in new_items:
@@ -178,7 +178,7 @@ class LoopBuilder:
             cut=self.reader.cut,
             forms=self._host.forms,
         )
-        turn = replace(self._turn, items=self._tool_run.add_media(history.items))
+        turn = replace(self._turn, items=self._loop_io.add_media(history.items))
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         changed_ids = self._answers.find_changed(tools)
         approved = ApprovedCalls(history.approved, changed_ids, self._answers.inputs)
@@ -188,7 +188,7 @@ class LoopBuilder:
     async def _list_tools_of(self, executor: ToolExecutor) -> ListedTools:
         """Returns the tools of an executor that the request may use. Raises ToolFault."""
         label = executor.source.label
-        self._tool_run.require_credentials(label)
+        self._loop_io.require_credentials(label)
         return await executor.list_tools(_allow_all, must_be_fresh=label in self.approved_labels)
 
     def _require_dispensable(self, label: str, fault: ToolFault, *, is_needed: bool) -> None:

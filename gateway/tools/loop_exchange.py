@@ -14,10 +14,9 @@ from dataplane.staged_source import StagedDeltaRun, StagedSource
 from dataplane.stepped_source import SteppedSource
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.call_runner import CallRunner
-from gateway.tools.context_compactor import ContextCompactor
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.loop_builder import BuiltLoop, LoopBuilder
-from gateway.tools.tool_run import ToolRun
+from gateway.tools.loop_io import ContextCompactor, LoopIO
 from providers.base import Batch, Exchange, batch_source_of
 from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
@@ -54,7 +53,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         *,
         approvals: ResponseApprovals | None = None,
         compactor: ContextCompactor | None = None,
-        tool_run: ToolRun,
+        loop_io: LoopIO,
     ) -> None:
         super().__init__(self._steps_of_reply(), ())
         self.losses: Final[Sequence[Loss]] = ()
@@ -65,7 +64,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         self._approvals = approvals
         self._compactor = compactor
         self._answers = NO_ANSWERS if approvals is None else approvals.answers
-        self._tool_run = tool_run
+        self._loop_io = loop_io
         self._first_round: _FirstRound | None = None
         """The first round, if it was prepared before the exchange was opened."""
 
@@ -89,7 +88,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             while (turn := self._next_turn(loop)) is not None:
                 if loop.round_number > 1:  # the log line of the request itself is about the first one
                     _log.info("tool_request_started", round=loop.round_number)
-                if (reports := self._tool_run.events) is not None:
+                if (reports := self._loop_io.events) is not None:
                     yield [*loop.start(), reports.start_request(loop.round_number)]
                 if self._compactor is not None:
                     turn, compacted = await self._compact(self._compactor, built, turn)
@@ -111,8 +110,8 @@ class ToolLoopExchange(SteppedSource[Batch]):
             try:
                 await self._close_executors()
             finally:
-                if self._tool_run.journal is not None:
-                    await self._tool_run.journal.close()
+                if self._loop_io.journal is not None:
+                    await self._loop_io.journal.close()
 
     async def find_first_turn(self) -> tuple[Turn | None, Sequence[str]]:
         """Returns the first turn of the model, and the labels of the servers that could not be listed. The turn is None
@@ -157,7 +156,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         If it fails, none of the calls was sent, and their approvals can be used again, unless another process continues
         the response.
         """
-        if self._tool_run.is_resumed:
+        if self._loop_io.is_resumed:
             self._first_round = None
         first = self._first_round
         if self._approvals is None:
@@ -169,7 +168,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
             built.events.extend(await self._store_requests(built.loop))
             await self._approvals.void(built.changed_ids)
         except BaseException as error:
-            if not self._tool_run.may_continue_after(error):
+            if not self._loop_io.may_continue_after(error):
                 await self._approvals.reopen()
             raise
         return built

@@ -11,7 +11,7 @@ from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournalStore, CallRecord, OpenCall, OpenCallStore
 from gateway.state.store import Store, retry_write
 from gateway.state.values import LeaseLost
-from gateway.tools.tool_run import ToolRun
+from gateway.tools.loop_io import LoopIO
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Json
@@ -181,10 +181,10 @@ class JournalFactory:
         self._lease = lease
         self._max_outage_s = max_outage_s
 
-    def add_open_call_journal(self, tool_run: ToolRun | None, owner: str, reply_id: str) -> None:
+    def add_open_call_journal(self, loop_io: LoopIO | None, owner: str, reply_id: str) -> None:
         """Sets a journal for the hosted calls of a reply that is not stored, if there are calls and a store."""
-        if tool_run is not None and self._store is not None:
-            tool_run.journal = OpenCallJournal(self._store.open_calls, owner, reply_id, max_outage_s=self._max_outage_s)
+        if loop_io is not None and self._store is not None:
+            loop_io.journal = OpenCallJournal(self._store.open_calls, owner, reply_id, max_outage_s=self._max_outage_s)
 
     def make_journal(
         self, owner: str, response_id: str, *, ensure_stored: Callable[[], Awaitable[None]] | None = None

@@ -84,7 +84,7 @@ class WebSocketConnection:
         self._authenticate = authenticate
         self._drain = service.drain
         self._limits = limits
-        self._threads = service.large_bodies
+        self._pool = service.large_bodies
         self._receive = receive
         self._send = send
         self._call_later = call_later
@@ -152,7 +152,7 @@ class WebSocketConnection:
             limit_mb = self._limits.body.max_bytes / (1024 * 1024)
             raise BodyTooLarge(f"the message is larger than {limit_mb:g} MB (server.max_body_mb)")
         weight, shape = weigh_body(body)
-        event = await self._threads.run(weight, parse_json_object, body, self._limits.body, weight, shape)
+        event = await self._pool.run(weight, parse_json_object, body, self._limits.body, weight, shape)
         return SizedBody(event, len(body), weight)
 
     def _start_turns(self) -> None:

@@ -30,7 +30,7 @@ from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import build_whole_event_stream
 from gateway.service.admission import AdaptedRequest, ClientRequest, rename_params_in_errors
-from gateway.service.catalogue import Catalogue
+from gateway.service.served_models import ServedModels
 from gateway.service.service import Service, is_strict
 from gateway.state.store import Store
 from gateway.state.values import ACTIVE_STATUSES, ThreadTurn
@@ -61,13 +61,13 @@ class _AguiRun:
     def __init__(
         self,
         responses: Endpoint,
-        catalogue: Catalogue,
+        models: ServedModels,
         response_id: str,
         thread: StoredThread | None,
         max_state_kb: float,
     ) -> None:
         self._responses = responses
-        self._catalogue = catalogue
+        self._models = models
         self._limits = ThreadLimits(max_state_bytes=int(max_state_kb * 1024))
         self._response_id = response_id
         self._thread = thread
@@ -79,7 +79,7 @@ class _AguiRun:
         """The approvals of the run, once it is accepted."""
 
     def choose_default_model(self, allowed: Sequence[str]) -> str:
-        return self._catalogue.find_default_model(allowed)
+        return self._models.find_default_model(allowed)
 
     def adapt(self, body: Json, route: Route) -> AdaptedRequest:
         """Returns the Responses request of a validated run. Raises InvalidRequest, and _InterruptsOpen."""
@@ -183,7 +183,7 @@ class AguiRuns:
                 return await self._replay(store, owner, body, stored.response)
             thread = await load_agui_thread(store, parts.approvals, owner, thread_id)
         max_state_kb = service.settings.server.max_agui_state_kb
-        run = _AguiRun(self._responses, service.catalogue, response_id, thread, max_state_kb)
+        run = _AguiRun(self._responses, service.models, response_id, thread, max_state_kb)
         if thread is None:
             run.on_end = self._running.begin_run(owner, str(thread_id))
             _call_on_end(request.scope, run.on_end)

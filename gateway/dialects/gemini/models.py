@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from gateway.dialects.gemini.error_form import is_gemini_request
 from gateway.http.query_params import parse_integer, read_single_value
 from gateway.routes.models import ModelsForm
-from gateway.service.catalogue import CapabilitiesLookup
+from gateway.service.served_models import CapabilitiesLookup
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -21,7 +21,7 @@ _MAX_PAGE: Final = 1000
 
 
 def build_gemini_model(model: Json, find_capabilities: CapabilitiesLookup) -> Json:
-    """Returns the model object for a model of the catalogue.
+    """Returns the model object for a served model.
 
     `inputTokenLimit` is left out if the context window is not known. No upstream reports an `outputTokenLimit`.
     """

@@ -104,8 +104,8 @@ def build_gemini_routes(service: Service) -> APIRouter:
         """List the models of this server."""
         _adopt_query_key(request)
         allowed = service.authenticate(request).models
-        models = await service.catalogue.list_models(allowed)
-        find_capabilities = partial(service.catalogue.find_capabilities, allowed)
+        models = await service.models.list_models(allowed)
+        find_capabilities = partial(service.models.find_capabilities, allowed)
         return build_json_reply(list_gemini_models(models, request.query_params, find_capabilities))
 
     @router.get("/v1beta/models/{model:path}")
@@ -113,8 +113,8 @@ def build_gemini_routes(service: Service) -> APIRouter:
         """Get one model."""
         _adopt_query_key(request)
         allowed = service.authenticate(request).models
-        listed_model = await service.catalogue.get_model(model, allowed)
-        return build_json_reply(build_gemini_model(listed_model, partial(service.catalogue.find_capabilities, allowed)))
+        listed_model = await service.models.get_model(model, allowed)
+        return build_json_reply(build_gemini_model(listed_model, partial(service.models.find_capabilities, allowed)))
 
     return router
 

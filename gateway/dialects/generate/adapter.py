@@ -10,7 +10,7 @@ from gateway.config.settings import Settings
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint
 from gateway.service.admission import AdaptedRequest, rename_params_in_errors
-from gateway.service.catalogue import Catalogue
+from gateway.service.served_models import ServedModels
 from providers.config import TOKEN_PROMPT_TYPES
 from providers.engine_checks import accepts_tool_parser
 from translation.errors import InvalidRequest, Unrepresentable
@@ -41,10 +41,10 @@ def build_generate_endpoint(chat: Endpoint) -> Endpoint:
 class GenerateAdapter:
     """Turns requests to `/generate` into chat requests, by one configuration."""
 
-    def __init__(self, chat: Endpoint, settings: Settings, catalogue: Catalogue) -> None:
+    def __init__(self, chat: Endpoint, settings: Settings, models: ServedModels) -> None:
         self._chat = chat
         self._providers = settings.providers
-        self._catalogue = catalogue
+        self._models = models
 
     def adapt(self, body: Json, route: Route) -> AdaptedRequest:
         """Returns the chat request for a validated body, and the route with the profile that the request wants.
@@ -69,7 +69,7 @@ class GenerateAdapter:
 
     def choose_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
-        return self._catalogue.find_default_model(allowed)
+        return self._models.find_default_model(allowed)
 
     def _resolve_profile(self, body: Json, route: Route) -> Profile:
         """Returns the model's profile, adjusted by the request's parameters.

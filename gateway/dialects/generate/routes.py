@@ -22,7 +22,7 @@ def build_generate_routes(chat: Endpoint, service: Service) -> APIRouter:
 
         Returns one JSON object, or a stream with `stream: true`.
         """
-        adapter = GenerateAdapter(chat, service.settings, service.catalogue)
+        adapter = GenerateAdapter(chat, service.settings, service.models)
         return await service.serve_create(endpoint, request.scope, request.receive, adapter)
 
     return router

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 from gateway.dialects.messages.error_form import build_request_id_headers, is_messages_request
 from gateway.http.query_params import parse_integer
 from gateway.routes.models import ModelsForm
-from gateway.service.catalogue import CapabilitiesLookup
+from gateway.service.served_models import CapabilitiesLookup
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -17,7 +17,7 @@ _MAX_PAGE: Final = 1000
 
 
 def build_message_model(model: Json, find_capabilities: CapabilitiesLookup) -> Json:
-    """Returns the model object for a model of the catalogue. `max_input_tokens` is left out if it is not known."""
+    """Returns the model object for a served model. `max_input_tokens` is left out if it is not known."""
     window = find_capabilities(model["id"]).max_context_window
     created = datetime.fromtimestamp(model["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

@@ -56,6 +56,6 @@ async def _fetch_embeddings(
     losses: list[Loss] = []
     body, _, weight = await service.read_sized_body(request)
     lifted = await service.large_bodies.run(weight, lift, body, losses)
-    lifted["model"] = remove_default_tag(service.catalogue, lifted["model"])
+    lifted["model"] = remove_default_tag(service.models, lifted["model"])
     embeddings = await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="dimensions")
     return lifted["model"], embeddings

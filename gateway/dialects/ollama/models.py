@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.dialects.ollama.endpoint import format_time
 from gateway.planning.resolver import Route
-from gateway.service.catalogue import Catalogue
+from gateway.service.served_models import ServedModels
 from translation.representation.json_types import Json
 
 API_VERSION: Final = "0.13.0"
@@ -28,17 +28,17 @@ _NO_DETAILS: Final[Json] = {
 }
 
 
-def remove_default_tag(catalogue: Catalogue, name: str) -> str:
+def remove_default_tag(models: ServedModels, name: str) -> str:
     """Returns a model's name without the tag `latest`, which clients add, if that is a configured name.
 
     A name that is configured with its tag keeps it.
     """
     plain = name.removesuffix(_DEFAULT_TAG)
-    return plain if plain != name and not catalogue.is_exact_name(name) and catalogue.is_exact_name(plain) else name
+    return plain if plain != name and not models.is_exact_name(name) and models.is_exact_name(plain) else name
 
 
 def build_listed_model(model: Json) -> Json:
-    """Returns the entry of `/api/tags` for a model of the catalogue. Its digest is computed from its name."""
+    """Returns the entry of `/api/tags` for a served model. Its digest is computed from its name."""
     return {
         "name": model["id"],
         "model": model["id"],

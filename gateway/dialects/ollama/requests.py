@@ -51,7 +51,7 @@ class OllamaRequest:
         if body.get("stream") is None:
             body = {**body, "stream": True}
         if isinstance(model := body.get("model"), str):
-            body = {**body, "model": remove_default_tag(self._service.catalogue, model)}
+            body = {**body, "model": remove_default_tag(self._service.models, model)}
         self._body = body
         if not body.get("messages" if self._is_chat else "prompt") and not body.get("images"):
             self._endpoint.request.validate(body)
@@ -62,7 +62,7 @@ class OllamaRequest:
         """Replies like a server that has loaded, or unloaded, the model. Nothing is sent to the upstream."""
         body = self._body
         principal = self._service.authenticate(request)
-        model = await self._service.catalogue.get_model(body["model"], principal.models)
+        model = await self._service.models.get_model(body["model"], principal.models)
         line = begin_reply(body, model["id"], is_chat=self._is_chat).build_line()
         reason = "unload" if _requests_unload(body.get("keep_alive")) else "load"
         line |= {"done": True, "done_reason": reason}

@@ -45,7 +45,7 @@ def build_ollama_routes(service: Service) -> APIRouter:
     @router.get("/api/tags")
     async def list_ollama_models(request: Request) -> Response:
         """List the models of this server."""
-        models = await service.catalogue.list_models(service.authenticate(request).models)
+        models = await service.models.list_models(service.authenticate(request).models)
         return build_json_reply({"models": [build_listed_model(model) for model in models]})
 
     @router.get("/api/ps")
@@ -62,9 +62,9 @@ def build_ollama_routes(service: Service) -> APIRouter:
         name = body.get("model") or body.get("name")
         if not isinstance(name, str):
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        name = remove_default_tag(service.catalogue, name)
-        model = await service.catalogue.get_model(name, principal.models)
-        return build_json_reply(build_model_details(model, service.catalogue.find_route(name, principal.models)))
+        name = remove_default_tag(service.models, name)
+        model = await service.models.get_model(name, principal.models)
+        return build_json_reply(build_model_details(model, service.models.find_route(name, principal.models)))
 
     @router.get("/api/version")
     async def get_ollama_version() -> Response:

@@ -1,4 +1,4 @@
-"""Checks over the Responses API. `catalogue.py` lists them."""
+"""Checks over the Responses API. `check_list.py` lists them."""
 
 from typing import Final
 

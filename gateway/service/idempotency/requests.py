@@ -22,7 +22,7 @@ from gateway.errors import (
 )
 from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.json_reply import build_json_reply
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.replies.endpoints import ResponseForm
 from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.log_replay import LogReplay, open_log_replay
@@ -60,14 +60,14 @@ class IdempotentRequests:
         self,
         settings: Settings,
         store: Store,
-        threads: LargeBodyThreads,
+        pool: LargeBodyPool,
         drain: DrainState,
         accept: Callable[[ClientRequest], Awaitable[AcceptedRequest]],
         submit: Callable[[AcceptedRequest, NewResponse], Awaitable[None]],
         build_event_stream: Callable[..., EventStreamReply],
     ) -> None:
         self._store = store
-        self._threads = threads
+        self._pool = pool
         self._drain = drain
         self._accept = accept
         self._submit = submit
@@ -87,7 +87,7 @@ class IdempotentRequests:
         Raises IdempotencyKeyReused, TooManyKeys, and what `Intake.accept` raises.
         """
         owner = client_request.principal.name
-        keyed = await self._threads.run(client_request.weight, read_keyed_request, header, client_request.body)
+        keyed = await self._pool.run(client_request.weight, read_keyed_request, header, client_request.body)
         is_stored, streams = form.peek(client_request.body)
         waiter = _Waiter(scope, receive, streams)
         for _ in range(_MAX_ATTEMPTS):

@@ -38,14 +38,14 @@ class OneTripConnection(aiosqlite.Connection):
         self.may_be_in_transaction = False
         """Whether a transaction was begun and is not known to have ended. Only its thread knows its actual state."""
 
-    def run_in_thread(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
+    def run_blocking(self, work: Callable[..., _Result], *arguments: Any) -> Awaitable[_Result]:
         """Returns an awaitable that runs `work` in the connection's thread, in one trip."""
         execute: Callable[..., Awaitable[_Result]] = self._execute
         return execute(work, *arguments)
 
     async def begin(self, statement: str) -> None:
         self.may_be_in_transaction = True
-        await self.run_in_thread(self._begin, statement)
+        await self.run_blocking(self._begin, statement)
 
     async def commit(self) -> None:
         await super().commit()
@@ -150,10 +150,10 @@ class OneTripCursor:
         """Does nothing. The SQLite cursor was closed in the trip that executed the statement."""
 
     async def _run_statement(self, execute: _CursorExecute, statement: str, parameters: Any) -> "OneTripCursor":
-        await self._connection.run_in_thread(self._execute_in_thread, execute, statement, parameters)
+        await self._connection.run_blocking(self._execute_blocking, execute, statement, parameters)
         return self
 
-    def _execute_in_thread(self, execute: _CursorExecute, statement: str, parameters: Any) -> None:
+    def _execute_blocking(self, execute: _CursorExecute, statement: str, parameters: Any) -> None:
         with closing(self._connection._conn.cursor()) as cursor:
             execute(cursor, statement, parameters)
             self.description, self.rowcount, self.lastrowid = cursor.description, cursor.rowcount, cursor.lastrowid

@@ -199,7 +199,7 @@ class SqliteWriter:
         self._next_checkpoint_at = time.monotonic() + _CHECKPOINT_INTERVAL_S
         try:
             driver = get_driver(await self._open_connection())
-            if await driver.run_in_thread(_checkpoint, driver.raw_connection, mode):
+            if await driver.run_blocking(_checkpoint, driver.raw_connection, mode):
                 self._log_bytes, self._next_checkpoint_at = 0, 0.0
         except (sqlite3.Error, SQLAlchemyError, OSError) as error:  # the next use of the database reports it
             _log.info("checkpoint_failed", why=describe_error(error))
@@ -226,10 +226,10 @@ class SqliteWriter:
         driver = get_driver(self.connection or await self._open_connection())
         driver.may_be_in_transaction = True
         if not self._execute_on_loop(driver, group):
-            await driver.run_in_thread(self._execute_and_commit, driver.raw_connection, group)
+            await driver.run_blocking(self._execute_and_commit, driver.raw_connection, group)
             self.verify_commit()
         elif driver.raw_connection.in_transaction:
-            await driver.run_in_thread(self._commit, driver.raw_connection)
+            await driver.run_blocking(self._commit, driver.raw_connection)
             # On the loop: in the thread, each look at a file gives up the interpreter's lock and waits for it again.
             self.verify_commit()
         driver.may_be_in_transaction = False

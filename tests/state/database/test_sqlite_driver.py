@@ -156,7 +156,7 @@ def test_the_result_of_a_call_whose_event_loop_has_ended_is_dropped() -> None:
     async def leave_a_call() -> None:
         await connection
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(connection.run_in_thread(work), 0.01)
+            await asyncio.wait_for(connection.run_blocking(work), 0.01)
 
     asyncio.run(leave_a_call())
     assert begun.is_set()

@@ -14,7 +14,7 @@ from gateway.http import body as bodies
 from gateway.http import large_bodies
 from gateway.http.body import BodyLimits, parse_json_object, read_json
 from gateway.http.guard import ClientDisconnected
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, weigh_body
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, weigh_body
 
 MB = 1024 * 1024
 
@@ -37,11 +37,11 @@ def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
 
 
 async def read(asked: Request, *, deadline_s: float = 5.0, max_bytes: int = MB) -> dict[str, Any]:
-    limits, threads = BodyLimits(max_bytes, 10, 10_000, deadline_s), LargeBodyThreads()
+    limits, pool = BodyLimits(max_bytes, 10, 10_000, deadline_s), LargeBodyPool()
     try:
-        content, size, weight = await read_json(asked.scope, asked.receive, limits, threads)
+        content, size, weight = await read_json(asked.scope, asked.receive, limits, pool)
     finally:
-        threads.close()
+        pool.close()
     assert size >= weight >= 2
     return content
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gateway.http import large_bodies
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyThreads, LoopSlots, weigh_body
+from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, LoopSlots, weigh_body
 
 MEDIUM = 5
 MESSAGE = {"role": "user", "content": [{"type": "input_text", "text": "x" * 700}]}
@@ -69,7 +69,7 @@ def test_a_light_body_has_no_more_values_than_its_weight(value: Any, inline_byte
 
 
 async def test_bodies_of_medium_weight_leave_the_event_loop_to_others_between_them() -> None:
-    threads = LargeBodyThreads()
+    pool = LargeBodyPool()
     order: list[int | str] = []
 
     async def others() -> None:
@@ -79,18 +79,18 @@ async def test_bodies_of_medium_weight_leave_the_event_loop_to_others_between_th
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         for number in range(MEDIUM):
-            tasks.create_task(threads.run(INLINE_BYTES, order.append, number))
+            tasks.create_task(pool.run(INLINE_BYTES, order.append, number))
         tasks.create_task(others())
     assert [entry for entry in order if entry != "other"] == list(range(MEDIUM))
     assert all("other" in pair for pair in pairwise(order))
 
 
 async def test_small_bodies_wait_for_no_turn() -> None:
-    threads = LargeBodyThreads()
+    pool = LargeBodyPool()
     order: list[int | str] = []
     async with asyncio.TaskGroup() as tasks:
         for number in range(MEDIUM):
-            tasks.create_task(threads.run(100, order.append, number))
+            tasks.create_task(pool.run(100, order.append, number))
         await asyncio.sleep(0)
         assert order == list(range(MEDIUM))
 
@@ -132,10 +132,10 @@ def test_a_turn_of_a_loop_that_ended_is_over() -> None:
 @pytest.mark.parametrize(("weight", "is_here"), [(INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
 def test_heavy_bodies_are_worked_on_in_another_thread(weight: int, is_here: bool) -> None:
     async def run() -> int:
-        threads = LargeBodyThreads()
+        pool = LargeBodyPool()
         try:
-            return await threads.run(weight, threading.get_ident)
+            return await pool.run(weight, threading.get_ident)
         finally:
-            threads.close()
+            pool.close()
 
     assert (asyncio.run(run()) == threading.get_ident()) is is_here

@@ -77,7 +77,7 @@ def plan(
 
 
 def calls_tools(planned: RelayPlan | TranslationPlan) -> bool:
-    return isinstance(planned, TranslationPlan) and planned.tool_run is not None
+    return isinstance(planned, TranslationPlan) and planned.loop_io is not None
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])

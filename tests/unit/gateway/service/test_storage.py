@@ -8,7 +8,7 @@ import pytest
 from gateway.dialects.chat.endpoint import CHAT
 from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.auth import ANONYMOUS
-from gateway.http.large_bodies import LargeBodyThreads
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.continuation import EmptyHistory
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
 from gateway.replies.endpoints import CompletionForm, Endpoint, ReplyIdentity, ResponseForm
@@ -89,7 +89,7 @@ async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> PlanIn
     assert isinstance(RESPONSES.storage, ResponseForm)
     storage = ResponseStorage(
         RunFactory(settings(MODELS, "up")),
-        LargeBodyThreads(),
+        LargeBodyPool(),
         RESPONSES.storage,
         kept,
         keeper,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.tools.call_runner import CallRunner, LoopClock
+from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
-from gateway.tools.tool_run import ToolRun
 from tests.tool_rounds import LoopDriver, call, hosted_tool, text
 from tests.tool_rounds import round_of as events_of_round
 from translation.hosted.bounds import LoopBounds
@@ -79,7 +79,7 @@ async def _drive(data: st.DataObject) -> None:
     journal = RecordingJournal(executor)
     most = data.draw(st.integers(1, 3))
     reader, clock, redactor = ResultReader(_BOUNDS.result_chars), LoopClock(None), ResultRedactor([], list)
-    runner = CallRunner(ToolRun(journal), {"calc": executor}, reader, _BOUNDS, clock, redactor, parallel_calls=most)
+    runner = CallRunner(LoopIO(journal), {"calc": executor}, reader, _BOUNDS, clock, redactor, parallel_calls=most)
     numbers = count()
     is_cancelled = False
     while not is_cancelled and driver.loop.build_next_turn() is not None:

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.state.call_records import OpenCall
 from gateway.state.values import LeaseLost
+from gateway.tools.loop_io import LoopIO
 from gateway.tools.response_journal import JournalFactory, OpenCallJournal, ResponseJournal
-from gateway.tools.tool_run import ToolRun
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.tools import ToolKey
@@ -67,10 +67,10 @@ async def test_an_unstored_reply_continues_with_a_result_that_cannot_be_recorded
 
 def test_an_unstored_reply_has_a_journal_of_its_own_if_a_store_exists() -> None:
     store: Any = FailingStore(StoreUnavailable())
-    tool_run = ToolRun()
-    JournalFactory(store, None, max_outage_s=0).add_open_call_journal(tool_run, "ann", "id_1")
-    assert isinstance(tool_run.journal, OpenCallJournal)
-    JournalFactory(None, None, max_outage_s=0).add_open_call_journal(without := ToolRun(), "ann", "id_1")
+    loop_io = LoopIO()
+    JournalFactory(store, None, max_outage_s=0).add_open_call_journal(loop_io, "ann", "id_1")
+    assert isinstance(loop_io.journal, OpenCallJournal)
+    JournalFactory(None, None, max_outage_s=0).add_open_call_journal(without := LoopIO(), "ann", "id_1")
     assert without.journal is None
 
 

@@ -1,4 +1,4 @@
-"""gateway/service/embedded_engines.py: the server reports that it listens after its engines have settled."""
+"""gateway/service/provider_lifetimes.py: the server reports that it listens after its engines have settled."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import pytest
 
 from gateway.config.settings import parse_settings
 from gateway.process.server import GatewayServer, make_server
-from gateway.service.embedded_engines import EmbeddedEngines
+from gateway.service.provider_lifetimes import EmbeddedEngines
 from providers.base import EngineStatus
 from providers.config import ProviderConfig
 from providers.scripted.provider import ScriptedProvider

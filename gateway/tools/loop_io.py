@@ -1,9 +1,10 @@
-"""The state of a response with hosted tools besides its exchange: its journal, and where it was interrupted."""
+"""What the loop of hosted tools reads and writes besides its exchange: a journal, the state of an interruption, events,
+and a compaction of its context."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gateway.errors import StoreUnavailable
 from gateway.state.call_records import CallRecord
@@ -11,10 +12,13 @@ from gateway.state.values import LeaseLost
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.tool_events import ToolEvents
 from translation.hosted.calls import HostedCall
+from translation.hosted.compaction import HostedContextParts
 from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
+from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 _INPUT_NOT_REQUESTED: Final = (
     "outcome unknown: the tool asked for input, and the gateway stopped before the user was asked; it was not repeated"
@@ -48,9 +52,33 @@ class ReplyJournal(Protocol):
         ...
 
 
+class CompactedContext(NamedTuple):
+    """A context with a summary in place of its older items.
+
+    `item` is the compaction item for the client, `items` is the context of the model from now on, and `usage` is the
+    usage of writing the summary.
+    """
+
+    item: Item
+    items: Sequence[Item]
+    usage: Usage | None
+
+
+class ContextCompactor(Protocol):
+    """Compacts the contexts of one response."""
+
+    async def compact(self, turn: Turn, parts: HostedContextParts, last_usage: Usage | None) -> CompactedContext | None:
+        """Returns the compacted context of the turn of the next round; None if no compaction is due.
+
+        `parts` is its context, split. `last_usage` is the usage of the round before; None in the first round, and if
+        the upstream reports none. Raises CompactionFailed, TurnFailed and ProviderError.
+        """
+        ...
+
+
 @dataclass(slots=True)
-class ToolRun:
-    """The state of one response, which is set before its exchange is opened.
+class LoopIO:
+    """The state of one response with hosted tools besides its exchange. It is set before the exchange is opened.
 
     `journal` is None without a store. `interruption` is None unless another process began the response; `records` are
     then its calls in the journal, by the ids of their items.

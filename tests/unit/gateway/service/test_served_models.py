@@ -6,33 +6,33 @@ from typing import Any
 import pytest
 
 from gateway.errors import UnknownModel
-from gateway.service.catalogue import Catalogue
+from gateway.service.served_models import ServedModels
 from providers.errors import UpstreamUnreachable
 from tests.unit.support.routing import Recorder, resolver
 
 EVERY = ("*",)
 
 
-async def names(catalogue: Catalogue, *allowed: str) -> list[str]:
-    return [model["id"] for model in await catalogue.list_models(allowed or EVERY)]
+async def names(served: ServedModels, *allowed: str) -> list[str]:
+    return [model["id"] for model in await served.list_models(allowed or EVERY)]
 
 
 async def test_names_are_listed_in_the_order_of_the_config() -> None:
     a = Recorder("a", served=["m1", "other"])
-    catalogue = Catalogue(resolver({"mine": {"provider": "a"}, "m*": {"provider": "a"}}, a))
-    assert await names(catalogue) == ["mine", "m1"]
+    served = ServedModels(resolver({"mine": {"provider": "a"}, "m*": {"provider": "a"}}, a))
+    assert await names(served) == ["mine", "m1"]
 
 
 async def test_a_model_is_an_object_of_the_api() -> None:
-    [model] = await Catalogue(resolver({"mine": {"provider": "a"}}, Recorder("a"))).list_models(EVERY)
+    [model] = await ServedModels(resolver({"mine": {"provider": "a"}}, Recorder("a"))).list_models(EVERY)
     assert isinstance(model.pop("created"), int)
     assert model == {"id": "mine", "object": "model", "owned_by": "a"}
 
 
 async def test_a_name_served_twice_is_the_first_ones() -> None:
     a, b = Recorder("a", served=["m"]), Recorder("b", served=["m", "n"])
-    catalogue = Catalogue(resolver({"m*": {"provider": "a"}, "*": {"provider": "b"}}, a, b))
-    assert [(model["id"], model["owned_by"]) for model in await catalogue.list_models(EVERY)] == [
+    served = ServedModels(resolver({"m*": {"provider": "a"}, "*": {"provider": "b"}}, a, b))
+    assert [(model["id"], model["owned_by"]) for model in await served.list_models(EVERY)] == [
         ("m", "a"),
         ("n", "b"),
     ]
@@ -40,36 +40,36 @@ async def test_a_name_served_twice_is_the_first_ones() -> None:
 
 async def test_an_upstream_that_does_not_answer_is_left_out() -> None:
     a, b = Recorder("a", served=UpstreamUnreachable("down")), Recorder("b", served=["n"])
-    catalogue = Catalogue(resolver({"a-*": {"provider": "a"}, "*": {"provider": "b"}}, a, b))
-    assert await names(catalogue) == ["n"]
+    served = ServedModels(resolver({"a-*": {"provider": "a"}, "*": {"provider": "b"}}, a, b))
+    assert await names(served) == ["n"]
 
 
 async def test_an_unavailable_upstream_keeps_its_last_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.service.catalogue._REFRESH_S", 0.0)
+    monkeypatch.setattr("gateway.service.served_models._REFRESH_S", 0.0)
     a = Recorder("a", served=["m"])
-    catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
-    found = [await names(catalogue)]
-    for served in (UpstreamUnreachable("down"), UpstreamUnreachable("down"), ["n"], []):
-        a.served = served
-        found.append(await names(catalogue))
+    served = ServedModels(resolver({"*": {"provider": "a"}}, a))
+    found = [await names(served)]
+    for listed in (UpstreamUnreachable("down"), UpstreamUnreachable("down"), ["n"], []):
+        a.served = listed
+        found.append(await names(served))
     assert found == [["m"], ["m"], ["m"], ["n"], []]
     assert a.asked == len(found)
 
 
 async def test_upstreams_are_queried_once_a_minute_and_only_for_patterns() -> None:
     a, b = Recorder("a", served=["m"]), Recorder("b", served=["n"])
-    catalogue = Catalogue(resolver({"n": {"provider": "b"}, "*": {"provider": "a"}}, a, b))
+    served = ServedModels(resolver({"n": {"provider": "b"}, "*": {"provider": "a"}}, a, b))
     for _ in range(3):
-        await names(catalogue)
+        await names(served)
     assert (a.asked, b.asked) == (1, 0)
 
 
 async def test_a_key_sees_the_models_it_may_use() -> None:
-    catalogue = Catalogue(resolver({"a1": {"provider": "a"}, "b1": {"provider": "a"}}, Recorder("a")))
-    assert await names(catalogue, "b*") == ["b1"]
-    assert (await catalogue.get_model("b1", ("b*",)))["id"] == "b1"
+    served = ServedModels(resolver({"a1": {"provider": "a"}, "b1": {"provider": "a"}}, Recorder("a")))
+    assert await names(served, "b*") == ["b1"]
+    assert (await served.get_model("b1", ("b*",)))["id"] == "b1"
     with pytest.raises(UnknownModel):
-        await catalogue.get_model("a1", ("b*",))
+        await served.get_model("a1", ("b*",))
 
 
 class Slow(Recorder):
@@ -81,94 +81,94 @@ class Slow(Recorder):
         return []
 
 
-def catalogue_of(*names: str | Exception, models: dict[str, Any] | None = None) -> tuple[Catalogue, Recorder]:
-    """A catalogue over one upstream that lists these names, or fails."""
+def served_of(*names: str | Exception, models: dict[str, Any] | None = None) -> tuple[ServedModels, Recorder]:
+    """The models of one upstream that lists these names, or fails."""
     a = Recorder("a", served=names[0] if isinstance(names[0], Exception) else [str(name) for name in names])
-    return Catalogue(resolver(models or {"*": {"provider": "a"}}, a)), a
+    return ServedModels(resolver(models or {"*": {"provider": "a"}}, a)), a
 
 
-async def require(catalogue: Catalogue, name: str, allowed: tuple[str, ...] = EVERY) -> None:
-    await catalogue.require_listed(catalogue._resolver.resolve(name, allowed), allowed)
+async def require(served: ServedModels, name: str, allowed: tuple[str, ...] = EVERY) -> None:
+    await served.require_listed(served._resolver.resolve(name, allowed), allowed)
 
 
 async def test_listed_names_cost_one_list() -> None:
-    catalogue, a = catalogue_of("qwen3:8b", "llama3:latest")
+    served, a = served_of("qwen3:8b", "llama3:latest")
     for name in ("qwen3:8b", "llama3", "Qwen3:8B", "llama3:latest"):
-        await require(catalogue, name)
+        await require(served, name)
     assert a.asked == 1
 
 
 async def test_an_unlisted_name_is_refused_with_similar_ones() -> None:
-    catalogue, a = catalogue_of("qwen3-8b", "qwen3-14b", "llama")
+    served, a = served_of("qwen3-8b", "qwen3-14b", "llama")
     with pytest.raises(
         UnknownModel, match=r"'qwen3-80b' does not exist: did you mean qwen3-8b or qwen3-14b\?"
     ) as unknown:
-        await require(catalogue, "qwen3-80b")
+        await require(served, "qwen3-80b")
     assert unknown.value.param == "model"
     with pytest.raises(UnknownModel, match="'gpt-4o' does not exist: GET /v1/models lists those that do"):
-        await require(catalogue, "gpt-4o")
+        await require(served, "gpt-4o")
     with pytest.raises(UnknownModel) as long:
-        await require(catalogue, "qwen3-8b" * 100_000)
+        await require(served, "qwen3-8b" * 100_000)
     assert len(long.value.message) < 400
     assert a.asked == 1, "a list of a moment ago is new enough"
 
 
 async def test_similar_names_are_those_that_the_key_may_use() -> None:
     models = {"mine-1": {"provider": "a"}, "*": {"provider": "a"}}
-    catalogue, _ = catalogue_of("mine-2", "other", models=models)
+    served, _ = served_of("mine-2", "other", models=models)
     with pytest.raises(UnknownModel, match=r"did you mean mine-1 or mine-2\?"):
-        await require(catalogue, "mine-3")
+        await require(served, "mine-3")
     with pytest.raises(UnknownModel, match="GET /v1/models"):
-        await require(catalogue, "minor", ("min*r",))
+        await require(served, "minor", ("min*r",))
 
 
 async def test_a_model_that_was_loaded_since_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
-    catalogue, a = catalogue_of("old")
-    await require(catalogue, "old")
+    monkeypatch.setattr("gateway.service.served_models._RECHECK_S", 0.0)
+    served, a = served_of("old")
+    await require(served, "old")
     a.served = ["old", "new"]
-    await require(catalogue, "new")
+    await require(served, "new")
     assert a.asked == 2
 
 
 @pytest.mark.parametrize(
-    "failing", [catalogue_of(UpstreamUnreachable("down")), catalogue_of("")], ids=["down", "an empty name"]
+    "failing", [served_of(UpstreamUnreachable("down")), served_of("")], ids=["down", "an empty name"]
 )
-async def test_an_unavailable_list_refuses_no_name(failing: tuple[Catalogue, Recorder]) -> None:
-    catalogue, a = failing
+async def test_an_unavailable_list_refuses_no_name(failing: tuple[ServedModels, Recorder]) -> None:
+    served, a = failing
     a.served = a.served if isinstance(a.served, Exception) else []
     for _ in range(3):
-        await require(catalogue, "any")
+        await require(served, "any")
     assert a.asked == 1
 
 
 async def test_a_slow_list_delays_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.service.catalogue._LIST_WAIT_S", 0.01)
+    monkeypatch.setattr("gateway.service.served_models._LIST_WAIT_S", 0.01)
     a = Slow("a")
-    catalogue = Catalogue(resolver({"*": {"provider": "a"}}, a))
-    await asyncio.gather(*(require(catalogue, "any") for _ in range(3)))
+    served = ServedModels(resolver({"*": {"provider": "a"}}, a))
+    await asyncio.gather(*(require(served, "any") for _ in range(3)))
     assert a.asked == 1
 
 
 async def test_a_list_that_becomes_unavailable_refuses_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.service.catalogue._RECHECK_S", 0.0)
-    catalogue, a = catalogue_of("old")
-    await require(catalogue, "old")
+    monkeypatch.setattr("gateway.service.served_models._RECHECK_S", 0.0)
+    served, a = served_of("old")
+    await require(served, "old")
     a.served = UpstreamUnreachable("down")
-    await require(catalogue, "new")
-    await require(catalogue, "newer")
+    await require(served, "new")
+    await require(served, "newer")
     assert a.asked == 2
 
 
 async def test_many_requests_wait_for_one_list() -> None:
-    catalogue, a = catalogue_of("m")
-    await asyncio.gather(*(require(catalogue, "m") for _ in range(50)))
+    served, a = served_of("m")
+    await asyncio.gather(*(require(served, "m") for _ in range(50)))
     assert a.asked == 1
 
 
 async def test_configured_names_are_not_checked_against_a_list() -> None:
     models: dict[str, Any] = {"mine": {"provider": "a"}, "alias-*": {"provider": "a", "model": "m"}}
-    catalogue, a = catalogue_of("other", models=models)
+    served, a = served_of("other", models=models)
     for name in ("mine", "alias-1"):
-        await require(catalogue, name)
+        await require(served, name)
     assert a.asked == 0

@@ -1,4 +1,4 @@
-"""The list of models: exact names from the config, and for patterns the names that their upstreams list."""
+"""The models that are served: exact names from the config, and for patterns the names that their upstreams list."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ class _Listing(NamedTuple):
 _NOTHING_LISTED = _Listing({}, frozenset(), float("-inf"))
 
 
-class Catalogue:
+class ServedModels:
     """Lists models, and checks names against the lists of upstreams.
 
     If an upstream cannot list its models, its last known names stay listed.
