@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 from starlette.types import Message, Receive, Send
 
 from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
-from gateway.http.auth import Principal
 from gateway.http.body import BodyLimits, SizedBody, parse_json_object
 from gateway.http.guard import ClientDisconnected
 from gateway.http.large_bodies import weigh_body
@@ -24,7 +23,7 @@ from gateway.websocket.events import (
     parse_lane,
     parse_turn_request,
 )
-from gateway.websocket.turn import TurnRunner
+from gateway.websocket.turn import ConnectionClient, TurnRunner
 from gateway.websocket.turn_queue import ResponseCache, TurnQueue
 from translation.errors import InvalidRequest
 
@@ -69,19 +68,13 @@ class WebSocketConnection:
         self,
         service: Service,
         endpoint: Endpoint,
-        principal: Principal,
+        client: ConnectionClient,
         limits: ConnectionLimits,
         receive: Receive,
         send: Send,
-        *,
-        strict: bool,
         call_later: CallLater | None = None,
-        authenticate: Callable[[], Principal] | None = None,
     ) -> None:
-        """`authenticate` finds the principal of the connection's key again, for each turn: the configuration of keys
-        may have changed since the handshake.
-        """
-        self._authenticate = authenticate
+        self._authenticate = client.authenticate
         self._drain = service.drain
         self._limits = limits
         self._pool = service.large_bodies
@@ -97,12 +90,11 @@ class WebSocketConnection:
         self._turn_runner = TurnRunner(
             service,
             endpoint,
-            principal,
+            client,
             ResponseCache(limits.body.max_bytes),
             receive_disconnect=self._receive_disconnect,
             send_text=self._send_text,
             hold_s=limits.hold_s,
-            strict=strict,
         )
 
     async def serve(self) -> None:

@@ -18,6 +18,7 @@ from gateway.http.owner_counts import OwnerCounts
 from gateway.replies.endpoints import Endpoint
 from gateway.service.service import Service, is_strict
 from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
+from gateway.websocket.turn import ConnectionClient
 
 _log = structlog.get_logger(__name__)
 
@@ -64,12 +65,10 @@ class WebSocketApp:
             connection = WebSocketConnection(
                 self._service,
                 self._endpoint,
-                principal,
+                ConnectionClient(principal, strict, partial(self._service.authenticate, handshake)),
                 self._limits,
                 receive,
                 send_direct,
-                strict=strict,
-                authenticate=partial(self._service.authenticate, handshake),
             )
             try:
                 await connection.serve()

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 import structlog
 from starlette.types import Receive
@@ -164,6 +165,16 @@ def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
     )
 
 
+class ConnectionClient(NamedTuple):
+    """The client of one connection, as its handshake says. With `strict`, requests with losses are refused."""
+
+    principal: Principal
+    strict: bool = False
+    authenticate: Callable[[], Principal] | None = None
+    """Finds the principal of the connection's key again, for each turn: the configuration of keys may have changed
+    since the handshake."""
+
+
 class TurnRunner:
     """Runs the turns of one connection. It knows no queue: callers run turns in their order."""
 
@@ -171,24 +182,23 @@ class TurnRunner:
         self,
         service: Service,
         endpoint: Endpoint,
-        principal: Principal,
+        client: ConnectionClient,
         cache: ResponseCache,
         *,
         receive_disconnect: Receive,
         send_text: Callable[[str], Awaitable[None]],
         hold_s: float,
-        strict: bool,
     ) -> None:
         self._service = service
         self._endpoint = endpoint
-        self.principal = principal
+        self.principal = client.principal
         """The principal of the turns that start from now on."""
         self._cache = cache
         self._drain = service.drain
         self._receive_disconnect = receive_disconnect
         self._send_text = send_text
         self._hold_s = hold_s
-        self._strict = strict
+        self._strict = client.strict
 
     async def run(self, create: TurnRequest) -> None:
         """Runs a `response.create` event: sends the events of its response, or one error instead. It raises nothing."""

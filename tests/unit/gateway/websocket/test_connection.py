@@ -18,6 +18,7 @@ from gateway.http.guard import DrainState
 from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.service import Service
 from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
+from gateway.websocket.turn import ConnectionClient
 from providers.config import ProviderConfig
 from providers.scripted.provider import ScriptedProvider
 
@@ -107,11 +108,10 @@ async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator
     connection = WebSocketConnection(
         service or service_of(peer),
         RESPONSES,
-        ANONYMOUS,
+        ConnectionClient(ANONYMOUS),
         limits,
         peer.receive,
         peer.send,
-        strict=False,
         call_later=peer.clock,
     )
     serving = asyncio.get_running_loop().create_task(connection.serve())
