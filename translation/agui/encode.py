@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -43,16 +43,33 @@ from translation.representation.json_types import Item, Json
 _TEXT_KEYS: Final = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text", "summary_text": "text"}
 
 
+def _find_no_expiry(_request: Item) -> None:
+    return None
+
+
+class RunInterrupts(NamedTuple):
+    """The requests for approvals and input that concern a run."""
+
+    expiry_of: Callable[[Item], str | None] = _find_no_expiry
+    """Returns the time at which the interrupt of a request expires, as text in the format of ISO 8601, or None."""
+    open_requests: Iterable[Item] = ()
+    """Earlier requests that remain open at the end of the run."""
+    problems: Mapping[str, str] | None = None
+    """Describes invalid answers to open requests, by the ids of the requests."""
+    closed_ids: Container[str] = ()
+    """Requests of the run that have been closed."""
+    approved_ids: Iterable[str] = ()
+    """Earlier calls that the run continues."""
+
+
+_NO_INTERRUPTS: Final = RunInterrupts()
+
+
 class AguiEncoder(EventEncoder):
     """Encodes one run, from RUN_STARTED to its end.
 
     The batches must satisfy the event grammar, and every ItemEnded must have its final item. `results` are sent first:
-    the results of earlier calls that were not run, by the ids of the calls. `expiry_of` returns the time at which the
-    interrupt of a request for an approval expires, as text in the format of ISO 8601, or None.
-
-    `open_requests` are earlier requests for approvals that remain open at the end of this run. `closed_ids` are
-    requests of this run that have been closed. `approved_ids` are earlier calls that this run continues. `problems`
-    describes invalid answers to open requests, by the ids of the requests.
+    the results of earlier calls that were not run, by the ids of the calls.
     """
 
     def __init__(
@@ -62,19 +79,21 @@ class AguiEncoder(EventEncoder):
         response_id: str,
         model: str,
         results: Mapping[str, str] | None = None,
-        expiry_of: Callable[[Item], str | None] = lambda _: None,
-        open_requests: Iterable[Item] = (),
-        closed_ids: Container[str] = (),
-        approved_ids: Iterable[str] = (),
-        problems: Mapping[str, str] | None = None,
+        interrupts: RunInterrupts = _NO_INTERRUPTS,
     ) -> None:
         super().__init__()
         self._head = head
         self._response_id = response_id
         self._results = results or {}
-        self._end = RunEnd(head, model=model, expiry_of=expiry_of, requests=open_requests, problems=problems)
+        self._end = RunEnd(
+            head,
+            model=model,
+            expiry_of=interrupts.expiry_of,
+            requests=interrupts.open_requests,
+            problems=interrupts.problems,
+        )
         self._items: dict[int, OpenItem] = {}
-        self._calls = CallWriter(self._end, closed_ids=closed_ids, approved_ids=approved_ids)
+        self._calls = CallWriter(self._end, closed_ids=interrupts.closed_ids, approved_ids=interrupts.approved_ids)
 
     def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""

@@ -35,7 +35,7 @@ from gateway.service.service import Service, is_strict
 from gateway.state.store import Store
 from gateway.state.values import ACTIVE_STATUSES, ThreadTurn
 from gateway.tools.approvals import ResponseApprovals
-from translation.agui.encode import AguiEncoder
+from translation.agui.encode import AguiEncoder, RunInterrupts
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.run import RunHead, is_empty_state
 from translation.errors import InvalidRequest
@@ -141,10 +141,9 @@ class _AguiRun:
             response_id=response_id,
             model=model,
             results=self._results,
-            expiry_of=self._expiry_of,
-            open_requests=requests,
-            approved_ids=self._approved_ids,
-            problems=problems,
+            interrupts=RunInterrupts(
+                expiry_of=self._expiry_of, open_requests=requests, approved_ids=self._approved_ids, problems=problems
+            ),
         )
 
     def _expiry_of(self, request: Item) -> str | None:
@@ -214,9 +213,11 @@ class AguiRuns:
             restore_state(body, conversation or {}),
             response_id=response["id"],
             model=response["model"],
-            expiry_of=lambda item: _find_expiry(records.get(item["id"])),
-            # An interrupt that has been answered since must not be reported as open again.
-            closed_ids={request_id for request_id, record in records.items() if record.state != "open"},
+            interrupts=RunInterrupts(
+                expiry_of=lambda item: _find_expiry(records.get(item["id"])),
+                # An interrupt that has been answered since must not be reported as open again.
+                closed_ids={request_id for request_id, record in records.items() if record.state != "open"},
+            ),
         )
         return build_whole_event_stream(encode_stored_run(response, encoder))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.agui_events import read_run
-from translation.agui.encode import AguiEncoder
+from translation.agui.encode import AguiEncoder, RunInterrupts
 from translation.agui.run import RunHead
 from translation.representation import items
 from translation.representation.events import (
@@ -26,9 +26,13 @@ HEAD = RunHead(thread_id="t", run_id="r", is_versioned=True)
 OLD = RunHead(thread_id="t", run_id="r")
 
 
-def encode(*events: Event, head: RunHead = HEAD, **more: Any) -> list[Json]:
+def encode(
+    *events: Event, head: RunHead = HEAD, results: dict[str, str] | None = None, **interrupts: Any
+) -> list[Json]:
     """The events of a run whose reply has these events; one that has not failed finishes."""
-    encoder = AguiEncoder(head, response_id="resp_1", model="m", **more)
+    encoder = AguiEncoder(
+        head, response_id="resp_1", model="m", results=results, interrupts=RunInterrupts(**interrupts)
+    )
     ends: list[Event] = [] if events and isinstance(events[-1], Failed | Finished) else [Finished("stop")]
     frames = encoder.feed([Started("m")]) + b"".join(encoder.feed([event]) for event in [*events, *ends])
     assert encoder.ended
