@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from gateway.replies.event_stream import SSE_FRAMING, StreamFraming
 from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses, ReplyRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Store
 from providers.base import Batch, Capabilities, RelayedDialect, RelayExchange
-from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
@@ -246,10 +246,7 @@ class ReplyForm:
 
     encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
     collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
-    keepalive: bytes = KEEP_ALIVE_COMMENT
-    """The keep-alive frame."""
-    stream_type: bytes | None = None
-    """The media type of a stream; None if it consists of server-sent events."""
+    stream: StreamFraming = SSE_FRAMING
     build_headers: Callable[[], dict[str, str]] | None = None
     """Returns headers that every reply has; None if there are none."""
     relays_headers: bool = False

@@ -1,9 +1,8 @@
 """Sends reply streams over HTTP: a real status until the first content, keep-alives, and always one terminal event."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from time import monotonic
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 from starlette.responses import Response
@@ -17,6 +16,7 @@ from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.headers import encode_headers
 from gateway.http.middleware import BODY_SEND, ReplySender
 from gateway.logs import bind_failure
+from gateway.replies.keep_alive import KeepAlive
 from gateway.replies.recorder import ReplyRecorder
 from providers.errors import ProviderError
 from translation.errors import TranslationError
@@ -28,7 +28,24 @@ _log = structlog.get_logger(__name__)
 UNBUFFERED_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
 """The headers by which proxies forward each event at once."""
 
-_STREAM_HEADERS = ((b"content-type", b"text/event-stream; charset=utf-8"), *UNBUFFERED_HEADERS)
+_EVENTS_TYPE = b"text/event-stream; charset=utf-8"
+
+_STREAM_HEADERS = ((b"content-type", _EVENTS_TYPE), *UNBUFFERED_HEADERS)
+
+
+def build_keepalive_comment() -> bytes:
+    """Returns the keep-alive frame of server-sent events: a comment."""
+    return KEEP_ALIVE_COMMENT
+
+
+class StreamFraming(NamedTuple):
+    """The media type of a stream, and the function that builds its keep-alive frames."""
+
+    media_type: bytes = _EVENTS_TYPE
+    build_keepalive: Callable[[], bytes] = build_keepalive_comment
+
+
+SSE_FRAMING: Final = StreamFraming()
 
 
 class ReplyStream(Protocol):
@@ -73,16 +90,11 @@ class EventStreamReply(Response):
     Until the first content, or `keepalive_s` of waiting, nothing is sent: a failure is raised, and becomes a status
     code. After that it becomes the stream's last event. A slow client slows its upstream down, because each batch is
     sent before the next is read. `recorder` commits the reply before its terminal event is sent. `late_headers` returns
-    headers that are added when the stream starts. `keepalive` is the keep-alive frame.
-    `stream_type` is the media type of frames that are not server-sent events.
+    headers that are added when the stream starts.
     """
 
     status_code = 200
     background = None
-    _ended = False
-    _keepalive_timer: asyncio.TimerHandle | None = None
-    _keepalive_task: asyncio.Task[None] | None = None
-    _build_keepalive: Callable[[], bytes] | None = None
 
     def __init__(
         self,
@@ -92,12 +104,11 @@ class EventStreamReply(Response):
         headers: Mapping[str, str],
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
-        keepalive: bytes = KEEP_ALIVE_COMMENT,
-        stream_type: bytes | None = None,
+        framing: StreamFraming = SSE_FRAMING,
     ) -> None:
         self.raw_headers = [*_STREAM_HEADERS, *encode_headers(headers)] if headers else [*_STREAM_HEADERS]
-        if stream_type is not None:
-            self.raw_headers[0] = (b"content-type", stream_type)
+        if framing is not SSE_FRAMING:
+            self.raw_headers[0] = (b"content-type", framing.media_type)
         self._late_headers = late_headers
         self._stream = stream
         self._source = as_source(stream, stream.frames, b"")
@@ -111,25 +122,17 @@ class EventStreamReply(Response):
         self._is_complete = False
         self._recorder = recorder
         self._drain = drain
-        self._keepalive_s = keepalive_s
-        self._keepalive = keepalive
+        self._keepalive = KeepAlive(keepalive_s, framing.build_keepalive)
         self._buffered: list[bytes] = []
-
-    def use_keepalive(self, build_frame: Callable[[], bytes]) -> None:
-        """Sets a function that builds keep-alive frames, for APIs whose keep-alive frame differs with each reply."""
-        self._build_keepalive = build_frame
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
         self._send_body = scope.get(BODY_SEND, send)
         self._client: ClientWriter | None = scope.get(CLIENT)
-        self._loop = get_running_loop(self._client)
         guard = RequestGuard(receive, self._drain, self._client)
-        self._last_sent = monotonic()
         if self._recorder is not None:
             self._recorder.begin()
-        if self._keepalive_s:
-            self._keepalive_timer = self._loop.call_later(self._keepalive_s, self._check_idle)
+        self._keepalive.start(get_running_loop(self._client), self._find_last_sent, self._send_keepalive)
         try:
             try:
                 with guard:
@@ -145,9 +148,7 @@ class EventStreamReply(Response):
             _log.exception("stream_failed")
             await self._fail(error)
         finally:
-            self._ended = True
-            if self._keepalive_timer is not None:
-                self._keepalive_timer.cancel()
+            self._keepalive.stop()
             if self._recorder is not None:
                 await self._abandon_reply(self._recorder)
 
@@ -286,7 +287,7 @@ class EventStreamReply(Response):
             return False
         self._buffered.clear()
         self._is_complete = last
-        self._last_sent = monotonic()
+        self._keepalive.last_sent = monotonic()
         self._writer = self._client
         return True
 
@@ -300,7 +301,7 @@ class EventStreamReply(Response):
             return
         await self._send_body({"type": "http.response.body", "body": frames, "more_body": not last})
         self._unsent = b""
-        self._last_sent = monotonic()
+        self._keepalive.last_sent = monotonic()
 
     async def _fail(self, error: Exception) -> None:
         if not self._started:
@@ -321,24 +322,22 @@ class EventStreamReply(Response):
             self._stream.fail(ShuttingDown())
         await recorder.abandon(self._stream.result() if self._started else None)
 
-    def _check_idle(self) -> None:
-        """Sends a keep-alive frame if nothing was sent for `keepalive_s`, and schedules the next check."""
-        last_sent = self._last_sent if self._writer is None else max(self._last_sent, self._writer.sent_at)
-        idle_s = monotonic() - last_sent
-        if idle_s >= self._keepalive_s * 0.999:
-            # A client that has not read everything gets no keep-alive frame, and is checked no more often than others.
-            if not self._unsent:
-                self._keepalive_task = self._loop.create_task(self._send_keepalive())
-            idle_s = 0.0
-        self._keepalive_timer = self._loop.call_later(max(self._keepalive_s - idle_s, 0.001), self._check_idle)
+    @property
+    def _is_silent(self) -> bool:
+        """Whether the stream may still be silent: it has neither ended nor failed."""
+        return self._keepalive.is_running and not self._is_complete
 
-    async def _send_keepalive(self) -> None:
-        if self._ended or self._is_complete:
+    def _find_last_sent(self) -> float:
+        last_sent, writer = self._keepalive.last_sent, self._writer
+        return last_sent if writer is None else max(last_sent, writer.sent_at)
+
+    async def _send_keepalive(self, keepalive: bytes) -> None:
+        # A client that has not read everything gets no keep-alive frame.
+        if self._unsent or not self._is_silent:
             return
         await self._start()
-        if self._ended or self._is_complete:  # the stream ended while `_start` waited
+        if not self._is_silent:  # the stream ended while `_start` waited
             return
-        keepalive = self._keepalive if self._build_keepalive is None else self._build_keepalive()
         if self._writer is None:
             await self._write(keepalive)
         else:

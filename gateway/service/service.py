@@ -28,7 +28,7 @@ from gateway.logs import bind_fields, name_upstreams
 from gateway.relayed_paths.form_upload import FormLimits
 from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
 from gateway.replies.endpoints import Endpoint, ResponseForm
-from gateway.replies.event_stream import EventStreamReply, ReplyStream
+from gateway.replies.event_stream import SSE_FRAMING, EventStreamReply, ReplyStream, StreamFraming
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
@@ -44,7 +44,6 @@ from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
 from providers.base import Provider
 from translation.errors import InvalidRequest
-from translation.framing.sse import KEEP_ALIVE_COMMENT
 from translation.representation.json_types import Json
 
 _MB = 1024 * 1024
@@ -172,8 +171,7 @@ class Service:
                 stream_headers,
                 accepted.recorder,
                 late_headers,
-                endpoint.reply.keepalive,
-                endpoint.reply.stream_type,
+                endpoint.reply.stream,
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
@@ -231,18 +229,14 @@ class Service:
         headers: Mapping[str, str],
         recorder: ReplyRecorder | None = None,
         late_headers: Callable[[], Mapping[str, str]] | None = None,
-        keepalive: bytes = KEEP_ALIVE_COMMENT,
-        stream_type: bytes | None = None,
+        framing: StreamFraming = SSE_FRAMING,
     ) -> EventStreamReply:
         """Returns the HTTP reply that sends `stream` as server-sent events.
 
         `recorder` stores the reply before its terminal event is sent. `late_headers` returns headers to add when the
-        stream starts. `keepalive` is the keep-alive frame. `stream_type` is the media type, if the frames are not
-        server-sent events.
+        stream starts.
         """
-        return EventStreamReply(
-            stream, self.drain, self._keepalive_s, headers, recorder, late_headers, keepalive, stream_type
-        )
+        return EventStreamReply(stream, self.drain, self._keepalive_s, headers, recorder, late_headers, framing)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:

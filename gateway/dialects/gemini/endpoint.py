@@ -7,6 +7,7 @@ from typing import Final
 
 from gateway.dialects.gemini.error_form import build_stream_error
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyForm, ReplyIdentity, RequestForm
+from gateway.replies.event_stream import StreamFraming
 from translation.gemini.client.collect import ContentCollector
 from translation.gemini.client.defaults import add_defaults
 from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
@@ -45,6 +46,10 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
     )
 
 
+def _build_keepalive() -> bytes:
+    return KEEP_ALIVE
+
+
 GEMINI: Final = Endpoint(
     name="gemini",
     id_prefix="resp",
@@ -58,13 +63,23 @@ GEMINI: Final = Endpoint(
         count_tools=count_tools,
         continues_prefill=True,
     ),
-    reply=ReplyForm(encoder=_encoder, collector=_collector, keepalive=KEEP_ALIVE, joins_texts=True, carries_seals=True),
+    reply=ReplyForm(
+        encoder=_encoder,
+        collector=_collector,
+        stream=StreamFraming(build_keepalive=_build_keepalive),
+        joins_texts=True,
+        carries_seals=True,
+    ),
 )
 """The endpoint of whole replies, and of streams of events. Its requests are never relayed."""
 
 GEMINI_ARRAY: Final = replace(
     GEMINI,
-    reply=replace(GEMINI.reply, encoder=partial(_encoder, form="array"), stream_type=b"application/json"),
+    reply=replace(
+        GEMINI.reply,
+        encoder=partial(_encoder, form="array"),
+        stream=StreamFraming(b"application/json", _build_keepalive),
+    ),
 )
 """The endpoint of streams that are one JSON array, for clients that do not request events."""
 

@@ -15,6 +15,7 @@ from gateway.replies.endpoints import (
     RequestForm,
     ThreadForm,
 )
+from gateway.replies.event_stream import StreamFraming
 from gateway.replies.reply_streams import relay_buffered_stream
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import is_sealed
@@ -116,7 +117,7 @@ MESSAGES: Final = Endpoint(
     reply=ReplyForm(
         encoder=_encoder,
         collector=_collector,
-        keepalive=PING_FRAME,
+        stream=StreamFraming(build_keepalive=lambda: PING_FRAME),
         build_headers=build_request_id_headers,
         relays_headers=True,
         shows_search_results=True,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyForm, ReplyIdentity, RequestForm
+from gateway.replies.event_stream import StreamFraming
 from translation.ollama.client.collect import OllamaCollector
 from translation.ollama.client.defaults import add_defaults
 from translation.ollama.client.encode import OllamaEncoder
@@ -15,6 +16,8 @@ from translation.ollama.client.param_names import PARAM_NAMES
 from translation.ollama.client.reply_lines import LineHead
 from translation.ollama.client.schema import validate_chat, validate_generate
 from translation.representation.json_types import Json
+
+LINES_TYPE: Final = b"application/x-ndjson"
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -56,7 +59,7 @@ OLLAMA_CHAT: Final = Endpoint(
     reply=ReplyForm(
         encoder=partial(_encoder, is_chat=True),
         collector=partial(_collector, is_chat=True),
-        stream_type=b"application/x-ndjson",
+        stream=StreamFraming(LINES_TYPE),
     ),
 )
 

@@ -9,16 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from gateway.dialects.ollama.endpoint import OLLAMA_CHAT, begin_reply, format_time
+from gateway.dialects.ollama.endpoint import LINES_TYPE, OLLAMA_CHAT, begin_reply, format_time
 from gateway.dialects.ollama.models import remove_default_tag
 from gateway.http.json_reply import build_json_reply
 from gateway.replies.endpoints import Endpoint
-from gateway.replies.event_stream import EventStreamReply
+from gateway.replies.event_stream import StreamFraming
 from gateway.service.service import Service
 from translation.ollama.client.reply_lines import encode_line
 from translation.representation.json_types import Json
-
-_LINES_TYPE: Final = "application/x-ndjson"
 
 _UNLOADING: Final = frozenset({"0", "0s", "0m", "0h"})
 
@@ -32,19 +30,20 @@ class OllamaRequest:
 
     def __init__(self, service: Service, endpoint: Endpoint) -> None:
         self._service = service
-        self._endpoint = replace(endpoint, request=replace(endpoint.request, add_header_params=self._complete_body))
+        self._endpoint = replace(
+            endpoint,
+            request=replace(endpoint.request, add_header_params=self._complete_body),
+            reply=replace(endpoint.reply, stream=StreamFraming(LINES_TYPE, self._build_keepalive)),
+        )
         self._is_chat = endpoint is OLLAMA_CHAT
         self._body: Json = {}
 
     async def serve(self, scope: Scope, receive: Receive) -> Response:
         """Returns the reply, as lines or as one object. Raises what `Service.serve_create` raises."""
         try:
-            reply = await self._service.serve_create(self._endpoint, scope, receive)
+            return await self._service.serve_create(self._endpoint, scope, receive)
         except _EmptyPrompt:
             return await self._reply_without_prompt(Request(scope, receive))
-        if isinstance(reply, EventStreamReply):
-            reply.use_keepalive(self._build_keepalive)
-        return reply
 
     def _complete_body(self, body: Json, _headers: Mapping[bytes, bytes]) -> Json:
         """Returns the body with the API's defaults: it streams, and a model without a tag is the latest one."""
@@ -68,7 +67,7 @@ class OllamaRequest:
         line |= {"done": True, "done_reason": reason}
         if not body["stream"]:
             return build_json_reply(line)
-        return Response(encode_line(line), media_type=_LINES_TYPE)
+        return Response(encode_line(line), media_type=LINES_TYPE.decode())
 
     def _build_keepalive(self) -> bytes:
         """Returns a line without text: clients parse each line, so there is no other byte that all of them skip."""

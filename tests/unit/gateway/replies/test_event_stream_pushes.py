@@ -9,6 +9,7 @@ from dataplane.http_protocol import CLIENT
 from gateway.http.guard import DrainState
 from gateway.http.middleware import ReplySender
 from gateway.replies.event_stream import EventStreamReply
+from gateway.replies.keep_alive import KeepAlive
 from providers.errors import UpstreamBroken, UpstreamRateLimited
 from tests.unit.gateway.replies.event_stream_client import (
     ALIVE,
@@ -230,7 +231,7 @@ async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(m
     call_later = loop.call_later
 
     def note_delay(delay: float, callback: Any, *args: Any) -> Any:
-        if getattr(callback, "__func__", None) is EventStreamReply._check_idle:
+        if isinstance(getattr(callback, "__self__", None), KeepAlive):
             delays.put_nowait(delay)
         return call_later(delay, callback, *args)
 

@@ -11,6 +11,7 @@ from gateway.dialects.table import ClientDialect
 from gateway.error_replies import choose_client_message, read_error_headers, resolve_error_reply
 from gateway.http.error_forms import ErrorForm, RenderedError
 from gateway.replies.endpoints import Endpoint, ReplyForm, RequestForm
+from gateway.replies.event_stream import StreamFraming
 from gateway.service.service import Service
 from tests.unit.gateway.dialects.parrot.translators import (
     PARAM_NAMES,
@@ -30,8 +31,7 @@ PARROT: Final = Endpoint(
     reply=ReplyForm(
         encoder=lambda _body, _identity, _presentation: ParrotEncoder(),
         collector=lambda _body, _identity, _presentation: ParrotCollector(),
-        keepalive=b"\n",
-        stream_type=b"application/x-ndjson",
+        stream=StreamFraming(b"application/x-ndjson", lambda: b"\n"),
     ),
 )
 
