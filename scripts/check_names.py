@@ -80,8 +80,6 @@ SHARED_NAMES: Final = (
     ),
 )
 
-_TO_BE_JOINED: Final = "not yet joined to the module that it is read with"
-
 SMALL_MODULES: Final[dict[str, str]] = {
     "*/__main__.py": "Python runs this file for `python -m PACKAGE`",
     "gateway/state/migrations/env.py": "Alembic runs this file",
@@ -101,7 +99,7 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/parsers/tools/registry.py": "it is the table of the formats, and imports them all",
     "translation/representation/json_types.py": "nearly every module of the project imports it",
     "translation/representation/loss.py": "all translators report losses, and know little else of each other",
-    "bench/reports/result_files.py": _TO_BE_JOINED,
+    "bench/reports/result_files.py": "all programs of the benchmark write their results with it",
     "scripts/docs/markdown.py": "every generated page is written with it",
 }
 """Pattern of the paths of modules with fewer than MIN_LINES -> why they are no part of another module."""
