@@ -28,6 +28,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.request_facts import RequestFacts
+from translation.tools.searches import SEARCH_ITEM
 
 
 @dataclass(slots=True)
@@ -102,8 +103,10 @@ def find_tool_host(
     servers_param = endpoint.param_names.servers.get("")
     if servers_param is None:
         tool_host = tool_host.leave_to_upstream(route.capabilities.hosted_tools)
-    elif tools and not all(map(tool_host.runs_tool, tools)):
-        _require_own_servers(endpoint, facts, route, servers_param)
+    else:
+        tool_host = tool_host.leave_to_upstream(route.capabilities.hosted_tools - {"mcp"})
+        if not all(map(tool_host.runs_tool, (tool for tool in tools if tool["type"] == "mcp"))):
+            _require_own_servers(endpoint, facts, route, servers_param)
     if route.mcp_servers and (host := tool_host.restrict_to_key(allowed_servers)).list_usable_labels(route.mcp_servers):
         return host
     if not (tools and tool_host.runs_any_tool(tools)):
@@ -111,6 +114,12 @@ def find_tool_host(
     if find_relay(endpoint, facts, route):
         tool_host = tool_host.leave_to_upstream(route.capabilities.relayed_tools)
     return tool_host.restrict_to_key(allowed_servers) if tool_host.runs_any_tool(tools) else None
+
+
+def _list_hidden_calls(endpoint: Endpoint, tool_host: ToolHost) -> frozenset[str]:
+    """Returns the types of the items of hosted calls that the API has no form for."""
+    visible = {SEARCH_ITEM} if endpoint.reply.shows_search_results else set()
+    return frozenset(tool_host.forms) - visible
 
 
 def _require_own_servers(endpoint: Endpoint, facts: RequestFacts, route: Route, param: str) -> None:
@@ -254,8 +263,9 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
             if not endpoint.reply.has_hosted_items:
                 event_stage = HostedCallsStage(
                     losses.append,
+                    call_types=_list_hidden_calls(endpoint, request.tool_host),
                     joins_texts=endpoint.reply.joins_texts,
-                    visible_servers=frozenset(tool["server_label"] for tool in facts.tools.hosted),
+                    visible_servers={tool["server_label"] for tool in facts.tools.hosted if "server_label" in tool},
                 )
         elif facts.context.is_managed:
             exchange, turn_losses, _ = prepare_managed_exchange(turn, request, losses.append)

@@ -27,7 +27,7 @@ from translation.representation.loss import Loss
 _ItemEvent: TypeAlias = PartStarted | Delta | PartEnded | ItemEnded | Annotated | Progressed | Opaque
 
 _LISTS: Final = "mcp_list_tools"
-_CALLS: Final = "mcp_call"
+_MCP_CALL: Final = "mcp_call"
 _TEXT_KINDS: Final = ("message", "reasoning")
 _SUMMARY: Final = "summary_text"
 
@@ -36,19 +36,21 @@ class HostedCallsStage:
     """A stage that removes the items of hosted tools from a reply.
 
     With `joins_texts`, for an API that has one text for all rounds, text and reasoning that follow calls are paragraphs
-    of their own. The calls are reported as a fact before the end, for clients that request this. A list of tools that
-    failed is a loss: the model answers without these tools. Calls of `visible_servers`, which the request names,
-    remain.
+    of their own. `call_types` are the types of the items of calls that are removed; they are reported as a fact before
+    the end, for clients that request this. A list of tools that failed is a loss: the model answers without these
+    tools. Calls of `visible_servers`, which the request names, remain.
     """
 
     def __init__(
         self,
         report_loss: Callable[[Loss], None],
         *,
+        call_types: Collection[str] = (_MCP_CALL,),
         joins_texts: bool = True,
         visible_servers: Collection[str] = (),
     ) -> None:
         self._report_loss = report_loss
+        self._call_types = call_types
         self._visible_servers = visible_servers
         self._joins_texts = joins_texts
         self._hidden: set[int] = set()
@@ -91,9 +93,10 @@ class HostedCallsStage:
 
     def _start_item(self, event: ItemStarted, events: list[Event]) -> None:
         kind = event.item["type"]
-        if kind in (_LISTS, _CALLS) and not (kind == _CALLS and event.item["server_label"] in self._visible_servers):
+        is_call = kind in self._call_types and not self._is_visible(event.item)
+        if is_call or kind == _LISTS:
             self._hidden.add(event.index)
-            if kind == _CALLS:
+            if is_call:
                 self._kinds_before_calls |= self._kinds_with_text
             return
         index = self._indexes.add(event.index)
@@ -130,8 +133,11 @@ class HostedCallsStage:
                 moved = replace(moved, item={**moved.item, "content": [_with_gap(first), *others]})
         events.append(moved)
 
+    def _is_visible(self, item: Item) -> bool:
+        return item["type"] == _MCP_CALL and item["server_label"] in self._visible_servers
+
     def _take_hidden(self, item: Json) -> None:
-        if item["type"] == _CALLS:
+        if item["type"] != _LISTS:
             self._calls.append(item)
         elif item.get("error") and not item["tools"]:
             self._report_loss(build_server_loss(item["server_label"]))

@@ -25,7 +25,7 @@ from gateway.service.served_models import ServedModels
 from gateway.service.storage import HistorySource, StorageChooser, StorageParts
 from gateway.state.store import Store
 from gateway.tools.approvals import ApprovalFactory
-from gateway.tools.host import ToolHost, build_egress
+from gateway.tools.host import ToolHost, build_egress, build_kinds
 from gateway.tools.input_seal import InputSeal
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.tools.response_journal import JournalFactory
@@ -76,7 +76,9 @@ class ConfigurationBuilder(NamedTuple):
         resolver, provider_hold = Resolver(settings, providers), ProviderHold()
         models = ServedModels(resolver, provider_hold)
         egress, has_store = build_egress(settings.egress), self.jobs is not None
-        tool_host = ToolHost(settings.tools.mcp, egress, self.operator_servers, has_store=has_store)
+        tool_host = ToolHost(
+            settings.tools.mcp, egress, self.operator_servers, has_store=has_store, kinds=build_kinds(settings.tools)
+        )
         admission = Admission(resolver, self.sealer, settings.server, models, self.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold)
         parts = None if self.jobs is None else self._build_storage_parts(settings, self.jobs)

@@ -1,12 +1,12 @@
 """Decides which tools of a request the gateway runs, and opens their executors."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Final
 
 from gateway.config.settings import EgressSettings
-from gateway.config.tool_settings import McpSettings
+from gateway.config.tool_settings import McpSettings, ToolSettings
 from gateway.tools.catalogue_cache import CatalogueCache
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind
@@ -17,6 +17,14 @@ from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
+
+KIND_BUILDERS: Final[Sequence[Callable[[ToolSettings], ToolKind]]] = ()
+"""Build the kinds of tools besides those of MCP servers, from the settings `tools`."""
+
+
+def build_kinds(settings: ToolSettings) -> list[ToolKind]:
+    """Returns the kinds of tools of this configuration besides those of MCP servers."""
+    return [build(settings) for build in KIND_BUILDERS]
 
 
 def build_egress(settings: EgressSettings) -> EgressClient:

@@ -40,6 +40,8 @@ class HostedTool:
     """The prefix of its name for models. None stands for the label of its server; an empty text is no prefix."""
     form: CallForm = MCP_FORM
     """The items by which clients see its calls."""
+    choice_type: str = "mcp"
+    """The `type` of the tool of a request that it comes from, by which a tool choice names it."""
     is_repeatable: bool = False
     """Whether a call may be sent a second time if the outcome of the first is not known."""
 

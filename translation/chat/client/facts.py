@@ -1,23 +1,30 @@
 """Reads the facts of a validated chat request."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from translation.chat.client.schema import uses_legacy_functions
 from translation.representation.json_types import Json
 from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
 from translation.tools.credentials import list_credentials
+from translation.tools.searches import WEB_SEARCH
 
 _STORED: Final = StateFacts(is_stored=True)
 _UNSTORED: Final = StateFacts()
 _NO_TOOLS: Final = ToolFacts()
 _NO_CONTEXT: Final = ContextFacts()
 
-_FACT_PARAMS: Final = frozenset({"tools", "functions", "thinking", "extensions", "stream_options"})
+_FACT_PARAMS: Final = frozenset(
+    {"tools", "functions", "thinking", "extensions", "stream_options", "web_search_options"}
+)
 """The parameters that facts besides those about the reply's form and its storage are read from."""
+
+_NO_SEARCH: Final[Sequence[Json]] = ()
+_SEARCH: Final[Sequence[Json]] = ({"type": WEB_SEARCH},)
 
 
 def read_facts(body: Json) -> RequestFacts:
-    """Returns the facts of a validated body. A chat request names no hosted tools."""
+    """Returns the facts of a validated body. The only hosted tool that a chat request can name is a web search."""
     get = body.get
     state = _STORED if get("store") is True else _UNSTORED
     if _FACT_PARAMS.isdisjoint(body):
@@ -29,7 +36,9 @@ def read_facts(body: Json) -> RequestFacts:
         streams=bool(get("stream")),
         choices=get("n") or 1,
         state=state,
-        tools=_read_tools(body) if get("tools") or get("functions") else _NO_TOOLS,
+        tools=_read_tools(body)
+        if get("tools") or get("functions") or get("web_search_options") is not None
+        else _NO_TOOLS,
         sets_thinking=get("thinking") is not None,
         has_extensions=has_extensions,
         needs_translation=has_extensions,
@@ -39,6 +48,7 @@ def read_facts(body: Json) -> RequestFacts:
 
 def _read_tools(body: Json) -> ToolFacts:
     return ToolFacts(
+        hosted=_NO_SEARCH if body.get("web_search_options") is None else _SEARCH,
         kinds=frozenset(tool.get("type") for tool in body.get("tools") or ()),
         is_single_call=uses_legacy_functions(body),
         credentials=tuple(list_credentials(body)),

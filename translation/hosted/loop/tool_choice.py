@@ -3,7 +3,7 @@
 from typing import Final
 
 from translation.errors import InvalidRequest
-from translation.hosted.tools import ToolCatalogue
+from translation.hosted.tools import HostedTool, ToolCatalogue
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 
@@ -37,31 +37,37 @@ class RoundChoices:
 
 
 def _map_choice(choice: str | Json | None, catalogue: ToolCatalogue) -> str | Json | None:
-    """Returns a choice in which entries of type `mcp` are the functions that stand for the tools of a server."""
+    """Returns a choice in which entries for hosted tools are the functions that stand for them."""
     if not isinstance(choice, dict):
         return choice
-    if choice["type"] == "mcp":
-        chosen = _functions_of(choice, catalogue)
-        if not chosen:
-            name = ".".join(choice[key] for key in ("server_label", "name") if choice.get(key))
-            raise InvalidRequest(_NO_TOOL.format(choice=name or "mcp"), param="tool_choice")
+    chosen = _functions_of(choice, catalogue)
+    if choice["type"] == "mcp" and not chosen:
+        name = ".".join(choice[key] for key in ("server_label", "name") if choice.get(key))
+        raise InvalidRequest(_NO_TOOL.format(choice=name or "mcp"), param="tool_choice")
+    if chosen:
         return chosen[0] if len(chosen) == 1 else {"type": "allowed_tools", "mode": "required", "tools": chosen}
     if choice["type"] != "allowed_tools":
         return choice
     allowed: list[Json] = []
     for tool in choice["tools"]:
-        allowed += _functions_of(tool, catalogue) if tool.get("type") == "mcp" else [tool]
+        chosen = _functions_of(tool, catalogue)
+        allowed += chosen if chosen or tool.get("type") == "mcp" else [tool]
     if not allowed and choice.get("mode") == "required":
         raise InvalidRequest(_NO_TOOL.format(choice="allowed_tools"), param="tool_choice")
     return _with_allowed(choice, allowed)
 
 
 def _functions_of(choice: Json, catalogue: ToolCatalogue) -> list[Json]:
-    return [
-        {"type": "function", "name": name}
-        for name, tool in catalogue.tools.items()
-        if tool.key.server == choice.get("server_label") and choice.get("name") in (None, tool.key.name)
-    ]
+    """Returns the functions that stand for the hosted tools of a choice; none for a choice of other tools. The type of
+    a hosted tool may have a version: web_search_2025_08_26."""
+    return [{"type": "function", "name": name} for name, tool in catalogue.tools.items() if _is_chosen(tool, choice)]
+
+
+def _is_chosen(tool: HostedTool, choice: Json) -> bool:
+    kind = str(choice.get("type"))
+    if kind != "mcp":
+        return tool.choice_type != "mcp" and kind.startswith(tool.choice_type)
+    return tool.key.server == choice.get("server_label") and choice.get("name") in (None, tool.key.name)
 
 
 def _with_allowed(choice: Json, allowed: list[Json]) -> str | Json:

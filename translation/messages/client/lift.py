@@ -14,6 +14,7 @@ from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.request_facts import RequestFacts, StateFacts, ToolFacts
 from translation.tools.credentials import list_credentials
+from translation.tools.searches import WEB_SEARCH, is_search_tool
 
 THREAD_UNSUPPORTED: Final = "thread_unsupported_request"
 """The code by which the API's clients know that they have to send the whole conversation."""
@@ -181,7 +182,7 @@ _NO_TOOLS = ToolFacts()
 
 
 def read_facts(body: Json) -> RequestFacts:
-    """Returns the facts of a validated body. Its MCP servers are hosted tools."""
+    """Returns the facts of a validated body. Its MCP servers and web searches are hosted tools."""
     thread = body.get("thread")
     return RequestFacts(
         streams=bool(body.get("stream")),
@@ -192,4 +193,5 @@ def read_facts(body: Json) -> RequestFacts:
 
 
 def _read_tools(body: Json) -> ToolFacts:
-    return ToolFacts(hosted=lift_mcp_servers(body), credentials=tuple(list_credentials(body)))
+    searches = [{"type": WEB_SEARCH} for tool in body.get("tools") or () if is_search_tool(tool)]
+    return ToolFacts(hosted=(*lift_mcp_servers(body), *searches), credentials=tuple(list_credentials(body)))
