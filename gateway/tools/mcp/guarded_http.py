@@ -7,7 +7,7 @@ record of the request, and the library gets an HTTP error, which ends only that 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpx2
 import orjson
@@ -143,10 +143,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(503)
 
     def _bound(self, reply: httpx2.Response, record: RequestRecord, *, is_lasting: bool = False) -> httpx2.Response:
-        stream = reply.stream
-        assert isinstance(stream, httpx2.AsyncByteStream)
         reply.stream = BoundedBody(
-            stream,
+            _stream_of(reply),
             record,
             is_event_stream=reply.headers.get("content-type", "").lower().startswith("text/event-stream"),
             is_lasting=is_lasting,
@@ -188,10 +186,13 @@ def _deadline_of(request: httpx2.Request, message: Mapping[str, Any]) -> float |
     return None if request.method == "GET" or ("method" in message and "id" in message) else _NOTICE_S
 
 
+def _stream_of(reply: httpx2.Response) -> httpx2.AsyncByteStream:
+    return cast(httpx2.AsyncByteStream, reply.stream)  # that of an asynchronous transport
+
+
 async def _read_head(reply: httpx2.Response) -> bytes:
     """Returns the beginning of a body. A body that breaks off or takes too long has none."""
-    stream = reply.stream
-    assert isinstance(stream, httpx2.AsyncByteStream)
+    stream = _stream_of(reply)
     try:
         async with asyncio.timeout(_NOTICE_S):
             return await _read_bytes(aiter(stream))

@@ -2,10 +2,11 @@
 
 import base64
 import binascii
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mcp_types import CallToolResult, ImageContent, TextContent, Tool
+from mcp_types import CallToolResult, ImageContent, ResourceLink, TextContent, Tool
 
 from gateway.tools.mcp.answers import serialize_value
 from gateway.tools.mcp.errors import INPUT_DECLINED
@@ -21,12 +22,16 @@ _DECLINED: Final = "responses-gateway/declined_input"
 _NO_MESSAGE: Final = "The tool failed without a message."
 _MAX_UTF8_BYTES: Final = 4
 
+_MAX_SEARCHED_VALUES: Final = 200
+_MAX_SEARCHED_CHARS: Final = 100_000
+"""Structured content with more values, or beside a longer text, is shown unless the text is the same JSON."""
+
 
 def build_outcome(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     """Returns the outcome of a call that the server answered.
 
-    Its text is the text of the result, or its structured content as JSON. Images are media for models that see them.
-    Content other than text is also a note in the text, never base64.
+    Its text is the text of the result, and its structured content as JSON if the text does not repeat it. Images are
+    media for models that see them. Content other than text is also a note in the text, never base64.
     """
     texts: list[str] = []
     media: list[Json] = []
@@ -34,8 +39,9 @@ def build_outcome(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
         texts.append(content.text if isinstance(content, TextContent) else _note_of(content))
         if isinstance(content, ImageContent) and sees_images and _is_image(content):
             media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
-    if not texts and result.structured_content is not None:
-        texts.append(serialize_value(result.structured_content))
+    structured = result.structured_content
+    if structured is not None and not (texts and (result.is_error or _is_repeated(structured, texts))):
+        texts.append(serialize_value(structured))
     is_declined = _DECLINED in (result.meta or {})
     if not result.is_error:
         return ToolOutcome(output="\n".join(texts), media=media, has_declined_input=is_declined)
@@ -94,11 +100,58 @@ def _texts_as_content(texts: Sequence[str]) -> list[Json]:
     return [{"type": "text", "text": text} for text in texts]
 
 
+def _is_repeated(structured: Any, texts: Sequence[str]) -> bool:
+    """Whether the texts of a result say what its structured content says: one is the same JSON, or they have all of its
+    values, as libraries write them that wrap a plain value in an object."""
+    if any(_is_json_of(structured, text) for text in texts):
+        return True
+    joined = "\n".join(texts)
+    values = _list_values(structured)
+    return len(joined) <= _MAX_SEARCHED_CHARS and values is not None and all(value in joined for value in values)
+
+
+def _is_json_of(structured: Any, text: str) -> bool:
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return False
+    try:
+        return bool(json.loads(text) == structured)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _list_values(structured: Any) -> list[str] | None:
+    """Returns the values in a structure as text; None if they are too many to be searched."""
+    values: list[str] = []
+    pending = [structured]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+        elif value is not None:
+            values.append(value if isinstance(value, str) else serialize_value(value))
+        if len(values) > _MAX_SEARCHED_VALUES:
+            return None
+    return values
+
+
 def _note_of(content: Any) -> str:
     """Returns a line in place of content that the model cannot read."""
+    if isinstance(content, ResourceLink):
+        return _describe_link(content)
     uri = getattr(content, "uri", None) or getattr(getattr(content, "resource", None), "uri", None)
     text = getattr(getattr(content, "resource", None), "text", None)
     if isinstance(text, str):
         return text
     kind = getattr(content, "type", "content")
     return f"[{kind}: {uri}]" if uri else f"[{kind}: {getattr(content, 'mime_type', None) or 'unknown type'}]"
+
+
+def _describe_link(link: ResourceLink) -> str:
+    """Returns a line about a resource that the result refers to. It is not fetched."""
+    facts = [each for each in (link.mime_type, None if link.size is None else f"{link.size} bytes") if each]
+    if not (facts or link.title or link.description):
+        return f"[resource_link: {link.uri}]"  # its name is no more than an id
+    names = " ".join(filter(None, [link.title or link.name, f"({', '.join(facts)})" if facts else ""]))
+    return f"[resource_link: {link.uri} {': '.join(filter(None, [names, link.description]))}]"

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import mcp_types
@@ -38,6 +38,7 @@ _ID_BYTES: Final = 200
 _DISCOVER: Final = "server/discover"
 
 _Message = SessionMessage | Exception
+_Pipe = TypeVar("_Pipe", asyncio.StreamReader, asyncio.StreamWriter)
 
 
 class StdioTransport:
@@ -122,12 +123,12 @@ class StdioTransport:
     async def _read_stdout(
         self, process: asyncio.subprocess.Process, messages: MemoryObjectSendStream[_Message]
     ) -> None:
-        assert process.stdout is not None
+        stdout = _require_pipe(process.stdout)
         line = bytearray()
         is_skipping = False
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             async with messages:
-                while piece := await process.stdout.read(_READ_BYTES):
+                while piece := await stdout.read(_READ_BYTES):
                     *ended, rest = piece.split(b"\n")
                     for part in ended:
                         line += part
@@ -142,7 +143,7 @@ class StdioTransport:
                         line.clear()
                         is_skipping = True
         self.is_lost = True
-        while await process.stdout.read(_READ_BYTES):
+        while await stdout.read(_READ_BYTES):
             pass  # a server that cannot write its output does not end
 
     async def _forward_line(self, line: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
@@ -203,8 +204,8 @@ class StdioTransport:
         await messages.send(build_refusal(orjson.loads(match[1]), fault))
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None
-        while piece := await process.stderr.read(_READ_BYTES):
+        stderr = _require_pipe(process.stderr)
+        while piece := await stderr.read(_READ_BYTES):
             self._stderr = (self._stderr + piece)[-_STDERR_BYTES:]
 
     async def _write_stdin(
@@ -214,13 +215,13 @@ class StdioTransport:
         messages: MemoryObjectSendStream[_Message],
         tasks: Any,
     ) -> None:
-        assert process.stdin is not None
+        stdin = _require_pipe(process.stdin)
         async with outgoing:
             try:
                 async for sent in outgoing:
                     message = sent.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                    process.stdin.write(serialize_value(message).encode() + b"\n")
-                    await process.stdin.drain()
+                    stdin.write(serialize_value(message).encode() + b"\n")
+                    await stdin.drain()
                     if message.get("method") == _DISCOVER:
                         tasks.start_soon(self._end_probe, message["id"], messages)
             except (ConnectionError, RuntimeError):  # the pipe is closed
@@ -234,6 +235,13 @@ class StdioTransport:
         if request_id in self._probe_ids:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await messages.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))
+
+
+def _require_pipe(pipe: _Pipe | None) -> _Pipe:
+    """Returns a pipe of a process that was started with all three."""
+    if pipe is None:
+        raise McpFault("connection_closed", "the command has no pipes")
+    return pipe
 
 
 def _error_reply(request_id: Any, code: int, message: str) -> SessionMessage:

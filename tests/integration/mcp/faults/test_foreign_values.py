@@ -135,3 +135,59 @@ async def test_long_numbers_in_the_arguments_reach_the_server_with_all_digits() 
         call = call_of(await gateway.ask(mcp_tool(server.url)))
         assert call["arguments"] == f'{{"wei": {LONG}}}'
         assert server.calls[0].json["params"]["arguments"] == {"wei": LONG}
+
+
+BESIDE: dict[str, tuple[Json, str]] = {
+    "a text that does not repeat it": (
+        {"content": [{"type": "text", "text": "see the structured content"}], "structuredContent": {"left": 3}},
+        'see the structured content\n{"left":3}',
+    ),
+    "the same JSON as text": (
+        {"content": [{"type": "text", "text": '{ "left": 3 }'}], "structuredContent": {"left": 3}},
+        '{ "left": 3 }',
+    ),
+    "a plain value in an object": (
+        {"content": [{"type": "text", "text": "5"}], "structuredContent": {"result": 5}},
+        "5",
+    ),
+    "a list in an object": (
+        {
+            "content": [{"type": "text", "text": each} for each in ("a", "b")],
+            "structuredContent": {"result": ["a", "b"]},
+        },
+        "a\nb",
+    ),
+    "one of two values": (
+        {"content": [{"type": "text", "text": "Rome"}], "structuredContent": {"city": "Rome", "size": "large"}},
+        'Rome\n{"city":"Rome","size":"large"}',
+    ),
+    "an empty object": ({"content": [{"type": "text", "text": "x"}], "structuredContent": {}}, "x"),
+}
+
+
+@ERAS
+@pytest.mark.parametrize(("result", "output"), BESIDE.values(), ids=BESIDE)
+async def test_the_model_reads_structured_content_that_the_text_does_not_repeat(
+    result: Json, output: str, era: Era
+) -> None:
+    async with scripted_mcp(raw_answer({**result, "resultType": "complete"}), era=era) as server, hosting() as gateway:
+        response = await gateway.ask(mcp_tool(server.url))
+        read = (await gateway.last_request())["messages"][-1]["content"]
+    assert call_of(response)["output"] == output
+    assert read == output
+
+
+async def test_the_model_reads_what_a_link_says_besides_its_address() -> None:
+    link = {
+        "type": "resource_link",
+        "uri": "https://files.example/1",
+        "name": "report.csv",
+        "description": "The sales of May",
+        "mimeType": "text/csv",
+        "size": 12,
+    }
+    async with scripted_mcp(raw_answer({"content": [link]}), era="legacy") as server, hosting() as gateway:
+        call = call_of(await gateway.ask(mcp_tool(server.url)))
+    assert call["output"] == (
+        "[resource_link: https://files.example/1 report.csv (text/csv, 12 bytes): The sales of May]"
+    )
