@@ -11,7 +11,7 @@ GatewayError
   HeadTooSlow          the head did not arrive within `server.head_s`
   BodyTooLarge         the body is over `server.max_body_mb`
   BodyTooSlow          the body did not arrive in time
-  UnsupportedEncoding  the body is compressed
+  UnsupportedEncoding  the body has a compression that is not known, or is a compressed form
   UnsupportedContentType  a web page sent JSON that is not declared as JSON, to a server without keys
   NotFound             no such path, or no such object
   MethodNotAllowed     the path exists, the method does not

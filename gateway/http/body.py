@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope
 from dataplane.core import measure_json
 from dataplane.http_protocol import CLIENT, ClientWriter
 from dataplane.json_shape import JsonShape
-from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson, UnsupportedEncoding
+from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson
+from gateway.http.compressed_bodies import decompress_body, find_coding
 from gateway.http.cross_site import require_json_type
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
@@ -44,27 +45,31 @@ class SizedBody(NamedTuple):
 async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: LargeBodyPool) -> SizedBody:
     """Reads the request's body and returns it as one JSON object. A large one is parsed in a thread.
 
-    Raises UnsupportedContentType as `require_json_type` does, UnsupportedEncoding for a compressed body, BodyTooLarge
-    over the limit of bytes, BodyTooSlow after the deadline, NotJson as `parse_json_object` does, and
-    ClientDisconnected.
+    A compressed body is decompressed. Raises UnsupportedContentType as `require_json_type` does, UnsupportedEncoding
+    for an unknown compression, BodyTooLarge over the limit of bytes, BodyTooSlow after the deadline, NotJson as
+    `parse_json_object` does, and ClientDisconnected.
     """
     if (buffered := parse_buffered_body(scope, limits)) is not None:
         return buffered
-    body = await _read_body(receive, headers_of(scope), limits)
+    headers = headers_of(scope)
+    body = await _read_body(receive, headers, limits)
+    if (coding := find_coding(headers.get(b"content-encoding", b""))) is not None:
+        # In a thread, because its size is only known afterwards.
+        body = await pool.run(INLINE_BYTES + 1, decompress_body, body, coding, limits.max_bytes)
     weight, shape = weigh_body(body)
     return SizedBody(await pool.run(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
 
 
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
-    """Returns the body if the server has already read all of it; None if it has to be awaited with `read_json`.
+    """Returns the body if the server has already read all of it and it is not compressed; None if it has to be awaited
+    with `read_json`.
 
     Raises UnsupportedContentType (see `require_json_type`), UnsupportedEncoding, BodyTooLarge and NotJson.
     """
     headers = headers_of(scope)
     require_json_type(scope, headers.get(b"content-type", b""))
-    if (encoding := headers.get(b"content-encoding")) is not None and encoding.lower() != b"identity":
-        coding = encoding.decode("latin-1")
-        raise UnsupportedEncoding(f"the body is encoded as {coding!r}: send it without content-encoding")
+    if (encoding := headers.get(b"content-encoding")) is not None and find_coding(encoding) is not None:
+        return None
     client: ClientWriter | None = scope.get(CLIENT)
     body = None if client is None else client.take_body(INLINE_BYTES)
     if body is None:

@@ -86,7 +86,8 @@ class FormUpload:
         """Returns the boundary of the form. Raises the errors for headers that a form cannot have."""
         encoding = self._headers.get(b"content-encoding", b"identity").decode("latin-1")
         if encoding.lower() != "identity":
-            raise UnsupportedEncoding(f"the body is encoded as {encoding!r}: send it without content-encoding")
+            message = f"the body is encoded as {encoding[:100]!r}: send a form without content-encoding"
+            raise UnsupportedEncoding(message, headers={"accept-encoding": "identity"})
         declared, max_bytes = self._headers.get(b"content-length", b""), self._limits.max_bytes
         if declared.isdigit() and int(declared) > max_bytes:
             raise build_too_large_error(max_bytes)

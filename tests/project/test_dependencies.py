@@ -53,6 +53,7 @@ APART = ("scripts/tiny_model", "tests/clients/programs")
 """Folders whose programs run in environments of their own."""
 
 UNDECLARED = {
+    "compression": "the standard library has it from Python 3.14 on",
     "rich": "a test imports it to see that the server's process refuses it",
     "xgrammar": "vLLM requires the one version that it works with",
 }

@@ -62,7 +62,8 @@ async def test_a_body_with_the_encoding_identity_is_read() -> None:
 REFUSED: dict[str, tuple[Request, type[GatewayError], str]] = {
     "too long, by its header": (request([b"{}"], content_length=str(MB + 1)), BodyTooLarge, "1 MB"),
     "too long, by its bytes": (request([b" " * MB, b" "]), BodyTooLarge, "1 MB"),
-    "compressed": (request([b"{}"], content_encoding="gzip"), UnsupportedEncoding, "gzip"),
+    "compressed in another way": (request([b"{}"], content_encoding="lz4"), UnsupportedEncoding, "lz4"),
+    "compressed, but not as it says": (request([b"{}"], content_encoding="gzip"), NotJson, "not valid gzip"),
     "empty": (request([b""]), NotJson, "empty"),
     "cut": (request([b'{"a":']), NotJson, "not valid JSON"),
     "not UTF-8": (request([b'{"a":"\xff"}']), NotJson, "not UTF-8 text: byte 6 is 0xff"),
