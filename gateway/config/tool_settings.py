@@ -57,6 +57,11 @@ class McpSettings(_Section):
     max_servers: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=16, description="The most servers that one request may name."
     )
+    max_sessions: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=1000,
+        description="The most connections that the requests of one key have open at once to servers that they name by "
+        "their address, in one process.",
+    )
     max_tools: Annotated[WholeNumber, Field(ge=1)] = Field(
         default=512, description="The most tools of all servers of one request."
     )

@@ -122,19 +122,17 @@ class Admission:
         return admitted
 
     async def find_tool_host(
-        self, endpoint: Endpoint, facts: RequestFacts, route: Route, allowed_servers: Sequence[str]
+        self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal
     ) -> ToolHost | None:
         """Returns the host of the request's tools that its upstream does not run, ready to run them; None if there are
-        none. Raises Unrepresentable for tools that nobody can run.
-
-        `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
-        """
+        none. Raises Unrepresentable for tools that nobody can run."""
         if not (facts.tools.hosted or route.mcp_servers):
             return None
-        host = find_tool_host(endpoint, facts, route, self._tool_host, allowed_servers)
-        if host is not None:
-            await load_tool_library()
-        return host
+        host = find_tool_host(endpoint, facts, route, self._tool_host, principal.mcp_servers)
+        if host is None:
+            return None
+        await load_tool_library()
+        return host.serve_owner(principal.name)
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""

@@ -131,8 +131,7 @@ class ContextService:
         endpoint, body, facts, route = admitted[:4]
         if route.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        allowed_servers = client_request.principal.mcp_servers
-        tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
+        tool_host = await self._admission.find_tool_host(endpoint, facts, route, client_request.principal)
         relay = find_relay(endpoint, facts, route) if tool_host is None else None
         if relay is not None and route.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
@@ -155,8 +154,7 @@ class ContextService:
         endpoint, body, facts, route = admitted[:4]
         tool_host = None
         if runs_tools:
-            allowed_servers = client_request.principal.mcp_servers
-            tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
+            tool_host = await self._admission.find_tool_host(endpoint, facts, route, client_request.principal)
         planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
         if self._history is not None and isinstance(endpoint.storage, ResponseForm):
             state = await self._history.load(admitted)

@@ -37,8 +37,7 @@ class Intake:
             admitted = admitted._replace(body=body, facts=facts)
         tool_host = None
         if facts.tools.hosted or route.mcp_servers:
-            allowed_servers = client_request.principal.mcp_servers
-            tool_host = await self._admission.find_tool_host(endpoint, facts, route, allowed_servers)
+            tool_host = await self._admission.find_tool_host(endpoint, facts, route, client_request.principal)
         storage = self._storage.choose(admitted, client_request.connection_items, has_key=client_request.has_key)
         return await storage.accept(admitted, tool_host, client_request.weight)
 

@@ -86,7 +86,7 @@ class JobIntake:
             route,
             request["earlier"],
             request.get("tokens"),
-            await self._admission.find_tool_host(endpoint, facts, route, principal.mcp_servers),
+            await self._admission.find_tool_host(endpoint, facts, route, principal),
             approvals,
             echoed_facts.state.in_background,
         )

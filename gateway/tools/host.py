@@ -53,6 +53,7 @@ class ToolHost:
         self.catalogues: Final = CatalogueCache(settings.max_tools)
         self._mcp = McpTools(settings, egress, operator_servers, has_store=has_store)
         self._others = kinds
+        self._owner = ""
 
     @property
     def forms(self) -> Mapping[str, CallForm]:
@@ -62,6 +63,12 @@ class ToolHost:
     def restrict_to_key(self, allowed: Sequence[str]) -> "ToolHost":
         """Returns the host for a key that may use the operator's servers whose labels match one of these patterns."""
         return self if "*" in allowed else self._replace_kinds(self._mcp.restrict_to_key(allowed), self._others)
+
+    def serve_owner(self, owner: str) -> "ToolHost":
+        """Returns the host for the requests of one owner."""
+        host = copy(self)
+        host._owner = owner
+        return host
 
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":
         """Returns the host for an upstream that runs these kinds of tools itself."""
@@ -97,6 +104,7 @@ class ToolHost:
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         """Returns the executors of the tools that the gateway runs. Raises InvalidRequest for tools that cannot be run
         as the request names them."""
+        context = replace(context, owner=self._owner)
         executors = [executor for kind in self._kinds for executor in kind.open_executors(tools, context)]
         labels = {executor.source.label for executor in executors}
         if len(labels) < len(executors):

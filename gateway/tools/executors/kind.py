@@ -13,6 +13,8 @@ from translation.representation.json_types import Json
 class ResponseContext:
     """Facts about the response whose executors are opened."""
 
+    owner: str = ""
+    """The owner of the request, whose share of what all use is counted."""
     scrub: Callable[[str], str] = str
     """Removes the credentials of the request from texts."""
     can_ask: bool = False

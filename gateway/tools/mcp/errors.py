@@ -21,6 +21,7 @@ FaultKind: TypeAlias = Literal[
     "server_removed",
     "session_lost",
     "timeout",
+    "too_many_sessions",
 ]
 
 TOO_LARGE: Final = "result_too_large"
@@ -37,6 +38,7 @@ _FAULTS_OF_RESULTS: Final = (
     "invalid_result",
     TOO_LARGE,
     "server_removed",
+    "too_many_sessions",
 )
 """Faults that are neither HTTP errors nor protocol errors."""
 

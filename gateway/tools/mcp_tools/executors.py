@@ -20,6 +20,7 @@ from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.operator_server import OperatorServer, ToolListing
 from gateway.tools.mcp.results import build_outcome, build_tool_item, is_read_only
 from gateway.tools.mcp_tools.requested_servers import RequestedServer
+from gateway.tools.mcp_tools.session_limits import SessionLimits
 from providers.egress import EgressClient
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
@@ -28,12 +29,16 @@ from translation.representation.json_types import Json
 
 
 def open_executor(
-    requested: RequestedServer, settings: McpSettings, egress: EgressClient, context: ResponseContext
+    requested: RequestedServer,
+    settings: McpSettings,
+    egress: EgressClient,
+    sessions: SessionLimits,
+    context: ResponseContext,
 ) -> ToolExecutor:
     """Returns the executor of a server, under the rules of the request. It is connected when it is first needed."""
     inner: ToolExecutor
     if requested.operator is None:
-        inner = McpExecutor(requested, settings, egress, context)
+        inner = McpExecutor(requested, settings, McpConnection(requested.server, egress), sessions, context)
     else:
         inner = OperatorExecutor(requested, requested.operator, settings, context)
     filtered = FilteredExecutor(inner, requested.allows, {"allowed_tools": requested.allowed_tools})
@@ -105,10 +110,18 @@ class McpExecutor(_ServerExecutor):
     is not repeated."""
 
     def __init__(
-        self, requested: RequestedServer, settings: McpSettings, egress: EgressClient, context: ResponseContext
+        self,
+        requested: RequestedServer,
+        settings: McpSettings,
+        connection: McpConnection,
+        sessions: SessionLimits,
+        context: ResponseContext,
     ) -> None:
         super().__init__(requested, settings, context)
-        self._connection: Final = McpConnection(requested.server, egress)
+        self._connection: Final = connection
+        self._sessions: Final = sessions
+        self._is_counted = False
+        """Whether the connection is among those that the owner has open."""
 
     @property
     def cache_key(self) -> CacheKey:
@@ -122,9 +135,11 @@ class McpExecutor(_ServerExecutor):
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
         settings = self._settings
-        pages = await self._connection.list_tools(
-            max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
-        )
+        self._begin()
+        async with self._sessions.listing(self._context.owner, settings.list_deadline_s):
+            pages = await self._connection.list_tools(
+                max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
+            )
         listed = await pages.check(
             lambda tool: allows(tool.name, is_read_only(tool)), settings.schema_limits, settings.max_tools
         )
@@ -136,6 +151,7 @@ class McpExecutor(_ServerExecutor):
     async def _call_tool(
         self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None, rules: InputRules
     ) -> CallToolResult:
+        self._begin()
         return await self._connection.call_tool(
             call.key.name,
             _read_arguments(call.arguments),
@@ -146,7 +162,18 @@ class McpExecutor(_ServerExecutor):
         )
 
     async def close(self) -> None:
-        await self._connection.close()
+        try:
+            await self._connection.close()
+        finally:
+            if self._is_counted:
+                self._is_counted = False
+                self._sessions.end(self._context.owner)
+
+    def _begin(self) -> None:
+        """Counts the connection before it is opened. Raises McpFault."""
+        if not self._is_counted:
+            self._sessions.begin(self._context.owner)
+            self._is_counted = True
 
 
 class OperatorExecutor(_ServerExecutor):

@@ -11,6 +11,7 @@ from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext
 from gateway.tools.mcp.server import McpServer
 from gateway.tools.mcp_tools.requested_servers import RequestedServer
+from gateway.tools.mcp_tools.session_limits import SessionLimits
 from gateway.tools.operator_servers.server_bodies import check_headers
 from gateway.tools.operator_servers.servers import OperatorServers, matches_any
 from providers.egress import EgressClient
@@ -41,6 +42,7 @@ class McpTools:
         self._egress: Final = egress
         self._operator_servers: Final = operator_servers
         self._has_store: Final = has_store
+        self._sessions: Final = SessionLimits(settings.max_sessions)
         self._takes_urls = settings.request_servers == "public"
         self._allowed: Sequence[str] = ("*",)
         """Patterns of the labels of the operator's servers that the principal may use."""
@@ -91,7 +93,9 @@ class McpTools:
         from gateway.tools.mcp_tools.executors import open_executor  # it imports the library, which is large
 
         servers = self._read_servers(tools, context.scrub)
-        return [open_executor(requested, self._settings, self._egress, context) for requested in servers]
+        return [
+            open_executor(requested, self._settings, self._egress, self._sessions, context) for requested in servers
+        ]
 
     def _read_servers(self, tools: Sequence[Json], scrub: Callable[[str], str]) -> list[RequestedServer]:
         """Returns the servers of the tools that the gateway runs. `scrub` removes the request's credentials from texts.

@@ -302,3 +302,12 @@ async def test_a_list_of_the_history_is_not_pulled_again_for_a_call(is_alive: bo
     else:
         assert call["error"]["message"] == "the server cannot be reached"
     assert items_of(response, "mcp_list_tools") == []
+
+
+async def test_a_key_with_too_many_connections_gets_a_failed_list() -> None:
+    async with scripted_mcp() as server, hosting(chat_text("Hi."), mcp={"max_sessions": 1}) as gateway:
+        for _ in range(2):  # the connection of the first response was closed
+            response = await gateway.ask(mcp_tool(server.url), mcp_tool(server.url, "second"))
+            good, bad = items_of(response, "mcp_list_tools")
+            assert [tool["name"] for tool in good["tools"]] == ["look_up"]
+            assert bad["error"].endswith("(tools.mcp.max_sessions)")

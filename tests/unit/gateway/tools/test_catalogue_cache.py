@@ -16,6 +16,7 @@ from gateway.tools.executors.wrappers import WrapperExecutor
 from gateway.tools.mcp.server import McpServer
 from gateway.tools.mcp_tools.executors import open_executor
 from gateway.tools.mcp_tools.requested_servers import RequestedServer
+from gateway.tools.mcp_tools.session_limits import SessionLimits
 from providers.egress import EgressClient
 from translation.hosted.tools import HostedTool, ToolCatalogue
 
@@ -36,7 +37,7 @@ class Operator:
 def server(allowed_tools: Any = None, operator: Operator | None = None, **fields: Any) -> ToolExecutor:
     docs = McpServer(label="docs", url=fields.pop("url", "https://mcp.example.com/mcp"))
     requested = RequestedServer(docs, 0, allowed_tools, "never", cast("Any", operator), **fields)
-    return open_executor(requested, McpSettings(), EgressClient(), ResponseContext(can_ask=True))
+    return open_executor(requested, McpSettings(), EgressClient(), SessionLimits(1), ResponseContext(can_ask=True))
 
 
 def listed(*names: str, **fields: Any) -> Json:
