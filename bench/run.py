@@ -12,10 +12,10 @@ from bench.options import RunOptions, parse_options
 from bench.reports import baseline, cost_table, scenario_table
 from bench.reports.plot import draw_picture
 from bench.reports.result_files import BASELINE, LATEST, Results, read_results, write_results
-from bench.scenarios.catalog import SCENARIOS, Scenario
 from bench.scenarios.cost_row import CostRow
 from bench.scenarios.hosted_tools import TOOLS, measure_hosted_tools
 from bench.scenarios.measurement import BenchEnvironment, Figure, WrongAnswers, measure_scenario
+from bench.scenarios.scenario_list import SCENARIOS, Scenario
 from bench.scenarios.startup import START, UnwantedModules, measure_start, report_heaviest_modules
 from bench.scenarios.store import STORE_SCENARIOS, StoreScenario, measure_store
 from bench.scenarios.store_chain import CHAIN, measure_store_chain

@@ -41,7 +41,7 @@ class ClosedWhileIdle(httpx.ReadError):
 
 
 class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
-    """One connection. Call `send`, then `take` until `is_complete`, then `end_exchange`, which says whether it can be
+    """One connection. Call `send`, then `take` until `is_complete`, then `end_request`, which says whether it can be
     used again.
 
     It raises httpx's exceptions. The socket of a steady stream may be read by the coalescer.
@@ -86,7 +86,7 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self._join_stagger = coalescer.next_stagger()
         self._socket = -1
         self.idle_since = 0.0
-        """The time of the last `end_exchange`, on the monotonic clock."""
+        """The time of the last `end_request`, on the monotonic clock."""
         self.closed = False
         """Whether the connection can no longer be used."""
         self.status = 0
@@ -162,7 +162,7 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
             self._transport.resume_reading()
         return piece
 
-    def end_exchange(self) -> bool:
+    def end_request(self) -> bool:
         """Ends the use of the connection by a reply, and returns whether another request may be sent.
 
         It may if the reply was taken to its end and the server keeps the connection open.

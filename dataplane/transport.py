@@ -129,7 +129,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     def release(self, origin: ServerOrigin, connection: UpstreamConnection) -> None:
         """Makes a connection idle if its reply was read to the end. Closes any other."""
-        if connection.end_exchange():
+        if connection.end_request():
             if (connections := self._idle.get(origin)) is None:
                 connections = self._idle[origin] = deque()
             connections.append(connection)

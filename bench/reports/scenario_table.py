@@ -6,9 +6,9 @@ from statistics import median
 
 from bench.reports.result_files import Results
 from bench.reports.text_table import format_limit, format_number, render_table
-from bench.scenarios.catalog import Scenario
 from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import Figure
+from bench.scenarios.scenario_list import Scenario
 
 GATEWAY, DIRECT, NGINX, BASE = "gateway", "direct", "nginx", "base"
 _SERVERS = (DIRECT, NGINX, GATEWAY)

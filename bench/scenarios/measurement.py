@@ -11,7 +11,7 @@ from subprocess import Popen
 
 from bench.load.generator import Result
 from bench.load.requests import LoadSpec
-from bench.scenarios.catalog import Scenario
+from bench.scenarios.scenario_list import Scenario
 from bench.servers.processes import Server, start_process
 
 _SETTLE_CONNECTIONS = 8

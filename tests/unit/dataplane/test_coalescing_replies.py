@@ -200,7 +200,7 @@ async def test_a_reply_that_failed_is_not_whole(until_close: bool) -> None:
     reply.connection.connection_lost(None)
     with pytest.raises(httpx.ReadError, match="in the middle of its reply"):
         reply.connection.take()
-    assert not reply.connection.end_exchange()
+    assert not reply.connection.end_request()
 
 
 async def test_a_reset_is_nothing_to_log() -> None:
@@ -236,7 +236,7 @@ async def test_an_abandoned_reply_leaves() -> None:
 
 async def test_a_reply_that_is_returned_to_its_pool_leaves() -> None:
     reply = await flowing()
-    assert not reply.connection.end_exchange()
+    assert not reply.connection.end_request()
     assert not reply.together.members
     assert reply.socket.reads
 
@@ -257,7 +257,7 @@ async def test_the_first_request_of_each_reply_may_be_later() -> None:
         assert [reply.read() for _ in range(READS_PER_JOIN_CHECK + 2)] == [True] * (READS_PER_JOIN_CHECK + 1) + [False]
         reply.read(END)
         assert reply.connection.take() == b""
-        assert reply.connection.end_exchange()
+        assert reply.connection.end_request()
 
 
 async def test_the_next_reply_of_a_connection_does_not_join_at_once() -> None:
@@ -266,7 +266,7 @@ async def test_the_next_reply_of_a_connection_does_not_join_at_once() -> None:
     assert all(reply.read() for _ in range(READS_PER_JOIN_CHECK - 1))
     reply.read(END)
     assert reply.connection.take() == b""
-    assert reply.connection.end_exchange()
+    assert reply.connection.end_request()
     await reply.begin()
     assert all(reply.read() for _ in range(READS_PER_JOIN_CHECK - 1))
 

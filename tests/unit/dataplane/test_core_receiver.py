@@ -81,7 +81,7 @@ class Reader:
             self._at = at
             await deliver(connection, data)
         await reading
-        assert connection.end_exchange()
+        assert connection.end_request()
 
     async def _read(self, connection: UpstreamConnection) -> None:
         await connection.send(b"", None)
@@ -170,7 +170,7 @@ async def test_nothing_is_pushed_after_a_cancelled_wait() -> None:
 async def test_the_next_reply_on_a_connection_is_parsed_from_its_head_on() -> None:
     connection = await begin_reply()
     connection.data_received(chunk(b"one") + END)
-    assert (connection.take(), connection.end_exchange()) == (b"one", True)
+    assert (connection.take(), connection.end_request()) == (b"one", True)
     sending = asyncio.ensure_future(connection.send(b"", None))
     await asyncio.sleep(0)
     await deliver(connection, b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nab\r\n")

@@ -10,9 +10,9 @@ from bench.options import parse_options
 from bench.reports import scenario_table
 from bench.reports.cost_table import render_start_costs
 from bench.reports.result_files import write_results
-from bench.scenarios.catalog import SCENARIOS, Scenario
 from bench.scenarios.cost_row import CostRow
 from bench.scenarios.measurement import Figure
+from bench.scenarios.scenario_list import SCENARIOS, Scenario
 from bench.scenarios.startup import find_unwanted_packages, parse_import_times
 from bench.servers.process_tree import read_cpu_s, read_tree_usage
 
