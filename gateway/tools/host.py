@@ -83,7 +83,8 @@ class ToolHost:
 
     def runs_any_tool(self, tools: Sequence[Json] | None) -> bool:
         """Whether the gateway runs at least one of these tools."""
-        return any(map(self.runs_tool, tools or ()))
+        # Functions are the client's, and most tools are functions.
+        return any(self.runs_tool(tool) for tool in tools or () if tool.get("type") != "function")
 
     def list_labels(self, tools: Sequence[Json]) -> list[str]:
         """Returns the labels of the MCP servers whose tools the gateway runs."""

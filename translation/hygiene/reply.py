@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast, get_args
 
 from translation.hygiene.call_tracker import CallRules, ReplyCallTracker, TrackedCall
 from translation.hygiene.past_calls import with_call_ids_in_details
@@ -31,6 +31,7 @@ from translation.representation.turn import Turn
 from translation.tools.arguments import strip_code_fence
 
 _ItemEvent: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
+_ITEM_EVENTS: Final = frozenset(get_args(_ItemEvent))
 
 _NO_ANSWER_TEXT: Final = "The model ended its turn without an answer."
 _INVALID_CALL_TEXT: Final = "The model made a tool call that cannot be run."
@@ -114,11 +115,12 @@ class ReplyNormalizer:
         events: list[Event] = []
         for event in batch:
             match event:
-                case Delta() | PartStarted() | PartEnded() | ItemEnded() | Annotated() | Progressed():
-                    if event.index in self._open_calls:
-                        self._continue_call(self._open_calls[event.index], event, events)
-                    elif event.index in self._indexes:
-                        self._forward_event(event, events)
+                case _ if type(event) in _ITEM_EVENTS:  # a pattern would compare with each class in turn
+                    item_event = cast("_ItemEvent", event)
+                    if item_event.index in self._open_calls:
+                        self._continue_call(self._open_calls[item_event.index], item_event, events)
+                    elif item_event.index in self._indexes:
+                        self._forward_event(item_event, events)
                 case ItemStarted():
                     self._start(event, events)
                 case Noted():

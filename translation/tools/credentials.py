@@ -71,7 +71,7 @@ def remove_item_credentials(items: Any) -> Any:
 
 def remove_credentials(tools: Any) -> Any:
     """Returns tools without their credentials: the same list if there are none."""
-    if not isinstance(tools, list) or not any(map(_may_carry_credentials, tools)):
+    if not _list_carriers(tools):
         return tools
     return [_remove_from_tool(tool) if _may_carry_credentials(tool) else tool for tool in tools]
 
@@ -79,6 +79,13 @@ def remove_credentials(tools: Any) -> Any:
 def _has_tools(item: Any) -> bool:
     """Whether an input item has tools. The input of other APIs may be a list of anything."""
     return isinstance(item, dict) and "tools" in item
+
+
+def _list_carriers(tools: Any) -> list[dict[str, Any]]:
+    """Returns the tools that may carry credentials. Most requests with tools have none, so no call is made for each."""
+    if not isinstance(tools, list):
+        return []
+    return [tool for tool in tools if isinstance(tool, dict) and (tool.get("type") == "mcp" or "tools" in tool)]
 
 
 def _may_carry_credentials(tool: Any) -> bool:
@@ -106,9 +113,7 @@ def _credentials_of(body: Json) -> list[str]:
 
 def _collect_credentials(tools: Any, credentials: list[str]) -> None:
     """Appends the credentials of tools. This is no generator, because it runs for every request with tools."""
-    for tool in tools if isinstance(tools, list) else ():
-        if not _may_carry_credentials(tool):
-            continue
+    for tool in _list_carriers(tools):
         if tool.get("type") != "mcp":
             _collect_credentials(tool["tools"], credentials)
             continue

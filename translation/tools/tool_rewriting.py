@@ -70,6 +70,15 @@ def rewrite_tools(
     """
     native = kinds | hosted | {"function"}
     losses: list[Loss] = []
+    if _are_distinct_functions(turn.tools):
+        # Most tools are, and every upstream gets them as they are. Their names matter to other kinds of past calls.
+        names = ToolNames(ClientToolName("function", tool["name"]) for tool in turn.tools)
+        items = rewrite_items(turn.items, native, names, losses)
+        tool_choice = rewrite_tool_choice(turn.tool_choice, native, names, losses)
+        if tool_choice is turn.tool_choice and items is turn.items:
+            return RewrittenTurn(turn, None, ())
+        rewritten = replace(turn, items=items, tool_choice=tool_choice)
+        return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
     carried: list[_ToolEntry] = []
     for entry in _deduplicate(_flatten_namespaces(turn.tools, native)):
         kind = entry.tool["type"]
@@ -101,6 +110,12 @@ def rewrite_tools(
             losses.remove(_described_loss(forced.param))
             rewritten = replace(rewritten, input_grammars={tools[position]["name"]: forced.tool["format"]})
     return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
+
+
+def _are_distinct_functions(tools: Sequence[Json]) -> bool:
+    """Whether all of these are functions, at least one, and no two have the same name, whatever the case."""
+    names = {tool["name"].casefold() for tool in tools if tool["type"] == "function" and tool.get("name")}
+    return bool(names) and len(names) == len(tools)
 
 
 def _keeps_name(entry: _ToolEntry, native: frozenset[str]) -> bool:

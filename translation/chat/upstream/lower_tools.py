@@ -82,7 +82,10 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
         raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
     require_tool_name(tool, param, max_chars=_MAX_NAME_CHARS)
     keys = _TOOL_KEYS[kind]
-    lowered = {key: value for key in keys if (value := tool.get(key)) is not None}
+    lowered: Json = {}
+    for key in keys:
+        if (value := tool.get(key)) is not None:
+            lowered[key] = value
     if len(tool) > 1 + len(lowered):
         losses += [
             Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in ("type", *keys)

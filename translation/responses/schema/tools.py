@@ -14,12 +14,12 @@ from translation.validation import Name, discriminate_by, discriminate_by_shape
 
 def _by_known_type(*known: str) -> Discriminator:
     """Returns a discriminator by `type`. Every type that is not `known` gets the tag "other"."""
+    tags = dict(zip(known, known, strict=True))
 
     def choose(value: object) -> str | None:
-        kind = value.get("type") if isinstance(value, dict) else None
-        if kind is None or not isinstance(kind, str):
-            return None
-        return kind if kind in known else "other"
+        if isinstance(value, dict) and isinstance(kind := value.get("type"), str):
+            return tags.get(kind, "other")
+        return None
 
     choose.__name__ = "type"
     return Discriminator(choose)
