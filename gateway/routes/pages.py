@@ -111,6 +111,8 @@ def _serve_model(model: HomePage | ApiPage) -> Response:
 def _build_index(readiness: Json, version: str) -> Json:
     return {
         "name": "responses-gateway",
+        # Clients of Ollama's API look for this sentence in the text at the root.
+        "ollama": "Ollama is running",
         "version": version,
         "status": readiness["status"],
         "links": {"models": "/v1/models", "openapi": "/openapi.json", "docs": "/docs", "ready": "/readyz"},

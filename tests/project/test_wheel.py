@@ -108,6 +108,8 @@ def test_the_wheel_serves_outside_of_the_clone(wheel: zipfile.ZipFile, tmp_path:
             body = {"model": "m", "input": "Hi"}
             reply = httpx.post(f"{url}/v1/responses", json=body, verify=False, trust_env=False, timeout=30)
             assert reply.json()["status"] == "completed"
+            for path in ("/docs", "/pages/home.js", "/pages/base.css", "/pages/home.json"):
+                assert httpx.get(url + path, verify=False, trust_env=False, timeout=30).status_code == 200
         finally:
             server.terminate()
     assert server.returncode == 0

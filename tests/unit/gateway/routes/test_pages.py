@@ -68,6 +68,7 @@ def test_a_browser_gets_a_page_and_any_other_client_json(gateway: Gateway) -> No
     index = httpx.get(gateway.url, trust_env=False)
     assert index.headers["content-type"] == "application/json"
     assert index.json()["status"] == "ready"
+    assert "Ollama is running" in index.text
     for path in index.json()["links"].values():
         assert fetch(gateway.url + path).status_code == 200
 
