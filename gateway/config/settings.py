@@ -252,7 +252,10 @@ class BackgroundSettings(_Section):
     """Responses that run without a client: responses with `background: true`, and streams that can be resumed."""
 
     max_running: WholeNumber = Field(
-        default=64, ge=1, description="The most responses that run at once in one server process. Others are queued."
+        default=64,
+        ge=1,
+        description="The most responses that run at once in one server process. Others are queued. A key gets three "
+        "quarters of these places at most, and owners take turns.",
     )
     lease_s: Number = Field(
         default=15.0, gt=0, description="Seconds without a heartbeat after which other replicas take over a job."

@@ -6,6 +6,7 @@ produces the frames.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -15,11 +16,12 @@ import structlog
 
 from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
+from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobAttempt, JobNotResumable, UnstartedRun
 from gateway.logs import reset_fields
 from gateway.state.store import Store
-from gateway.state.values import Job, LeaseLost, NewResponse
+from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
 from translation.hosted.approvals import ApprovalAnswers
 
 _log = structlog.get_logger(__name__)
@@ -53,6 +55,9 @@ class JobRunner:
         self._resume_job: Callable[[Job], Awaitable[UnstartedRun]]
         self._task_group: asyncio.TaskGroup
         self._job_tasks: dict[ResponseKey, asyncio.Task[None]] = {}
+        self._starting: set[ResponseKey] = set()
+        self._others_wait = False
+        """Whether jobs may wait for a place here. Then new ones wait too, so that their owner overtakes no other."""
         self._tracked: set[ResponseKey] = set()
         self._abandoned: set[ResponseKey] = set()
         self._orphans: set[ResponseKey] = set()
@@ -68,7 +73,7 @@ class JobRunner:
         self._abandoned.add((owner, response_id))
 
     async def submit_job(self, new: NewResponse, run: UnstartedRun) -> None:
-        """Stores a job and runs it here. At capacity it is only queued, for the first replica that is free.
+        """Stores a job and runs it here. Without room for it, it is only queued, for the first replica that has some.
 
         Raises what `Store.create_response` raises.
         """
@@ -77,10 +82,12 @@ class JobRunner:
         # A stream that has begun is never queued: its client already waits for events. Nor is a request whose
         # credentials are not stored: no replica could run it later.
         never_waits = new.response["status"] == "in_progress" or job_request.get("bound")
-        runs_here = never_waits or not self._is_at_capacity
+        runs_here = never_waits or self._has_room(new.owner)
         new = replace(new, worker=self.worker if runs_here else None)
         key = new.owner, new.response["id"]
         self._tracked.add(key)
+        if runs_here:
+            self._starting.add(key)
         try:
             await self._store.responses.create_response(new)
             if runs_here:
@@ -100,6 +107,7 @@ class JobRunner:
             raise
         finally:
             self._tracked.discard(key)
+            self._starting.discard(key)
 
     @asynccontextmanager
     async def lifespan(self, resume_job: Callable[[Job], Awaitable[UnstartedRun]]) -> AsyncGenerator[None, None]:
@@ -118,9 +126,23 @@ class JobRunner:
                 for loop in loops:
                     loop.cancel()
 
-    @property
-    def _is_at_capacity(self) -> bool:
-        return self._is_draining or len(self._job_tasks) >= self._settings.max_running
+    def _has_room(self, owner: str) -> bool:
+        shares = self._measure_shares()
+        self._others_wait = self._others_wait or self._count_free_places(shares) <= 0
+        return not (self._is_draining or self._others_wait) and shares.has_room(owner)
+
+    def _measure_shares(self) -> OwnerShares:
+        """Returns the shares of owners: of four places, one is left for other owners."""
+        most = self._settings.max_running - self._settings.max_running // 4
+        running = Counter(owner for owner, _ in self._job_tasks.keys() | self._starting)
+        return OwnerShares(most=most, running=running, exempt=ANONYMOUS.name)
+
+    def _count_free_places(self, shares: OwnerShares) -> int:
+        """Returns the number of free places. Streams that cannot wait may be more than their owner's share, but take no
+        more places than that."""
+        limits = {shares.exempt: self._settings.max_running}
+        in_use = sum(min(count, limits.get(owner, shares.most)) for owner, count in shares.running.items())
+        return self._settings.max_running - in_use
 
     @property
     def _is_draining(self) -> bool:
@@ -173,8 +195,10 @@ class JobRunner:
                     task.cancel()
             await self._release_orphans(leased - tracked - set(self._job_tasks) - self._tracked)
             self._abandoned -= abandoned
-        if (free := self._settings.max_running - len(self._job_tasks)) > 0 and not self._is_draining:
-            jobs = await self._store.jobs.claim_jobs(self.worker, free)
+        shares = self._measure_shares()
+        if (free := self._count_free_places(shares)) > 0 and not self._is_draining:
+            jobs = await self._store.jobs.claim_jobs(self.worker, free, shares)
+            self._others_wait = len(jobs) >= free
             if jobs and self._is_draining:  # draining began during the query
                 await self._store.jobs.release_jobs(self.worker, {(job.owner, job.response_id) for job in jobs})
                 return

@@ -22,6 +22,7 @@ from gateway.state.values import (
     LogEntry,
     LogPage,
     NewResponse,
+    OwnerShares,
     Page,
     PageRequest,
     StoredCompletion,
@@ -219,10 +220,11 @@ class ChangeWatch(Protocol):
 class JobQueue(Protocol):
     """Queues background responses. Each job is leased to one replica at a time; `worker` is the id of a replica."""
 
-    async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
+    async def claim_jobs(self, worker: str, limit: int, shares: OwnerShares | None = None) -> Sequence[Job]:
         """Leases up to `limit` jobs to `worker`: new jobs, and jobs whose worker died.
 
-        Their responses become in_progress.
+        Owners take turns, those first who run the fewest jobs of this worker, and the oldest job of an owner is its
+        first. No owner gets more than its share. Their responses become in_progress.
         """
         ...
 

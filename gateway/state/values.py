@@ -1,6 +1,6 @@
 """The values that callers and the store exchange, and three failures of the store. Knows nothing of SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -116,6 +116,22 @@ class Job:
     logged: bool
     last_sequence_number: int
     progress: Json | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerShares:
+    """How many of the places for jobs in one process an owner may have.
+
+    `running` has the number of jobs that each owner runs there. `exempt` is an owner without a bound.
+    """
+
+    most: int
+    running: Mapping[str, int]
+    exempt: str | None = None
+
+    def has_room(self, owner: str) -> bool:
+        """Returns whether the owner may run a further job there, if a place is free."""
+        return owner == self.exempt or self.running.get(owner, 0) < self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

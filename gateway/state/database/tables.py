@@ -94,6 +94,7 @@ jobs = Table(
     Column("attempt", Integer, nullable=False),
     Column("progress", Text, comment="How far its loop of a model and tools has come; null before the first round."),
     Index("ix_jobs_created_us", "created_us"),
+    Index("ix_jobs_owner_created_us", "owner", "created_us", "response_id", "worker"),
 )
 
 NO_POSITION: Final = -1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from sqlalchemy import Row, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, Select, case, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state import endings
@@ -18,7 +18,7 @@ from gateway.state.row_values import dump_json, parse_json
 from gateway.state.sql.response_rows import build_orphaned_condition, end_locked_response, load_recorded_output
 from gateway.state.sql.statements import upsert_lease
 from gateway.state.store import ChangeWatch
-from gateway.state.values import ACTIVE_STATUSES, Job, LeaseLost
+from gateway.state.values import ACTIVE_STATUSES, Job, LeaseLost, OwnerShares
 
 _ROWS_PER_TRANSACTION = 100
 _US_PER_DAY = 86_400_000_000
@@ -32,26 +32,16 @@ class SqlJobQueue:
         self._notifier = notifier
         self._lease_s = lease_s
 
-    async def claim_jobs(self, worker: str, limit: int) -> Sequence[Job]:
-        """Leases the oldest jobs first. Without jobs to lease, nothing is written."""
-        unleased = (
-            select(jobs, responses.c.logged)
-            .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
-            .outerjoin(workers, workers.c.id == jobs.c.worker)
-            .where(
-                or_(jobs.c.worker.is_(None), jobs.c.worker != worker),
-                or_(workers.c.id.is_(None), workers.c.alive_until_us < self._database.now_us_expression()),
-            )
-            .order_by(jobs.c.created_us, jobs.c.response_id)
-            .limit(limit)
-        )
+    async def claim_jobs(self, worker: str, limit: int, shares: OwnerShares | None = None) -> Sequence[Job]:
+        """Without jobs to lease, nothing is written."""
+        unleased = self._select_next_jobs(worker, limit, shares)
         async with self._database.read_transaction() as connection:
             rows_to_claim = (await connection.execute(unleased)).all()
         if not rows_to_claim:
             return ()
         async with self._database.write_transaction() as connection:
             await upsert_lease(connection, self._database, worker, lease_s=self._lease_s)
-            # Rows are locked in the order that all replicas use. The jobs are returned in the order of their creation.
+            # Rows are locked in the order that all replicas use. The jobs are returned in the order of the queue.
             claimed = {
                 row: await self._claim_job(connection, row, worker) for row in sorted(rows_to_claim, key=_job_key)
             }
@@ -132,6 +122,33 @@ class SqlJobQueue:
             failed += len(rows)
             if not rows:  # another replica has locked them
                 return failed
+
+    def _select_next_jobs(self, worker: str, limit: int, shares: OwnerShares | None) -> Select[Any]:
+        """Builds a query for the next jobs that nobody has leased, in the order of the queue."""
+        place = func.row_number().over(partition_by=jobs.c.owner, order_by=(jobs.c.created_us, jobs.c.response_id))
+        unleased = (
+            select(jobs.c.owner, jobs.c.response_id, jobs.c.created_us, place.label("place"))
+            .outerjoin(workers, workers.c.id == jobs.c.worker)
+            .where(
+                or_(jobs.c.worker.is_(None), jobs.c.worker != worker),
+                or_(workers.c.id.is_(None), workers.c.alive_until_us < self._database.now_us_expression()),
+            )
+            .subquery("unleased")
+        )
+        columns = unleased.c
+        count: ColumnElement[int] = columns.place  # the jobs that the owner would run, with this one
+        if shares is not None and shares.running:
+            count = count + case(dict(shares.running), value=columns.owner, else_=0)
+        queue = select(columns.owner, columns.response_id, columns.created_us, count.label("count"))
+        if shares is not None:
+            queue = queue.where(or_(count <= shares.most, columns.owner == shares.exempt))
+        chosen = queue.order_by(count, columns.created_us, columns.response_id).limit(limit).subquery("chosen")
+        return (
+            select(jobs, responses.c.logged)
+            .join_from(chosen, jobs, (jobs.c.owner == chosen.c.owner) & (jobs.c.response_id == chosen.c.response_id))
+            .join(responses, (responses.c.owner == jobs.c.owner) & (responses.c.id == jobs.c.response_id))
+            .order_by(chosen.c["count"], chosen.c.created_us, chosen.c.response_id)
+        )
 
     async def _claim_job(self, connection: AsyncConnection, job: Row[Any], worker: str) -> Job | None:
         """Claims a job within a transaction. Returns None if another worker was faster, or the response has ended."""

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import Job, LeaseLost, LogEntry
+from gateway.state.values import Job, LeaseLost, LogEntry, OwnerShares
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 
@@ -61,6 +61,22 @@ async def test_jobs_are_claimed_oldest_first_up_to_the_requested_number(store: S
     assert [job.response_id for job in (*first, *second)] == [head["id"] for head in heads]
     assert (len(first), len(second)) == (3, 1)
     assert await store.jobs.claim_jobs(WORKER, 3) == ()
+
+
+async def test_owners_take_turns_whatever_they_have_queued_before(store: SqlStore) -> None:
+    many = [await queued(store) for _ in range(6)]
+    bob = [await queued(store, owner="bob") for _ in range(2)]
+    cid = [await queued(store, owner="cid")]
+    shares = OwnerShares(most=4, running={"bob": 1})
+    claimed = await store.jobs.claim_jobs(WORKER, 5, shares)
+    expected = [many[0], cid[0], many[1], bob[0], many[2]]
+    assert [job.response_id for job in claimed] == [head["id"] for head in expected]
+    shares = OwnerShares(most=4, running={"ann": 3, "bob": 2, "cid": 1})
+    claimed = await store.jobs.claim_jobs(WORKER, 5, shares)
+    assert [job.response_id for job in claimed] == [bob[1]["id"], many[3]["id"]], "ann has her share then"
+    shares = OwnerShares(most=4, running={"ann": 4, "bob": 3, "cid": 1}, exempt="ann")
+    claimed = await store.jobs.claim_jobs(WORKER, 5, shares)
+    assert [job.response_id for job in claimed] == [head["id"] for head in many[4:]]
 
 
 async def test_every_job_is_claimed_by_one_worker_only(store: SqlStore, store_url: str) -> None:
