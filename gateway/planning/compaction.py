@@ -240,7 +240,7 @@ class LoopCompactor:
             # Every token is at least one byte of text. Media can be any number of tokens.
             if known + len(outputs) <= self._limit and not any(kind in outputs for kind in MEDIA_TYPES):
                 return False
-        if self._request.route.capabilities.counting == "none":
+        if self._request.target.capabilities.counting == "none":
             return False
         return await exceeds_token_limit(self._limit, turn, self._request, None)
 

@@ -10,7 +10,7 @@ from gateway.planning.compaction import LoopCompactor
 from gateway.planning.managed_context import PreparedTurn, add_truncation, find_token_limit, prepare_summary
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Target
 from gateway.replies.hosted_calls import build_server_loss
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.exchange_factory import LoopOptions, make_loop_exchange
@@ -37,19 +37,19 @@ def prepare_hosted_exchange(
     `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
     the upstream has no tools, or cannot count tokens for a compaction.
     """
-    _require_tools(turn, request.route)
+    _require_tools(turn, request.target)
     if request.facts.context.has_trigger:
         return prepare_summary(turn, request)
-    _add_servers(turn, request.route, tool_host)
+    _add_servers(turn, request.target, tool_host)
     loop_io = LoopIO(report_loss=report_loss)
     exchange = _make_loop(turn, request, tool_host, loop_io, report_loss)
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
     losses: Sequence[Loss] | None = None
     if not request.facts.context.is_truncated:  # the rounds are prepared when their length is known
-        prepare_round = partial(prepare_mapped_exchange, route=request.route, endpoint=request.endpoint)
+        prepare_round = partial(prepare_mapped_exchange, target=request.target, endpoint=request.endpoint)
         losses = exchange.prepare_first_round(prepare_round)
     if losses is None:
-        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), request.route, request.endpoint)
+        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), request.target, request.endpoint)
     elif losses:
         own_count = len(tool_host.remove_hosted_tools(turn).tools)
         losses = [loss for loss in losses if _is_of_client(loss, own_count)]
@@ -62,8 +62,8 @@ async def find_first_turn(turn: Turn, request: PlanInput, tool_host: ToolHost) -
     The parameters are the same as for `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and
     Unrepresentable if the turn is not known yet.
     """
-    _require_tools(turn, request.route)
-    _add_servers(turn, request.route, tool_host)
+    _require_tools(turn, request.target)
+    _add_servers(turn, request.target, tool_host)
     first_turn, missing = await _make_loop(turn, request, tool_host, LoopIO()).find_first_turn()
     if first_turn is None:
         raise Unrepresentable(
@@ -81,7 +81,7 @@ def _make_loop(
     report_loss: Callable[[Loss], None] | None = None,
 ) -> "ToolLoopExchange":
     """Returns the exchange of the turn's rounds. Without `report_loss` it is only used to find the first turn."""
-    make_exchange = make_round = make_exchange_factory(request.route, request.endpoint)
+    make_exchange = make_round = make_exchange_factory(request.target, request.endpoint)
     compactor = None
     if report_loss is not None:
         make_round = add_truncation(make_exchange, request, report_loss)
@@ -94,7 +94,7 @@ def _make_loop(
         LoopOptions(
             max_tool_calls=request.facts.tools.max_calls,
             in_background=request.in_background,
-            sees_images=request.route.capabilities.images,
+            sees_images=request.target.capabilities.images,
             # Without items for hosted calls, a client cannot send them back with the outputs of its own calls.
             runs_with_client_calls=request.endpoint.reply.has_hosted_items,
         ),
@@ -104,24 +104,24 @@ def _make_loop(
     )
 
 
-def _require_tools(turn: Turn, route: Route) -> None:
-    if not route.capabilities.tools:
+def _require_tools(turn: Turn, target: Target) -> None:
+    if not target.capabilities.tools:
         what_to_do = "leave out tools" if turn.tools else "the operator has to take tools.mcp from the model"
         raise Unrepresentable(f"the model's upstream does not support tools; {what_to_do}", param="tools")
 
 
-def _add_servers(turn: Turn, route: Route, tool_host: ToolHost) -> None:
+def _add_servers(turn: Turn, target: Target, tool_host: ToolHost) -> None:
     """Adds the servers that the model's configuration names, and the descriptions of the request's own servers."""
     _describe_servers(turn, tool_host)
-    if route.mcp_servers:
-        turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, route.mcp_servers)]
+    if target.mcp_servers:
+        turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, target.mcp_servers)]
 
 
 def _build_seal(request: PlanInput) -> Callable[[Item], Item]:
     """Returns a function that seals items which a compaction retains, in the same way as items for the client."""
-    if request.route.reasoning_seal is None:
+    if request.target.reasoning_seal is None:
         return lambda item: item
-    return ReplyItemSeal(request.route.reasoning_seal, request.facts.wants_sealed_reasoning).seal_done_item
+    return ReplyItemSeal(request.target.reasoning_seal, request.facts.wants_sealed_reasoning).seal_done_item
 
 
 def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:

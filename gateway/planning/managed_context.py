@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from gateway.planning.compaction import CompactingExchange, SummaryExchange, build_summary_turn, require_compactable
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Target
 from gateway.planning.token_counting import exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory, TruncatingExchange
 from gateway.replies.endpoints import Endpoint
@@ -45,9 +45,9 @@ def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callab
     """
     if request.facts.context.has_trigger:
         return prepare_summary(turn, request)
-    route, endpoint = request.route, request.endpoint
-    _, _, losses = prepare_exchange(turn, route, endpoint)
-    make_exchange = make_exchange_factory(route, endpoint)
+    target, endpoint = request.target, request.endpoint
+    _, _, losses = prepare_exchange(turn, target, endpoint)
+    make_exchange = make_exchange_factory(target, endpoint)
     make_sent_exchange = add_truncation(make_exchange, request, report_loss)
     limit = find_token_limit(request)
     if limit is None:
@@ -59,8 +59,8 @@ def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callab
 def prepare_summary(turn: Turn, request: PlanInput) -> PreparedTurn:
     """Returns the exchange whose reply is a compaction of the whole input."""
     parts = require_compactable(turn)
-    _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), request.route, request.endpoint)
-    make_exchange = make_exchange_factory(request.route, request.endpoint)
+    _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), request.target, request.endpoint)
+    make_exchange = make_exchange_factory(request.target, request.endpoint)
     return PreparedTurn(SummaryExchange(turn, parts, make_exchange), losses)
 
 
@@ -80,17 +80,17 @@ def find_token_limit(request: PlanInput) -> int | None:
     Raises Unrepresentable if the request has no threshold and the context window is unknown, and if the token count of
     the input is unknown.
     """
-    context, route = request.facts.context, request.route
+    context, target = request.facts.context, request.target
     if not context.is_compacted:
         return None
-    if request.history_tokens is None and route.capabilities.counting == "none":
+    if request.history_tokens is None and target.capabilities.counting == "none":
         raise Unrepresentable(
             "the model's upstream cannot count tokens, which context_management needs: leave it out",
             param="context_management",
         )
     if context.compact_threshold is not None:
         return int(context.compact_threshold)
-    if (window := route.capabilities.max_context_window) is not None:
+    if (window := target.capabilities.max_context_window) is not None:
         return int(window * _COMPACTION_SHARE)
     raise Unrepresentable(
         "the size of this model's context window is not known: send compact_threshold", param=_THRESHOLD_PARAM
@@ -104,7 +104,9 @@ class FilledRequest(NamedTuple):
     facts: RequestFacts
 
 
-async def fill_compaction_threshold(endpoint: Endpoint, body: Json, facts: RequestFacts, route: Route) -> FilledRequest:
+async def fill_compaction_threshold(
+    endpoint: Endpoint, body: Json, facts: RequestFacts, target: Target
+) -> FilledRequest:
     """Returns a body with a threshold of compaction, if it has none and only the upstream knows the window.
 
     The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
@@ -112,11 +114,11 @@ async def fill_compaction_threshold(endpoint: Endpoint, body: Json, facts: Reque
     filled = FilledRequest(body, facts)
     context = facts.context
     is_needed = context.is_compacted and context.compact_threshold is None
-    if endpoint.context is None or not is_needed or route.capabilities.max_context_window is not None:
+    if endpoint.context is None or not is_needed or target.capabilities.max_context_window is not None:
         return filled
-    if not isinstance(route.provider, ModelInspector):
+    if not isinstance(target.provider, ModelInspector):
         return filled
-    window = (await route.provider.fetch_model_capabilities(route.upstream_model, body)).get("max_context_window")
+    window = (await target.provider.fetch_model_capabilities(target.upstream_model, body)).get("max_context_window")
     if window is None:
         return filled
     threshold = int(window * _COMPACTION_SHARE)

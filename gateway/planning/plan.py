@@ -9,7 +9,7 @@ from gateway.planning.hosted_tools import prepare_hosted_exchange
 from gateway.planning.managed_context import prepare_managed_exchange
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import lift_request, prepare_exchange
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Target
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, RelaySpec
@@ -69,16 +69,16 @@ def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = Fal
     reasoning cannot be loaded; if `strict`, Unrepresentable for the first loss.
     """
     plan: RelayPlan | TranslationPlan
-    facts, route = request.facts, request.route
-    if route.reasoning_seal is not None:
-        route.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
+    facts, target = request.facts, request.target
+    if target.reasoning_seal is not None:
+        target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
     if facts.wants_summary:
-        route = replace(route, profile=replace(route.profile, reasoning_part="summary_text"))
-        request = request._replace(route=route)
+        target = replace(target, profile=replace(target.profile, reasoning_part="summary_text"))
+        request = request._replace(target=target)
     buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
     relay = None
     if request.tool_host is None and not buffers_sentences:
-        relay = find_relay(request.endpoint, facts, route)
+        relay = find_relay(request.endpoint, facts, target)
     if relay is not None:
         plan = _plan_relay(request, relay)
     else:
@@ -91,28 +91,34 @@ def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = Fal
 
 
 def find_tool_host(
-    endpoint: Endpoint, facts: RequestFacts, route: Route, tool_host: ToolHost, allowed_servers: Sequence[str] = ("*",)
+    endpoint: Endpoint,
+    facts: RequestFacts,
+    target: Target,
+    tool_host: ToolHost,
+    allowed_servers: Sequence[str] = ("*",),
 ) -> ToolHost | None:
     """Returns the host of the tools in a request that its upstream does not run itself; None if there are none.
 
     `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
     """
     tools = facts.tools.hosted
-    if not (tools or route.mcp_servers):
+    if not (tools or target.mcp_servers):
         return None
     servers_param = endpoint.param_names.servers.get("")
     if servers_param is None:
-        tool_host = tool_host.leave_to_upstream(route.capabilities.hosted_tools)
+        tool_host = tool_host.leave_to_upstream(target.capabilities.hosted_tools)
     else:
-        tool_host = tool_host.leave_to_upstream(route.capabilities.hosted_tools - {"mcp"})
+        tool_host = tool_host.leave_to_upstream(target.capabilities.hosted_tools - {"mcp"})
         if not all(map(tool_host.runs_tool, (tool for tool in tools if tool["type"] == "mcp"))):
-            _require_own_servers(endpoint, facts, route, servers_param)
-    if route.mcp_servers and (host := tool_host.restrict_to_key(allowed_servers)).list_usable_labels(route.mcp_servers):
+            _require_own_servers(endpoint, facts, target, servers_param)
+    if target.mcp_servers and (host := tool_host.restrict_to_key(allowed_servers)).list_usable_labels(
+        target.mcp_servers
+    ):
         return host
     if not (tools and tool_host.runs_any_tool(tools)):
         return None
-    if find_relay(endpoint, facts, route):
-        tool_host = tool_host.leave_to_upstream(route.capabilities.relayed_tools)
+    if find_relay(endpoint, facts, target):
+        tool_host = tool_host.leave_to_upstream(target.capabilities.relayed_tools)
     return tool_host.restrict_to_key(allowed_servers) if tool_host.runs_any_tool(tools) else None
 
 
@@ -122,12 +128,12 @@ def _list_hidden_calls(endpoint: Endpoint, tool_host: ToolHost) -> frozenset[str
     return frozenset(tool_host.forms) - visible
 
 
-def _require_own_servers(endpoint: Endpoint, facts: RequestFacts, route: Route, param: str) -> None:
+def _require_own_servers(endpoint: Endpoint, facts: RequestFacts, target: Target, param: str) -> None:
     """Raises Unrepresentable unless the upstream of a relayed request runs the tools of the MCP servers that it names.
 
     Upstreams with another API have no such toolsets.
     """
-    if "mcp" not in route.capabilities.relayed_tools or not find_relay(endpoint, facts, route):
+    if "mcp" not in target.capabilities.relayed_tools or not find_relay(endpoint, facts, target):
         raise Unrepresentable(
             "this gateway does not run tools of MCP servers that a request names (tools.mcp.request_servers): leave "
             f"{param} out",
@@ -154,12 +160,12 @@ def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
         raise Unrepresentable(message, param=losses[0].param)
 
 
-def find_relay(endpoint: Endpoint, facts: RequestFacts, route: Route) -> RelaySpec | None:
+def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> RelaySpec | None:
     """Returns how a request is relayed, if the upstream has the endpoint's API and the gateway need not work on it."""
-    relay, can = endpoint.relay, route.capabilities
-    if relay is None or relay.dialect not in can.dialects or _changes_replies(route.profile):
+    relay, can = endpoint.relay, target.capabilities
+    if relay is None or relay.dialect not in can.dialects or _changes_replies(target.profile):
         return None
-    if facts.needs_translation or (facts.sets_thinking and route.profile.thinking_switch != "none"):
+    if facts.needs_translation or (facts.sets_thinking and target.profile.thinking_switch != "none"):
         return None
     if facts.context.needs_compaction and not can.manages_context:
         return None
@@ -179,11 +185,11 @@ def _changes_replies(profile: Profile) -> bool:
 
 
 def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan:
-    endpoint, body, facts, route = request.endpoint, request.body, request.facts, request.route
-    if relay.needs_no_checks is not None and relay.needs_no_checks(body, route.capabilities):
-        lowered = relay.build_body(body, route.profile, model=route.upstream_model)
-        exchange = route.provider.prepare_relay(relay.dialect, lowered.body)
-        max_args_bytes = route.profile.max_tool_args_bytes
+    endpoint, body, facts, target = request.endpoint, request.body, request.facts, request.target
+    if relay.needs_no_checks is not None and relay.needs_no_checks(body, target.capabilities):
+        lowered = relay.build_body(body, target.profile, model=target.upstream_model)
+        exchange = target.provider.prepare_relay(relay.dialect, lowered.body)
+        max_args_bytes = target.profile.max_tool_args_bytes
         call_rules = (
             DEFAULT_RULES
             if max_args_bytes == DEFAULT_RULES.max_args_bytes
@@ -194,18 +200,18 @@ def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan:
     params = ClientParams(endpoint.param_names, body, turn, request.history_count or 0)
     plan_losses: list[Loss] = []
     try:
-        fitted, dropped = apply_capabilities(turn, route.capabilities, endpoint, plan_losses, relayed=True)
+        fitted, dropped = apply_capabilities(turn, target.capabilities, endpoint, plan_losses, relayed=True)
         used_ids = validate_relayed_calls(body, turn.items)
         relayed_body = {name: value for name, value in body.items() if name not in dropped} if dropped else body
         if relay.fit_input is not None:
             relayed_body, input_losses = relay.fit_input(
-                relayed_body, route.reasoning_seal, route.profile, has_history=request.history_count is not None
+                relayed_body, target.reasoning_seal, target.profile, has_history=request.history_count is not None
             )
             plan_losses += _rename_losses(input_losses, params)
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
-    upstream_body, losses = relay.build_body(relayed_body, route.profile, model=route.upstream_model)
+    upstream_body, losses = relay.build_body(relayed_body, target.profile, model=target.upstream_model)
     plan_losses += losses
     if facts.sets_thinking:
         plan_losses += find_thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
@@ -216,14 +222,14 @@ def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan:
     call_rules = CallRules(
         used_ids=used_ids,
         renames_ids=not facts.state.has_lasting_ids,
-        max_args_bytes=route.profile.max_tool_args_bytes,
+        max_args_bytes=target.profile.max_tool_args_bytes,
     )
     return RelayPlan(
         relay=relay,
         exchange=exchange,
         losses=plan_losses,
         call_rules=call_rules,
-        summarizes_reasoning=route.profile.reasoning_part == "summary_text",
+        summarizes_reasoning=target.profile.reasoning_part == "summary_text",
     )
 
 
@@ -234,9 +240,9 @@ def _prepare_relay(
 
     `report_loss` is called with losses that occur while the exchange runs.
     """
-    endpoint, route = request.endpoint, request.route
-    make_relay = partial(route.provider.prepare_relay, relay.dialect)
-    is_truncated = request.facts.context.is_truncated and not route.capabilities.manages_context
+    endpoint, target = request.endpoint, request.target
+    make_relay = partial(target.provider.prepare_relay, relay.dialect)
+    is_truncated = request.facts.context.is_truncated and not target.capabilities.manages_context
     if endpoint.context is None or not is_truncated:
         return make_relay(upstream_body)
     return endpoint.context.truncate_relay(upstream_body, make_relay, report_loss)
@@ -252,8 +258,8 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
     turn, params = lift_request(request)
     if facts.tools.is_single_call:
         # A message has one legacy `function_call`, and a client that reads it does not look for others.
-        route = replace(request.route, profile=replace(request.route.profile, max_tool_calls_per_turn=1))
-        request = request._replace(route=route)
+        target = replace(request.target, profile=replace(request.target.profile, max_tool_calls_per_turn=1))
+        request = request._replace(target=target)
     losses: list[Loss] = []
     event_stage: EventStage | None = None
     loop_io: LoopIO | None = None
@@ -270,7 +276,7 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
         elif facts.context.is_managed:
             exchange, turn_losses, _ = prepare_managed_exchange(turn, request, losses.append)
         else:
-            exchange, event_stage, turn_losses = prepare_exchange(turn, request.route, endpoint)
+            exchange, event_stage, turn_losses = prepare_exchange(turn, request.target, endpoint)
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.http.auth import Principal
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Route, Target
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.state.values import ThreadTurn
 from gateway.tools.approvals import ResponseApprovals
@@ -69,7 +69,7 @@ class PlanInput(NamedTuple):
     body: Json
     facts: RequestFacts
     """The facts of this body."""
-    route: Route
+    target: Target
     history_count: int | None = None
     """The number of history items that the input begins with; None if the input is the client's own."""
     history_tokens: int | None = None

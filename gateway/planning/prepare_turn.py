@@ -8,7 +8,7 @@ from typing import Final
 from dataplane.staged_source import StagedDeltaRun, StagedSource
 from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.plan_input import PlanInput
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Target
 from gateway.planning.second_attempt import RetriedExchange
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
@@ -31,17 +31,17 @@ def lift_request(request: PlanInput, *, native_compaction: bool = False) -> tupl
 
     `native_compaction` means that the upstream has compaction items of its own. Raises InvalidRequest.
     """
-    endpoint, body, route = request.endpoint, request.body, request.route
+    endpoint, body, target = request.endpoint, request.body, request.target
     history_count = request.history_count or 0
-    turn = endpoint.request.lift(body, model=route.upstream_model)
+    turn = endpoint.request.lift(body, model=target.upstream_model)
     params = ClientParams(endpoint.param_names, body, turn, history_count)
-    if endpoint.reply.carries_seals and route.reasoning_seal is not None:
-        turn = route.reasoning_seal.remove_foreign_content(turn)
-    if endpoint.reply.carries_seals and route.capabilities.sealed_reasoning and turn.thinking:
+    if endpoint.reply.carries_seals and target.reasoning_seal is not None:
+        turn = target.reasoning_seal.remove_foreign_content(turn)
+    if endpoint.reply.carries_seals and target.capabilities.sealed_reasoning and turn.thinking:
         turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
     if (
         endpoint.reply.shows_search_results
-        and route.capabilities.search_sources
+        and target.capabilities.search_sources
         and any(map(is_search_tool, turn.tools))
     ):
         turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
@@ -59,31 +59,31 @@ def lift_request(request: PlanInput, *, native_compaction: bool = False) -> tupl
     )
 
 
-def unseal_turn(turn: Turn, route: Route) -> Turn:
+def unseal_turn(turn: Turn, target: Target) -> Turn:
     """Returns a turn whose items have the unsealed reasoning that the upstream needs back.
 
     Raises StoreUnavailable if the key cannot be loaded.
     """
-    return turn if route.reasoning_seal is None else route.reasoning_seal.unseal_turn(turn)
+    return turn if target.reasoning_seal is None else target.reasoning_seal.unseal_turn(turn)
 
 
-def prepare_turn(turn: Turn, route: Route, endpoint: Endpoint, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
+def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Loss]) -> tuple[Turn, EventStage | None]:
     """Returns the turn in a form that its upstream supports, and the mapper of the reply's calls to the client's tools.
 
     `endpoint` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
     in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
-    fitted, _ = apply_capabilities(unseal_turn(turn, route), route.capabilities, endpoint, losses, relayed=False)
-    if route.profile.volatile_lines:
-        fitted = move_volatile_lines_of_turn(fitted, route.profile.volatile_lines)
+    fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
+    if target.profile.volatile_lines:
+        fitted = move_volatile_lines_of_turn(fitted, target.profile.volatile_lines)
     if is_tool_free(fitted):
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
-        return fitted, _build_event_stage(fitted, route.profile, None)
-    can = route.capabilities
+        return fitted, _build_event_stage(fitted, target.profile, None)
+    can = target.capabilities
     rewritten = rewrite_tools(fitted, kinds=can.tool_kinds, hosted=can.hosted_tools, holds_grammars=can.input_grammars)
     losses += rewritten.losses
-    normalized = normalize_turn(rewritten.turn, route.profile, losses)
-    return normalized, _build_event_stage(normalized, route.profile, rewritten.call_mapper)
+    normalized = normalize_turn(rewritten.turn, target.profile, losses)
+    return normalized, _build_event_stage(normalized, target.profile, rewritten.call_mapper)
 
 
 def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:
@@ -93,34 +93,34 @@ def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | N
     return call_mapper
 
 
-def prepare_exchange(turn: Turn, route: Route, endpoint: Endpoint) -> tuple[Exchange, EventStage | None, list[Loss]]:
+def prepare_exchange(turn: Turn, target: Target, endpoint: Endpoint) -> tuple[Exchange, EventStage | None, list[Loss]]:
     """Returns the exchange for a turn, the mapper of its calls to the client's tools, and the losses. Sends nothing.
 
     Raises what `prepare_turn` raises.
     """
     losses: list[Loss] = []
-    prepared, event_stage = prepare_turn(turn, route, endpoint, losses)
-    profile = route.profile
+    prepared, event_stage = prepare_turn(turn, target, endpoint, losses)
+    profile = target.profile
     if profile.cite_documents and not endpoint.reply.cites_files:
         profile = replace(profile, cite_documents=False)
-    make_exchange = partial(route.provider.prepare, prepared, profile)
+    make_exchange = partial(target.provider.prepare, prepared, profile)
     exchange = RetriedExchange(make_exchange) if profile.fix_empty_final == "retry" else make_exchange()
     losses += exchange.losses
     return exchange, event_stage, losses
 
 
-def make_exchange_factory(route: Route, endpoint: Endpoint) -> Callable[[Turn], Exchange]:
+def make_exchange_factory(target: Target, endpoint: Endpoint) -> Callable[[Turn], Exchange]:
     """Returns a function that prepares exchanges for turns, with events in the terms of the client's endpoint."""
 
-    return lambda turn: prepare_mapped_exchange(turn, route, endpoint)[0]
+    return lambda turn: prepare_mapped_exchange(turn, target, endpoint)[0]
 
 
-def prepare_mapped_exchange(turn: Turn, route: Route, endpoint: Endpoint) -> tuple[Exchange, list[Loss]]:
+def prepare_mapped_exchange(turn: Turn, target: Target, endpoint: Endpoint) -> tuple[Exchange, list[Loss]]:
     """Returns the exchange for a turn with its events in the client's terms, and the losses. Sends nothing.
 
     Raises what `prepare_turn` raises.
     """
-    exchange, event_stage, losses = prepare_exchange(turn, route, endpoint)
+    exchange, event_stage, losses = prepare_exchange(turn, target, endpoint)
     return exchange if event_stage is None else MappedExchange(exchange, event_stage), losses
 
 

@@ -29,30 +29,50 @@ _MAX_SUGGESTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """The provider and upstream model that serve requests for `name`, with the model's capabilities and profile."""
+class Target:
+    """A provider and upstream model that can serve a request, with the model's capabilities and profile.
 
-    name: str
+    A plan is made for one target. It is all that planning knows of the model's configuration.
+    """
+
     provider: Provider
     capabilities: Capabilities
     upstream_model: str
     profile: Profile
-    strict: bool
-    must_be_listed: bool = False
-    """The name goes to the upstream as the client sent it, and is refused if the upstream does not list it."""
-    resumable: bool = False
     mcp_servers: Sequence[str] = ()
     """Labels of the servers of `tools.mcp.servers` whose tools are added to each request."""
-    request_defaults: Mapping[str, Any] = field(default_factory=dict)
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
 
-    def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Route":
-        """Returns the route for requests of the Responses API by `owner`."""
+    def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Target":
+        """Returns the target for requests of the Responses API by `owner`."""
         seal = ReasoningSeal(
             sealer, owner, self.provider.name, self.upstream_model, "responses" in self.capabilities.dialects
         )
         return replace(self, reasoning_seal=seal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What serves requests for the model `name`."""
+
+    name: str
+    targets: tuple[Target, ...]
+    """The targets that can serve it, the first choice first. There is at least one."""
+    strict: bool
+    must_be_listed: bool = False
+    """The name goes to the upstream as the client sent it, and is refused if the upstream does not list it."""
+    resumable: bool = False
+    request_defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """The first choice."""
+        return self.targets[0]
+
+    def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Route":
+        """Returns the route for requests of the Responses API by `owner`."""
+        return replace(self, targets=tuple(target.with_reasoning_seal(sealer, owner) for target in self.targets))
 
 
 _MAX_CACHED = 256
@@ -136,16 +156,19 @@ class _ModelRow:
         # An engine runs the weights that it loads. The other names are only labels.
         loaded_model = self._provider_config.model
         names = (upstream_model, name) if loaded_model is None else (loaded_model, upstream_model, name)
-        return Route(
-            name=name,
+        target = Target(
             provider=self.provider,
             capabilities=self._capabilities,
             upstream_model=upstream_model,
             profile=self._build_profile(self._model.profile or find_family(names, self._families)),
+            mcp_servers=self._model.tools.mcp,
+        )
+        return Route(
+            name=name,
+            targets=(target,),
             strict=self._model.strict,
             must_be_listed=self._must_be_listed,
             resumable=self._model.resumable,
-            mcp_servers=self._model.tools.mcp,
             request_defaults=self._model.request_defaults,
         )
 

@@ -20,13 +20,13 @@ async def count_tokens(turn: Turn, request: PlanInput, *, relayed: bool = False)
     `relayed` means that the request for a response would be relayed. Raises Unrepresentable
     if the upstream cannot count, InvalidRequest and StoreUnavailable as `prepare_turn` does, and ProviderError.
     """
-    route = request.route
-    if route.capabilities.counting == "none":
+    target = request.target
+    if target.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream accepts tools and items of every kind unchanged.
-    is_unchanged = relayed and route.capabilities.counting == "responses"
-    prepared = unseal_turn(turn, route) if is_unchanged else prepare_turn(turn, route, request.endpoint, [])[0]
-    return await route.provider.count_tokens(prepared, route.profile, route.capabilities.counting)
+    is_unchanged = relayed and target.capabilities.counting == "responses"
+    prepared = unseal_turn(turn, target) if is_unchanged else prepare_turn(turn, target, request.endpoint, [])[0]
+    return await target.provider.count_tokens(prepared, target.profile, target.capabilities.counting)
 
 
 async def exceeds_token_limit(limit: int, turn: Turn, request: PlanInput, history_tokens: int | None) -> bool:

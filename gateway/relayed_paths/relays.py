@@ -88,7 +88,7 @@ class RelayedPaths:
         Raises InvalidRequest, UnknownModel, Unrepresentable, ProviderError, ClientDisconnected and ShuttingDown.
         """
         route, relayer = await self._find_upstream(row, principal, body.get("model"))
-        body = {**body, "model": route.upstream_model}
+        body = {**body, "model": route.target.upstream_model}
         with guard_client(scope, receive, self._drain):
             reply = await relayer.relay_path(row.name, body, streams=_requests_stream(body))
             return await self._build_reply(row, route, reply)
@@ -102,7 +102,7 @@ class RelayedPaths:
         """
         route, relayer = await self._find_upstream(row, principal, body.get("model"))
         with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_path(row.name, {**body, "model": route.upstream_model}, streams=False)
+            reply = await relayer.relay_path(row.name, {**body, "model": route.target.upstream_model}, streams=False)
             is_whole = False
             try:
                 whole = b"".join([read async for read in reply.iterate_reads()])
@@ -134,7 +134,7 @@ class RelayedPaths:
         try:
             with guard_client(scope, receive, self._drain):
                 route, relayer = await self._find_upstream(row, principal, await upload.read_model())
-                reply = await relayer.relay_path(row.name, upload.forward(route.upstream_model), streams=False)
+                reply = await relayer.relay_path(row.name, upload.forward(route.target.upstream_model), streams=False)
                 return await self._build_reply(row, route, reply)
         except (GatewayError, ProviderError, TranslationError):
             await upload.discard()
@@ -145,9 +145,9 @@ class RelayedPaths:
             problem = "model is required" if model in (None, "") else "model must be text"
             raise InvalidRequest(problem, param="model", code="missing_required_parameter")
         route = self._resolver.resolve(model, principal.models)
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
-        relayer = route.provider
-        if row.name not in route.capabilities.endpoints or not isinstance(relayer, PathRelayer):
+        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.target.provider.name)
+        relayer = route.target.provider
+        if row.name not in route.target.capabilities.endpoints or not isinstance(relayer, PathRelayer):
             raise Unrepresentable(
                 f"the upstream of the model '{route.name:.200}' has no {row.path}: use a model whose upstream has it. "
                 f"If this one has it, the operator can add `{row.name}` to its `capabilities.endpoints`",
@@ -198,17 +198,17 @@ def _check_json(head: bytes, route: Route, *, is_whole: bool) -> None:
     error = parsed.get("error") if isinstance(parsed, Mapping) else None
     if error:
         message = error.get("message") if isinstance(error, Mapping) else error
-        text = route.provider.redact(str(message or "the upstream replied with an error"))
-        raise UpstreamRejected(text, provider=route.provider.name, status=502)
+        text = route.target.provider.redact(str(message or "the upstream replied with an error"))
+        raise UpstreamRejected(text, provider=route.target.provider.name, status=502)
 
 
 def _check_length(reply: ReplyBytes, head: bytes, route: Route, *, is_whole: bool) -> None:
     if is_whole and reply.content_length not in (None, len(head)):
-        raise UpstreamBroken("the upstream broke off its reply", provider=route.provider.name)
+        raise UpstreamBroken("the upstream broke off its reply", provider=route.target.provider.name)
 
 
 def _build_garbled_error(route: Route, what: str) -> UpstreamGarbled:
-    return UpstreamGarbled(f"the upstream's reply {what}", provider=route.provider.name)
+    return UpstreamGarbled(f"the upstream's reply {what}", provider=route.target.provider.name)
 
 
 def _requests_stream(body: Json) -> bool:

@@ -11,7 +11,7 @@ from gateway.http.large_bodies import LargeBodyPool
 from gateway.logs import bind_fields
 from gateway.planning.plan import find_tool_host
 from gateway.planning.plan_input import AdmittedRequest, ThreadRun
-from gateway.planning.resolver import Resolver, Route
+from gateway.planning.resolver import Resolver, Route, Target
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.sealing.sealer import Sealer
 from gateway.service.served_models import ServedModels
@@ -122,13 +122,13 @@ class Admission:
         return admitted
 
     async def find_tool_host(
-        self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal
+        self, endpoint: Endpoint, facts: RequestFacts, target: Target, principal: Principal
     ) -> ToolHost | None:
         """Returns the host of the request's tools that its upstream does not run, ready to run them; None if there are
         none. Raises Unrepresentable for tools that nobody can run."""
-        if not (facts.tools.hosted or route.mcp_servers):
+        if not (facts.tools.hosted or target.mcp_servers):
             return None
-        host = find_tool_host(endpoint, facts, route, self._tool_host, principal.mcp_servers)
+        host = find_tool_host(endpoint, facts, target, self._tool_host, principal.mcp_servers)
         if host is None:
             return None
         await load_tool_library()
@@ -138,7 +138,7 @@ class Admission:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
         seal = (self._sealer, owner) if endpoint.reply.has_seals else None
         route = self._resolver.resolve(model, allowed, seal)
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.provider.name)
+        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.target.provider.name)
         return route
 
     def _admit(self, client_request: ClientRequest) -> AdmittedRequest:

@@ -12,7 +12,7 @@ from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Target
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
@@ -55,6 +55,8 @@ class _PreparedTurn(NamedTuple):
     planned: PlanInput
     relayed: bool
     """Whether the body would be relayed."""
+    is_strict: bool = False
+    """Whether a request with losses is refused."""
 
     @contextmanager
     def rename_params_in_errors(self) -> Iterator[None]:
@@ -93,13 +95,13 @@ class ContextService:
         ProviderError.
         """
         prepared = await self._prepare_turn(client_request, runs_tools=False)
-        turn, route, endpoint = prepared.turn, prepared.planned.route, prepared.planned.endpoint
+        turn, target, endpoint = prepared.turn, prepared.planned.target, prepared.planned.endpoint
         with prepared.rename_params_in_errors():
             lead, older, rest = require_compactable(turn)
-            _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), route, endpoint)
+            _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), target, endpoint)
         losses = [*turn.losses, *summary_losses]
-        require_no_loss(losses, strict=client_request.strict or route.strict)
-        summary = await request_summary(turn, older, make_exchange_factory(route, endpoint))
+        require_no_loss(losses, strict=prepared.is_strict)
+        summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
         user_messages = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
         compaction = {
@@ -129,19 +131,19 @@ class ContextService:
         """
         admitted = await self._admission.admit(client_request)
         endpoint, body, facts, route = admitted[:4]
-        if route.capabilities.counting == "none":
+        if route.target.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        tool_host = await self._admission.find_tool_host(endpoint, facts, route, client_request.principal)
-        relay = find_relay(endpoint, facts, route) if tool_host is None else None
-        if relay is not None and route.capabilities.counting == "own":
+        tool_host = await self._admission.find_tool_host(endpoint, facts, route.target, client_request.principal)
+        relay = find_relay(endpoint, facts, route.target) if tool_host is None else None
+        if relay is not None and route.target.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
             relayed, losses = await self._pool.run(
-                client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, route
+                client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, route.target
             )
-            counter = route.provider
+            counter = route.target.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
             return TokenCount(await counter.count_relayed_tokens(relay.dialect, relayed), losses)
-        planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
+        planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
         turn, params = await self._pool.run(client_request.weight, lift_request, planned)
         return await _count_prepared(_PreparedTurn(turn, params, planned, relayed=False))
 
@@ -154,8 +156,8 @@ class ContextService:
         endpoint, body, facts, route = admitted[:4]
         tool_host = None
         if runs_tools:
-            tool_host = await self._admission.find_tool_host(endpoint, facts, route, client_request.principal)
-        planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
+            tool_host = await self._admission.find_tool_host(endpoint, facts, route.target, client_request.principal)
+        planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
         if self._history is not None and isinstance(endpoint.storage, ResponseForm):
             state = await self._history.load(admitted)
             if tool_host is not None:
@@ -167,16 +169,17 @@ class ContextService:
                 facts=facts if items is None else facts._replace(input_value=items),
                 history_count=state.history_count,
             )
-        return await self._pool.run(client_request.weight, _lift_with_history, planned)
+        prepared = await self._pool.run(client_request.weight, _lift_with_history, planned)
+        return prepared._replace(is_strict=admitted.is_strict)
 
 
-def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, route: Route) -> LoweredRequest:
+def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target) -> LoweredRequest:
     """Returns the body for the upstream's endpoint for counting, and its losses. Raises InvalidRequest for a thread."""
     endpoint.request.lift(body, relayed=True)
     input_losses: Sequence[Loss] = ()
     if relay.fit_input is not None:
-        body, input_losses = relay.fit_input(body, None, route.profile, has_history=False)
-    relayed_body, losses = relay.build_body(body, route.profile, model=route.upstream_model)
+        body, input_losses = relay.fit_input(body, None, target.profile, has_history=False)
+    relayed_body, losses = relay.build_body(body, target.profile, model=target.upstream_model)
     return LoweredRequest(relayed_body, [*input_losses, *losses])
 
 
@@ -186,15 +189,15 @@ async def _count_prepared(prepared: _PreparedTurn) -> TokenCount:
     losses: Sequence[Loss] = ()
     with prepared.rename_params_in_errors():
         # An upstream that cannot count is reported without asking the servers.
-        if planned.tool_host is not None and planned.route.capabilities.counting != "none":
+        if planned.tool_host is not None and planned.target.capabilities.counting != "none":
             turn, losses = await find_first_turn(turn, planned, planned.tool_host)
         return TokenCount(await count_tokens(turn, planned, relayed=prepared.relayed), losses)
 
 
 def _lift_with_history(planned: PlanInput) -> _PreparedTurn:
-    facts, route = planned.facts, planned.route
-    if route.reasoning_seal is not None:
-        route.reasoning_seal.check_input(facts.input_value, planned.history_count or 0)
-    relayed = planned.tool_host is None and find_relay(planned.endpoint, facts, route) is not None
+    facts, target = planned.facts, planned.target
+    if target.reasoning_seal is not None:
+        target.reasoning_seal.check_input(facts.input_value, planned.history_count or 0)
+    relayed = planned.tool_host is None and find_relay(planned.endpoint, facts, target) is not None
     turn, params = lift_request(planned, native_compaction=relayed)
     return _PreparedTurn(turn, params, planned, relayed)

@@ -33,11 +33,11 @@ class Intake:
             admitted = admitted._replace(losses=[*admitted.losses, KEY_IGNORED])
         endpoint, body, facts, route = admitted[:4]
         if facts.context.is_compacted:
-            body, facts = await fill_compaction_threshold(endpoint, body, facts, route)
+            body, facts = await fill_compaction_threshold(endpoint, body, facts, route.target)
             admitted = admitted._replace(body=body, facts=facts)
         tool_host = None
-        if facts.tools.hosted or route.mcp_servers:
-            tool_host = await self._admission.find_tool_host(endpoint, facts, route, client_request.principal)
+        if facts.tools.hosted or route.target.mcp_servers:
+            tool_host = await self._admission.find_tool_host(endpoint, facts, route.target, client_request.principal)
         storage = self._storage.choose(admitted, client_request.connection_items, has_key=client_request.has_key)
         return await storage.accept(admitted, tool_host, client_request.weight)
 

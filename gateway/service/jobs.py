@@ -83,10 +83,10 @@ class JobIntake:
             endpoint,
             body,
             facts,
-            route,
+            route.target,
             request["earlier"],
             request.get("tokens"),
-            await self._admission.find_tool_host(endpoint, facts, route, principal),
+            await self._admission.find_tool_host(endpoint, facts, route.target, principal),
             approvals,
             echoed_facts.state.in_background,
         )

@@ -222,17 +222,17 @@ class RunFactory:
         self, admitted: AdmittedRequest, planned: PlanInput, plan: RelayPlan | TranslationPlan, *, is_stored: bool
     ) -> Presentation:
         route, endpoint = admitted.route, admitted.endpoint
-        max_frame_bytes = self._max_frame_bytes.get(route.provider.name, DEFAULT_MAX_FRAME_BYTES)
+        max_frame_bytes = self._max_frame_bytes.get(route.target.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = is_stored
         presentation.hides_thinking = admitted.hides_thinking
-        presentation.profile = route.profile
-        presentation.scrub = build_redactor(planned.facts.tools.credentials, route.provider.redact)
-        if route.name != route.upstream_model:
+        presentation.profile = route.target.profile
+        presentation.scrub = build_redactor(planned.facts.tools.credentials, route.target.provider.redact)
+        if route.name != route.target.upstream_model:
             presentation.reported_model = route.name
-        if route.reasoning_seal is not None:
+        if route.target.reasoning_seal is not None:
             carries_seals = endpoint.reply.carries_seals or admitted.facts.wants_sealed_reasoning
-            presentation.item_seal = ReplyItemSeal(route.reasoning_seal, carries_seals)
+            presentation.item_seal = ReplyItemSeal(route.target.reasoning_seal, carries_seals)
         if isinstance(plan, RelayPlan):
             presentation.call_rules = plan.call_rules
             presentation.summarizes_reasoning = plan.summarizes_reasoning

@@ -91,7 +91,7 @@ class ServedModels:
 
     def find_capabilities(self, allowed: Sequence[str], name: str) -> Capabilities:
         """Returns what a model's upstream can do. Raises UnknownModel."""
-        return self.find_route(name, allowed).capabilities
+        return self.find_route(name, allowed).target.capabilities
 
     def is_exact_name(self, name: str) -> bool:
         """Whether a name is configured as it is, and not only matched by a pattern."""
@@ -108,7 +108,7 @@ class ServedModels:
         if its upstream does not list it."""
         route = self._resolver.resolve(name, allowed)
         await self.require_listed(route, allowed)
-        return {"id": name, "object": "model", "created": self._created, "owned_by": route.provider.name}
+        return {"id": name, "object": "model", "created": self._created, "owned_by": route.target.provider.name}
 
     async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
         """Raises UnknownModel if the route's name is only known by a pattern and its upstream does not list it.
@@ -117,7 +117,7 @@ class ServedModels:
         seconds. If it cannot be fetched, every name is accepted. The error names similar models that one of the
         `allowed` patterns matches.
         """
-        provider = route.provider
+        provider = route.target.provider
         if not route.must_be_listed or self._is_listed(route) or self._is_unavailable(provider):
             return
         async with self._fetching.setdefault(provider.name, asyncio.Lock()):
@@ -132,9 +132,10 @@ class ServedModels:
         )
 
     def _is_listed(self, route: Route) -> bool:
-        listing = self._listings.get(route.provider.name)
+        listing = self._listings.get(route.target.provider.name)
         return listing is not None and (
-            route.upstream_model in listing.names or not listing.lowered.isdisjoint(_spellings(route.upstream_model))
+            route.target.upstream_model in listing.names
+            or not listing.lowered.isdisjoint(_spellings(route.target.upstream_model))
         )
 
     def _is_unavailable(self, provider: Provider) -> bool:

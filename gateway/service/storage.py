@@ -124,8 +124,8 @@ class NoStorage:
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         endpoint, body, facts, route = admitted[:4]
         form = endpoint.storage
-        view = form.echo(body, route.profile, False, False) if isinstance(form, ResponseForm) else body
-        planned = PlanInput(endpoint, body, facts, route, tool_host=tool_host)
+        view = form.echo(body, route.target.profile, False, False) if isinstance(form, ResponseForm) else body
+        planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
         run = self._runs.build_run(admitted, planned, view)
         if tool_host is not None and self._parts is not None:
             self._parts.journal_open_calls(run)
@@ -147,7 +147,7 @@ class CompletionStorage:
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         endpoint, body, facts, route = admitted[:4]
         facts = facts._replace(state=_UNSTORED_STATE)
-        planned = PlanInput(endpoint, self._form.remove_storage(body), facts, route, tool_host=tool_host)
+        planned = PlanInput(endpoint, self._form.remove_storage(body), facts, route.target, tool_host=tool_host)
         run = self._runs.build_run(admitted, planned, body, is_stored=True)
         if tool_host is not None:
             self._parts.journal_open_calls(run)
@@ -170,10 +170,10 @@ class ThreadStorage:
 
         def accept() -> AcceptedRequest:
             endpoint, body, facts, route = admitted[:4]
-            turn = history.add_turn(endpoint, body, admitted.identity, route.reasoning_seal)
+            turn = history.add_turn(endpoint, body, admitted.identity, route.target.reasoning_seal)
             own_endpoint = turn.build_endpoint()
             planned = PlanInput(
-                own_endpoint, body, facts, route, turn.history_count, turn.history_tokens, tool_host=tool_host
+                own_endpoint, body, facts, route.target, turn.history_count, turn.history_tokens, tool_host=tool_host
             )
             run = self._runs.build_run(admitted._replace(endpoint=own_endpoint), planned, body, is_stored=True)
             recorder = turn.make_recorder(
@@ -243,10 +243,10 @@ class ResponseStorage:
     def _accept(self, request: ContinuedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         admitted, state, options, approvals = request
         endpoint, body, facts, route = admitted[:4]
-        view = self._form.echo(body, route.profile, options.stored, options.background)
-        seals = route.capabilities.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
+        view = self._form.echo(body, route.target.profile, options.stored, options.background)
+        seals = route.target.capabilities.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
         # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
-        streams = route.capabilities.streaming if options.is_detached else facts.streams
+        streams = route.target.capabilities.streaming if options.is_detached else facts.streams
         items = None if state.history_count is None else state.context
         upstream_body = self._form.continue_upstream(
             body, UpstreamInput(items, seals, streams if options.is_detached else None)
@@ -260,7 +260,7 @@ class ResponseStorage:
                 input_value=facts.input_value if items is None else items,
                 wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
             ),
-            route,
+            route.target,
             state.history_count,
             state.history_tokens,
             tool_host,
@@ -300,7 +300,7 @@ class HistorySource:
             return None
         labels = [
             *tool_host.list_labels(admitted.facts.tools.hosted),
-            *tool_host.list_usable_labels(admitted.route.mcp_servers),
+            *tool_host.list_usable_labels(admitted.route.target.mcp_servers),
         ]
         response_id = admitted.identity.id
         return await self._approvals.load(admitted.owner, response_id, state.context, state.new_items, labels)

@@ -53,7 +53,7 @@ class GenerateAdapter:
         """
         profile = self._resolve_profile(body, route)
         two_pass = profile.two_pass != "off"
-        route = replace(route, profile=profile)
+        route = replace(route, targets=(replace(route.target, profile=profile),))
         budget = body.get("max_thinking_tokens")
         drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route)
         losses = [Loss("tool_parser", "dropped")] if drops_parser else []
@@ -76,8 +76,8 @@ class GenerateAdapter:
 
         Raises InvalidRequest for values that the model or its upstream does not support.
         """
-        profile, two_pass = route.profile, body.get("two_pass")
-        if two_pass and not route.capabilities.two_pass:
+        profile, two_pass = route.target.profile, body.get("two_pass")
+        if two_pass and not route.target.capabilities.two_pass:
             raise Unrepresentable(
                 "the model's upstream cannot continue a prompt of tokens, which two passes need: leave out two_pass",
                 param="two_pass",
@@ -98,11 +98,11 @@ class GenerateAdapter:
 
     def _parses_text_calls(self, route: Route) -> bool:
         """Whether the upstream may return tool calls as text. Others return them as calls, so no parser is used."""
-        return "chat" in route.capabilities.dialects or self._find_type(route) in TOKEN_PROMPT_TYPES
+        return "chat" in route.target.capabilities.dialects or self._find_type(route) in TOKEN_PROMPT_TYPES
 
     def _find_type(self, route: Route) -> str:
         """Returns the type of the route's provider; an empty text if it has left the configuration."""
-        config = self._providers.get(route.provider.name)
+        config = self._providers.get(route.target.provider.name)
         return "" if config is None else config.type
 
     def _check_parser(self, name: str, route: Route) -> None:

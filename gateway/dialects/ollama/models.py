@@ -52,7 +52,7 @@ def build_listed_model(model: Json) -> Json:
 def build_model_details(model: Json, route: Route) -> Json:
     """Returns the reply of `/api/show` for a model and its route."""
     info: Json = {"general.architecture": _ARCHITECTURE, "general.basename": model["id"]}
-    if (window := route.capabilities.max_context_window) is not None:
+    if (window := route.target.capabilities.max_context_window) is not None:
         info[f"{_ARCHITECTURE}.context_length"] = window
     return {
         "modelfile": "",
@@ -66,7 +66,7 @@ def build_model_details(model: Json, route: Route) -> Json:
 
 
 def _list_capabilities(route: Route) -> list[str]:
-    capabilities = route.capabilities
+    capabilities = route.target.capabilities
     flags = {
         "completion": True,
         "tools": capabilities.tools,

@@ -81,5 +81,5 @@ def plan_body(
     endpoint: Endpoint, body: Json, route: Route, *, strict: bool = False, tool_host: ToolHost | None = None
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a valid body of a client without history."""
-    request = PlanInput(endpoint, body, endpoint.request.read_facts(body), route, tool_host=tool_host)
+    request = PlanInput(endpoint, body, endpoint.request.read_facts(body), route.target, tool_host=tool_host)
     return make_plan(request, strict=strict or route.strict)

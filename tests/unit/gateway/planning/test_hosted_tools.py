@@ -72,7 +72,7 @@ def plan(
     mcp = McpSettings(**(settings or {}))
     servers = OperatorServers(mcp, EgressSettings())
     tool_host = ToolHost(mcp, EgressClient(), servers, has_store=has_store)
-    found = find_tool_host(RESPONSES, RESPONSES.request.read_facts(body), route, tool_host)
+    found = find_tool_host(RESPONSES, RESPONSES.request.read_facts(body), route.target, tool_host)
     return plan_body(RESPONSES, body, route, tool_host=found)
 
 

@@ -29,7 +29,7 @@ ROUTES = {"gpt-oss": ("a", "openai/gpt-oss-20b"), "gpt-4o": ("b", "gpt-4o"), "qw
 @pytest.mark.parametrize(("name", "expected"), ROUTES.items(), ids=ROUTES)
 def test_the_first_match_wins(name: str, expected: tuple[str, str]) -> None:
     route = resolver(MODELS, A, B).resolve(name)
-    assert (route.name, route.provider.name, route.upstream_model) == (name, *expected)
+    assert (route.name, route.target.provider.name, route.target.upstream_model) == (name, *expected)
 
 
 @pytest.mark.parametrize("name", ["llama", "GPT-4o", "qwen", "", "x" * 100_000], ids=lambda name: name[:8] or "empty")
@@ -55,10 +55,10 @@ def test_fields_of_a_model_override_its_provider() -> None:
     route = resolver(MODELS, A, B).resolve("qwen3")
     assert route.strict
     assert route.request_defaults == {"temperature": 0.1}
-    assert not route.capabilities.images
-    assert route.capabilities.tools
-    assert route.profile.parsing_format == "think_tags"
-    assert route.profile.extra_params == PROFILES["openai_compatible"].extra_params | {"mine"}
+    assert not route.target.capabilities.images
+    assert route.target.capabilities.tools
+    assert route.target.profile.parsing_format == "think_tags"
+    assert route.target.profile.extra_params == PROFILES["openai_compatible"].extra_params | {"mine"}
 
 
 FAMILIES: dict[str, tuple[str, str, str]] = {
@@ -84,7 +84,7 @@ def test_a_models_name_decides_how_its_text_is_parsed(name: str, parsing_format:
             "*": {"provider": "a"},
         },
     }
-    profile = Resolver(parse_settings(tree, environ={}), {"a": A}).resolve(name).profile
+    profile = Resolver(parse_settings(tree, environ={}), {"a": A}).resolve(name).target.profile
     assert (profile.parsing_format, profile.tool_parser) == (parsing_format, tool_parser)
 
 
@@ -100,7 +100,9 @@ def test_an_engine_runs_its_model_under_any_name(
         "providers": {"a": {"type": "llamacpp", "model": loaded}},
         "models": {"qwen3": {"provider": "a", "two_pass": True}},
     }
-    assert Resolver(parse_settings(tree, environ={}), {"a": A}).resolve("qwen3").profile.tool_parser == tool_parser
+    assert (
+        Resolver(parse_settings(tree, environ={}), {"a": A}).resolve("qwen3").target.profile.tool_parser == tool_parser
+    )
 
 
 def test_a_parser_that_the_installed_vllm_lacks_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,5 +113,5 @@ def test_a_parser_that_the_installed_vllm_lacks_is_not_used(monkeypatch: pytest.
         "models": {"*": {"provider": "a"}},
     }
     models = Resolver(parse_settings(tree, environ={}), {"a": A})
-    assert models.resolve("glm-4.6").profile.tool_parser == "vllm:glm45"
-    assert models.resolve("kimi-k2").profile.tool_parser == "openai"
+    assert models.resolve("glm-4.6").target.profile.tool_parser == "vllm:glm45"
+    assert models.resolve("kimi-k2").target.profile.tool_parser == "openai"
