@@ -23,6 +23,7 @@ class ProviderError(Exception):
     """The root of the hierarchy. Clients see `message` only if the gateway's error table allows it."""
 
     retryable = False
+    """Whether another upstream may serve the same request, so that the next target is asked."""
 
     def __init__(self, message: str, *, provider: str = "") -> None:
         super().__init__(message)

@@ -6,9 +6,9 @@ from typing import Final, Protocol
 from dataplane.source import ReadTemplate, Sink, Source
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
-from gateway.logs import bind_failure, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.replies.client_params import ClientParams, OverflowParams
 from gateway.replies.loss_header import collect_facts, collect_unreported, collect_warnings, find_final_usage
+from gateway.replies.observers import LOG_OBSERVER, ReplyEnd, RequestObserver
 from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
@@ -125,6 +125,7 @@ class TranslatedReply(Source[bytes]):
         params: ClientParams | None = None,
         hold: object = None,
         overflow_params: OverflowParams | None = None,
+        observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
         # Every read looks these up, and attributes of the class alone are slower to find.
         self.template: ReadTemplate[bytes] | None = None
@@ -136,6 +137,7 @@ class TranslatedReply(Source[bytes]):
         self._encoder = encoder
         self._hold = hold
         self._overflow_params = overflow_params
+        self._observer = observer
         self._delta_run: DeltaRun | None = None
         """The delta run that `template` was made for."""
 
@@ -152,6 +154,7 @@ class TranslatedReply(Source[bytes]):
         except ProviderError as error:
             self._name_overflow(error)
             raise
+        self._observer.observe_head()
 
     def take(self) -> bytes:
         try:
@@ -176,8 +179,9 @@ class TranslatedReply(Source[bytes]):
                 self._overflow_params.name_param_of_failure(failed)
             if self._event_stage is not None:
                 batch = self._event_stage.feed(batch)
-            if not self.has_content:
-                self.has_content = batch_has_content(batch)
+            if not self.has_content and batch_has_content(batch):
+                self.has_content = True
+                self._observer.observe_content()
             frames = self._encoder.feed(batch)
             if self._encoder.ended:
                 self.ended = True
@@ -200,12 +204,9 @@ class TranslatedReply(Source[bytes]):
         return self._batches.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        if facts := collect_facts(self._last_batch):
-            bind_tool_warnings(collect_warnings(facts))
-            bind_unreported(collect_unreported(facts))
-        bind_usage(find_final_usage(self._last_batch))
-        if self._failed is not None:
-            bind_failure(TurnFailed(self._failed))
+        facts = collect_facts(self._last_batch)
+        warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
+        self._observer.observe_end(ReplyEnd(find_final_usage(self._last_batch), warnings, unreported, self._failed))
         await self._batches.close(whole=whole)
 
     def result(self) -> Json | None:
@@ -234,7 +235,9 @@ class RelayedReply(Source[bytes]):
         relay: Relay,
         hold: object = None,
         overflow_params: OverflowParams | None = None,
+        observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
+        self._observer = observer
         self._reads = read_source_of(exchange)
         self._relay = relay
         self._hold = hold
@@ -252,6 +255,7 @@ class RelayedReply(Source[bytes]):
             if self._overflow_params is not None:
                 self._overflow_params.name_param_of(error)
             raise
+        self._observer.observe_head()
 
     def take(self) -> bytes:
         return self._relay_read(self._reads.take())
@@ -268,7 +272,9 @@ class RelayedReply(Source[bytes]):
         if is_over and not relay.ended:
             frames += relay.finish()
         self.template = relay.template
-        self.has_content = relay.has_content
+        if relay.has_content and not self.has_content:
+            self.has_content = True
+            self._observer.observe_content()
         if relay.failed is not None and not relay.has_content:
             self._failure_frames = frames
             if self._overflow_params is not None:
@@ -281,10 +287,8 @@ class RelayedReply(Source[bytes]):
         return self._reads.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        bind_tool_warnings(self._relay.warnings)
-        bind_usage(self._relay.usage)
-        if self.ended and self._relay.failed is not None:
-            bind_failure(TurnFailed(self._relay.failed))
+        relay = self._relay
+        self._observer.observe_end(ReplyEnd(relay.usage, relay.warnings, failed=relay.failed if self.ended else None))
         await self._reads.close(whole=self.ended)
 
     def result(self) -> Json | None:

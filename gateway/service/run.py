@@ -1,16 +1,17 @@
 """Produces the reply of a planned request, as a stream or as one JSON object. It does not store it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.config.settings import Settings
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
-from gateway.logs import bind_tool_warnings, bind_unreported, bind_usage
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require_no_loss, set_tool_options
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
+from gateway.planning.resolver import Target
+from gateway.replies.attempted_reply import AttemptedReply
 from gateway.replies.client_params import OverflowParams
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
@@ -25,6 +26,7 @@ from gateway.replies.loss_header import (
     render_loss_header,
 )
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay
+from gateway.replies.observers import LOG_OBSERVER, Observer, ReplyEnd, RequestObserver
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.admission import rename_param_of
@@ -35,11 +37,23 @@ from providers.errors import ProviderError
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.request_facts import RequestFacts
 
 _MB: Final = 1024 * 1024
+
+
+class Attempt(NamedTuple):
+    """One way to produce the reply to a request: the plan for one target."""
+
+    target: Target
+    plan: RelayPlan | TranslationPlan
+    presentation: Presentation
+
+
+_NO_ATTEMPTS: Final[Iterator[Attempt]] = iter(())
 
 
 @dataclass(slots=True)
@@ -53,40 +67,83 @@ class Run:
     """The facts of the client's request."""
     owner: str
     identity: ReplyIdentity
-    presentation: Presentation
-    plan: RelayPlan | TranslationPlan
+    attempt: Attempt
+    """The attempt in progress."""
+    observer: RequestObserver
     provider_hold: ProviderHold | None = None
     """Keeps the plan's provider open until the reply has ended."""
+    further_attempts: Iterator[Attempt] = field(default=_NO_ATTEMPTS)
+    """The attempts at the other targets, which are planned when they are needed."""
+    attempt_count: int = field(default=1, init=False)
     late_losses: list[Loss] = field(default_factory=list, init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
     _collector: ReplyCollector | None = field(default=None, init=False)
     """Collects the JSON reply of a run that calls tools."""
 
+    @property
+    def plan(self) -> RelayPlan | TranslationPlan:
+        """The plan of the attempt in progress."""
+        return self.attempt.plan
+
+    @property
+    def presentation(self) -> Presentation:
+        return self.attempt.presentation
+
     def build_stream(self) -> ReplyStream:
         """Returns the reply as a stream. The plan's exchange is used, so only one reply can be produced."""
+        if self.further_attempts is _NO_ATTEMPTS:
+            return self._build_attempt_stream()
+        return AttemptedReply(self._build_attempt_stream, self._begin_next_attempt)
+
+    def _build_attempt_stream(self) -> ReplyStream:
         plan = self.plan
+        self.observer.observe_attempt(self.attempt.target.provider.name, self.attempt_count)
         if isinstance(plan, RelayPlan):
             relay = plan.relay.make_relay(self.body, self.identity, self.presentation)
             if self.facts.is_obfuscated:
                 relay = ObfuscatingRelay(relay)
-            return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params)
+            return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params, self.observer)
         encoder = self.endpoint.reply.encoder(self.body, self.identity, self.presentation)
         if self.facts.is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(
-            plan.exchange, plan.event_stage, encoder, plan.params, self.provider_hold, self._overflow_params
+            plan.exchange,
+            plan.event_stage,
+            encoder,
+            plan.params,
+            self.provider_hold,
+            self._overflow_params,
+            self.observer,
         )
+
+    def _begin_next_attempt(self, error: ProviderError) -> bool:
+        """Makes the next target's attempt the one in progress, if there is one and the failure is not the request's.
+
+        A response whose tools may have run is not attempted again.
+        """
+        if not error.retryable or self.loop_io is not None:
+            return False
+        attempt = next(self.further_attempts, None)
+        if attempt is None:
+            return False
+        self.attempt = attempt
+        self.attempt_count += 1
+        return True
 
     async def produce_reply(self) -> Json:
         """Produces the reply as one JSON object: the same events as a stream, collected.
 
         Raises TurnFailed, ProviderError, and InvalidRequest with the client's parameter name.
         """
-        try:
-            return await self._collect_reply()
-        except (ProviderError, TurnFailed) as error:
-            self._overflow_params.name_param_of(error)
-            raise
+        while True:
+            self.observer.observe_attempt(self.attempt.target.provider.name, self.attempt_count)
+            try:
+                return await self._collect_reply()
+            except (ProviderError, TurnFailed) as error:
+                if isinstance(error, ProviderError) and self._begin_next_attempt(error):
+                    continue
+                self._overflow_params.name_param_of(error)
+                raise
 
     def fail_reply(self, error: Exception) -> Json | None:
         """Returns the failed JSON reply, with its content until `error` ended it; None if it had called no tool.
@@ -114,28 +171,38 @@ class Run:
     def _overflow_params(self) -> OverflowParams:
         return OverflowParams(self.endpoint.param_names)
 
-    async def _collect_reply(self) -> Json:
+    def _collect_reply(self) -> Awaitable[Json]:
         plan = self.plan
-        if isinstance(plan, RelayPlan):
-            answer = await plan.exchange.fetch_body()
+        return self._relay_reply(plan) if isinstance(plan, RelayPlan) else self._translate_reply(plan)
+
+    async def _relay_reply(self, plan: RelayPlan) -> Json:
+        answer = await plan.exchange.fetch_body()
+        usage: Usage | None = None
+        warnings: Sequence[Json] = ()
+        try:
             if isinstance(answer, bytes):
                 answer = plan.relay.collect_stream(self.body, answer, self.identity, self.presentation)
             elif isinstance(reported := answer.get("usage"), dict):
-                bind_usage(plan.relay.read_usage(reported))
+                usage = plan.relay.read_usage(reported)
             reply = plan.relay.build_json(self.body, answer, self.identity, self.presentation)
-            self._record_warnings(read_reply_warnings(reply))
+            warnings = read_reply_warnings(reply)
             return reply
+        finally:
+            self._record_end(usage, warnings)
+
+    async def _translate_reply(self, plan: TranslationPlan) -> Json:
         exchange, event_stage = plan.exchange, plan.event_stage
         collector = self.endpoint.reply.collector(self.body, self.identity, self.presentation)
         self._collector = collector if plan.loop_io is not None else None
+        usage: Usage | None = None
+        facts: list[Json] = []
 
         def collect(batch: Batch) -> None:
+            nonlocal usage
             events = batch if event_stage is None else event_stage.feed(batch)
-            if facts := collect_facts(events):
-                self._record_warnings(collect_warnings(facts))
-                self._record_unreported(collect_unreported(facts))
+            facts.extend(collect_facts(events))
+            usage = find_final_usage(events)
             collector.feed(events)
-            bind_usage(find_final_usage(events))
 
         try:
             await batch_source_of(exchange).feed_to(collect)
@@ -143,16 +210,16 @@ class Run:
             if plan.params is not None:
                 plan.params.rename_param_of(error)
             raise
+        finally:
+            self._record_end(usage, collect_warnings(facts), collect_unreported(facts))
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
         return collector.result()
 
-    def _record_warnings(self, warnings: Sequence[Json]) -> None:
-        bind_tool_warnings(warnings)
+    def _record_end(self, usage: Usage | None, warnings: Sequence[Json] = (), unreported: Sequence[str] = ()) -> None:
+        """Records what the end of a JSON reply says of it, as observations and as losses."""
+        self.observer.observe_end(ReplyEnd(usage, warnings, unreported))
         self.late_losses.extend(build_warning_losses(warnings))
-
-    def _record_unreported(self, unreported: Sequence[str]) -> None:
-        bind_unreported(unreported)
         self.late_losses.extend(Loss(param, "not reported") for param in unreported)
 
     def build_loss_headers(self) -> dict[str, str]:
@@ -188,7 +255,10 @@ class RunFactory:
     Every run keeps `provider_hold`.
     """
 
-    def __init__(self, settings: Settings, provider_hold: ProviderHold | None = None) -> None:
+    def __init__(
+        self, settings: Settings, provider_hold: ProviderHold | None = None, observer: Observer = LOG_OBSERVER
+    ) -> None:
+        self._observer = observer
         self._provider_hold = provider_hold
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
@@ -199,40 +269,78 @@ class RunFactory:
     def build_run(self, admitted: AdmittedRequest, planned: PlanInput, view: Json, *, is_stored: bool = False) -> Run:
         """Returns the run of an admitted request as it is planned. `view` is the body that its reply echoes.
 
-        Raises InvalidRequest and StoreUnavailable.
+        With several targets, it is planned for the first that can serve it; the others are left for failures. Raises
+        the refusal of the first target if none can: InvalidRequest; and StoreUnavailable.
         """
+        further_attempts = _NO_ATTEMPTS
+        if len(admitted.route.targets) == 1:
+            attempt = self._plan_attempt(admitted, planned, is_stored=is_stored)
+        else:
+            further_attempts = self._plan_attempts(admitted, planned, is_stored=is_stored)
+            attempt = next(further_attempts)
+        observer = self._observer.observe_request(
+            admitted.endpoint.name, admitted.route.name, streams=admitted.facts.streams
+        )
+        return Run(
+            admitted.endpoint,
+            view,
+            admitted.facts,
+            admitted.owner,
+            admitted.identity,
+            attempt,
+            observer,
+            self._provider_hold,
+            further_attempts,
+        )
+
+    def _plan_attempts(self, admitted: AdmittedRequest, planned: PlanInput, *, is_stored: bool) -> Iterator[Attempt]:
+        """Yields the attempts at the targets that can serve the request. Raises the first refusal if none can."""
+        refusal: InvalidRequest | None = None
+        has_attempt = False
+        for target in admitted.route.targets:
+            try:
+                attempt = self._plan_attempt(admitted, planned._replace(target=target), is_stored=is_stored)
+            except InvalidRequest as error:
+                refusal = refusal or error
+                continue
+            has_attempt = True
+            yield attempt
+        if refusal is not None and not has_attempt:
+            raise refusal
+
+    def _plan_attempt(self, admitted: AdmittedRequest, planned: PlanInput, *, is_stored: bool) -> Attempt:
         try:
             plan = make_plan(planned, strict=admitted.is_strict, buffers_sentences=self._buffers_sentences)
         except InvalidRequest as error:
             if not admitted.param_names:
                 raise
             raise rename_param_of(error, admitted.param_names) from None
-        endpoint, facts = admitted.endpoint, admitted.facts
         if planned.tool_host is not None:
-            reports = facts.tools.reports_events or self._reports_tools
-            set_tool_options(endpoint, plan, reports_events=reports, takes_input=facts.tools.takes_input)
+            tools = admitted.facts.tools
+            reports = tools.reports_events or self._reports_tools
+            set_tool_options(admitted.endpoint, plan, reports_events=reports, takes_input=tools.takes_input)
         if admitted.losses or admitted.param_names:
             # The plan may add losses to this list while it runs, so the list itself stays.
             plan.losses[:] = admitted.rename_losses(plan.losses)
             require_no_loss(admitted.losses, strict=admitted.is_strict)
         presentation = self._build_presentation(admitted, planned, plan, is_stored=is_stored)
-        return Run(endpoint, view, facts, admitted.owner, admitted.identity, presentation, plan, self._provider_hold)
+        return Attempt(planned.target, plan, presentation)
 
     def _build_presentation(
         self, admitted: AdmittedRequest, planned: PlanInput, plan: RelayPlan | TranslationPlan, *, is_stored: bool
     ) -> Presentation:
-        route, endpoint = admitted.route, admitted.endpoint
-        max_frame_bytes = self._max_frame_bytes.get(route.target.provider.name, DEFAULT_MAX_FRAME_BYTES)
+        target, endpoint = planned.target, admitted.endpoint
+        max_frame_bytes = self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES)
         presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
         presentation.is_stored = is_stored
         presentation.hides_thinking = admitted.hides_thinking
-        presentation.profile = route.target.profile
-        presentation.scrub = build_redactor(planned.facts.tools.credentials, route.target.provider.redact)
-        if route.name != route.target.upstream_model:
-            presentation.reported_model = route.name
-        if route.target.reasoning_seal is not None:
+        presentation.profile = target.profile
+        presentation.scrub = build_redactor(planned.facts.tools.credentials, target.provider.redact)
+        if admitted.route.name != target.upstream_model:
+            presentation.reported_model = admitted.route.name
+        if target.reasoning_seal is not None:
             carries_seals = endpoint.reply.carries_seals or admitted.facts.wants_sealed_reasoning
-            presentation.item_seal = ReplyItemSeal(route.target.reasoning_seal, carries_seals)
+            presentation.item_seal = ReplyItemSeal(target.reasoning_seal, carries_seals)
         if isinstance(plan, RelayPlan):
             presentation.call_rules = plan.call_rules
             presentation.summarizes_reasoning = plan.summarizes_reasoning

@@ -160,9 +160,8 @@ def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
     if isinstance(accepted.recorder, ForegroundRecorder):
         accepted.recorder.leave_approvals_open()
     exchange = _EmptyExchange(run.identity.model)
-    return replace(
-        accepted, run=replace(run, plan=TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses))
-    )
+    plan = TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses)
+    return replace(accepted, run=replace(run, attempt=run.attempt._replace(plan=plan)))
 
 
 class ConnectionClient(NamedTuple):

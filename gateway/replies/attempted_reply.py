@@ -1,0 +1,94 @@
+"""A stream that asks the next target as long as no content has arrived. Streams with one target do without it."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from dataplane.source import ReadTemplate, Sink, Source, as_source
+from gateway.replies.event_stream import ReplyStream
+from providers.errors import ProviderError
+from translation.representation.json_types import Json
+
+
+class AttemptedReply(Source[bytes]):
+    """A ReplyStream of the first attempt with content. The last failure is raised if there is none.
+
+    Frames without content are held back, because those of a failed attempt must not be sent. `begin_next` begins
+    another attempt after a failure, and returns whether there is one. `build_stream` returns the stream of the attempt
+    that has begun last.
+    """
+
+    def __init__(self, build_stream: Callable[[], ReplyStream], begin_next: Callable[[ProviderError], bool]) -> None:
+        self._build_stream = build_stream
+        self._begin_next = begin_next
+        self._stream = build_stream()
+        self._source = _source_of(self._stream)
+        self._held_frames = b""
+
+    @property
+    def ended(self) -> bool:
+        return not self._held_frames and (self._source.ended or self._stream.ended)
+
+    @property
+    def has_content(self) -> bool:
+        return self._stream.has_content
+
+    @property
+    def template(self) -> ReadTemplate[bytes] | None:  # type: ignore[override]
+        return self._source.template
+
+    @property
+    def is_draining(self) -> bool:  # type: ignore[override]
+        return self._source.is_draining
+
+    def frames(self) -> AsyncGenerator[bytes, None]:
+        return self.iterate()
+
+    async def open(self) -> None:
+        while True:
+            try:
+                await self._source.open()
+                await self._read_to_content()
+            except ProviderError as error:
+                if not self._begin_next(error):
+                    raise
+                await self._source.close()
+                self._held_frames = b""
+                self._stream = self._build_stream()
+                self._source = _source_of(self._stream)
+            else:
+                return
+
+    async def _read_to_content(self) -> None:
+        stream, source = self._stream, self._source
+        while not (stream.has_content or source.ended or stream.ended):
+            if frames := source.take():
+                self._held_frames += frames
+            elif not (source.ended or stream.ended):
+                await source.wait_for_read()
+
+    def take(self) -> bytes:
+        if self._held_frames:
+            frames, self._held_frames = self._held_frames, b""
+            return frames
+        return self._source.take()
+
+    def take_read(self, read: bytes) -> bytes:
+        return self._source.take_read(read)
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._source.wait_for_read(sink)
+
+    async def close(self, *, whole: bool = False) -> None:
+        await self._source.close(whole=whole)
+
+    def result(self) -> Json | None:
+        return self._stream.result()
+
+    def fail(self, error: Exception) -> bytes:
+        return self._stream.fail(error)
+
+    def conclude(self) -> bytes:
+        return self._stream.conclude()
+
+
+def _source_of(stream: ReplyStream) -> Source[bytes]:
+    return as_source(stream, stream.frames, b"")

@@ -1,0 +1,77 @@
+"""The moments of a request, for whoever watches requests: logs do, and metrics and traces can."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from gateway.errors import TurnFailed
+from gateway.logs import bind_failure, bind_fields, bind_tool_warnings, bind_unreported, bind_usage
+from translation.representation.events import Failed, Usage
+from translation.representation.json_types import Json
+
+
+class ReplyEnd(NamedTuple):
+    """What is known of a reply that has ended."""
+
+    usage: Usage | None = None
+    """The token counts, as far as the upstream has reported them."""
+    warnings: Sequence[Json] = ()
+    """The warnings about tool calls of the reply."""
+    unreported: Sequence[str] = ()
+    """The requested parameters that the upstream's reply has no result for."""
+    failed: Failed | None = None
+    """The event that ended a stream in failure."""
+
+
+class RequestObserver(Protocol):
+    """Watches one accepted request. Its methods are called in this order, must not raise, and must not wait."""
+
+    def observe_attempt(self, provider: str, number: int) -> None:
+        """A target of this provider is asked next. `number` counts the attempts from 1."""
+        ...
+
+    def observe_head(self) -> None:
+        """The upstream has begun to reply."""
+        ...
+
+    def observe_content(self) -> None:
+        """The first content has arrived: from now on no other target can be asked."""
+        ...
+
+    def observe_end(self, end: ReplyEnd) -> None:
+        """An attempt has ended, and the reply with it if no other attempt begins. So has one that the client left."""
+        ...
+
+
+class Observer(Protocol):
+    """Watches the requests of one server process."""
+
+    def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
+        """A request was accepted. Returns its observer. `endpoint` is the name of the client's API."""
+        ...
+
+
+class LogObserver:
+    """Adds what it observes to the log line of the request. It has no state, so that it observes all requests."""
+
+    def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
+        return self
+
+    def observe_attempt(self, provider: str, number: int) -> None:
+        if number > 1:  # the line has the first provider since the request was routed
+            bind_fields(provider=provider, attempts=number)
+
+    def observe_head(self) -> None:
+        return
+
+    def observe_content(self) -> None:
+        return
+
+    def observe_end(self, end: ReplyEnd) -> None:
+        bind_tool_warnings(end.warnings)
+        bind_unreported(end.unreported)
+        bind_usage(end.usage)
+        if end.failed is not None:
+            bind_failure(TurnFailed(end.failed))
+
+
+LOG_OBSERVER: Final = LogObserver()

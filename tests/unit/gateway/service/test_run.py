@@ -1,0 +1,156 @@
+"""A request whose first target fails before content is served by the next, and whoever watches it sees each moment."""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.http.auth import ANONYMOUS
+from gateway.planning.plan_input import AdmittedRequest, PlanInput
+from gateway.replies.endpoints import ReplyIdentity
+from gateway.replies.observers import ReplyEnd, RequestObserver
+from gateway.service.run import Run, RunFactory
+from providers.base import Batch, Dialect
+from providers.capabilities import CAPABILITIES
+from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamUnreachable
+from tests.unit.support.chat_replies import text
+from tests.unit.support.routing import Recorder, resolver, settings
+from tests.unit.support.translator_drivers import conclude
+from translation.errors import Unrepresentable
+from translation.representation.events import Finished, Started, Usage
+from translation.representation.profile import Profile
+from translation.representation.turn import Turn
+
+Json = dict[str, Any]
+MODELS: Json = {"mine": {"provider": "a"}}
+SAID: Sequence[Batch] = ([Started("m")], text(0, "Hi"), [Finished("stop", "stop", Usage(1, 2))])
+
+
+@dataclass
+class Upstream(Recorder):
+    """Plays batches, then fails with `error` if it has one."""
+
+    played: Sequence[Batch] = SAID
+    error: ProviderError | None = None
+
+    def prepare(self, turn: Turn, profile: Profile) -> "Upstream":
+        self.turn = turn
+        return self
+
+    def prepare_relay(self, dialect: Dialect, body: Json) -> "Upstream":
+        raise AssertionError("nothing is relayed here")
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        for batch in self.played:
+            yield batch
+        if self.error is not None:
+            raise self.error
+
+
+class Watcher:
+    """Keeps the names of the moments."""
+
+    def __init__(self) -> None:
+        self.moments: list[str] = []
+
+    def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
+        self.moments.append(f"accepted {endpoint} {model} {streams}")
+        return self
+
+    def observe_attempt(self, provider: str, number: int) -> None:
+        self.moments.append(f"attempt {number} {provider}")
+
+    def observe_head(self) -> None:
+        self.moments.append("head")
+
+    def observe_content(self) -> None:
+        self.moments.append("content")
+
+    def observe_end(self, end: ReplyEnd) -> None:
+        self.moments.append("end" if end.usage is None else f"end {end.usage.output}")
+
+
+def build_run(*upstreams: Upstream, watcher: Watcher | None = None, **params: Any) -> Run:
+    route = resolver(MODELS, upstreams[0]).resolve("mine")
+    targets = tuple(
+        replace(route.target, provider=upstream, capabilities=replace(upstream.capabilities, dialects=frozenset()))
+        for upstream in upstreams
+    )
+    route = replace(route, targets=targets)
+    body: Json = {"model": "mine", "messages": [{"role": "user", "content": "Hi"}], **params}
+    facts = CHAT.request.read_facts(body)
+    admitted = AdmittedRequest(CHAT, body, facts, route, ANONYMOUS, ReplyIdentity("c", 1, "mine"))
+    factory = RunFactory(settings(MODELS, "a"), observer=watcher or Watcher())
+    return factory.build_run(admitted, PlanInput(CHAT, body, facts, route.target), body)
+
+
+async def stream_of(run: Run) -> bytes:
+    stream = run.build_stream()
+    return b"".join([frames async for frames in stream.frames()]) + conclude(stream)
+
+
+UNREACHABLE = UpstreamUnreachable("no connection")
+REFUSED = UpstreamRejected("no", status=400)
+
+
+async def test_a_stream_comes_from_the_next_target_if_the_first_fails_before_content() -> None:
+    watcher = Watcher()
+    first, second = Upstream("a", played=[[Started("m")]], error=UNREACHABLE), Upstream("b")
+    sent = await stream_of(build_run(first, second, watcher=watcher, stream=True))
+    assert sent.count(b'"role":"assistant"') == 1
+    assert b'"content":"Hi"' in sent
+    assert watcher.moments == [
+        "accepted chat mine True",
+        *("attempt 1 a", "head", "end"),
+        *("attempt 2 b", "head", "content", "end 2"),
+    ]
+
+
+async def test_a_json_reply_comes_from_the_next_target_if_the_first_fails_at_all() -> None:
+    watcher = Watcher()
+    first, second = Upstream("a", played=SAID[:2], error=UpstreamBroken("cut")), Upstream("b")
+    reply = await build_run(first, second, watcher=watcher).produce_reply()
+    assert reply["choices"][0]["message"]["content"] == "Hi"
+    assert watcher.moments == ["accepted chat mine False", "attempt 1 a", "end", "attempt 2 b", "end 2"]
+
+
+async def test_nobody_else_is_asked_once_content_was_sent() -> None:
+    first, second = Upstream("a", played=SAID[:2], error=UpstreamBroken("cut")), Upstream("b")
+    with pytest.raises(UpstreamBroken):
+        await stream_of(build_run(first, second, stream=True))
+    assert second.turn is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_nobody_else_is_asked_for_a_request_that_was_refused(stream: bool) -> None:
+    first, second = Upstream("a", played=[], error=REFUSED), Upstream("b")
+    run = build_run(first, second, stream=stream)
+    with pytest.raises(UpstreamRejected, match="no"):
+        await (stream_of(run) if stream else run.produce_reply())
+    assert second.turn is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_client_gets_the_failure_of_the_last_target(stream: bool) -> None:
+    failing = [Upstream(name, played=[], error=UpstreamUnreachable(f"no {name}")) for name in "ab"]
+    run = build_run(*failing, stream=stream)
+    with pytest.raises(UpstreamUnreachable, match="no b"):
+        await (stream_of(run) if stream else run.produce_reply())
+
+
+async def test_a_target_that_cannot_serve_the_request_is_not_asked() -> None:
+    no_tools = replace(CAPABILITIES["openai_compatible"], tools=False)
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    first, second = Upstream("a", no_tools), Upstream("b")
+    await build_run(first, second, tools=tools).produce_reply()
+    assert first.turn is None
+    with pytest.raises(Unrepresentable, match="does not support tools"):
+        build_run(Upstream("a", no_tools), Upstream("b", no_tools), tools=tools)
+
+
+async def test_the_moments_of_a_request_with_one_target() -> None:
+    watcher = Watcher()
+    await stream_of(build_run(Upstream("a"), watcher=watcher, stream=True))
+    assert watcher.moments == ["accepted chat mine True", "attempt 1 a", "head", "content", "end 2"]
