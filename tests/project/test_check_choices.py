@@ -1,12 +1,13 @@
 """scripts/check_choices.py: what it reports."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from scripts import check_choices
-from scripts.check_choices import check_api_names, find_api_choices, find_type_choices
+from scripts.check_choices import API_NAMES, ROOT, check_api_names, find_api_choices, find_type_choices
 from scripts.check_names import Module
 
 
@@ -61,6 +62,12 @@ def test_an_api_may_know_its_own_name() -> None:
 def test_other_code_may_not_know_it() -> None:
     modules = [module_of('a = dialect == "chat"\nb = dialect == "responses"')]
     assert [problem.line for problem in check_api_names(modules)] == [1, 2]
+
+
+def test_the_contract_of_independence_names_every_api() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (independent,) = (contract["modules"] for contract in contracts if contract["type"] == "independence")
+    assert sorted(independent) == sorted(f"gateway.dialects.{name}" for name in API_NAMES)
 
 
 @pytest.mark.parametrize(
