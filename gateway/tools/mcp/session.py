@@ -57,6 +57,10 @@ _NO_SESSION: Final = re.compile("no valid session", re.IGNORECASE)
 _LOST_SESSION_CODES: Final = (-32600, -32001, -32000)
 """Codes of errors about an unknown session, besides HTTP status 404. Source: the official SDKs and examples."""
 
+_MIN_CODE: Final = -(2**63)
+_MAX_CODE: Final = 2**63 - 1
+"""Codes beyond 64 bits cannot be passed on."""
+
 _UNREADABLE_MESSAGES: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
 """Beginnings of the library's own messages about a lost connection, and about an answer that breaks the protocol."""
 
@@ -234,7 +238,8 @@ class McpSession:
                 self._is_terminated = True
                 return McpFault("session_lost", SESSION_LOST)
             if not message.startswith(_UNREADABLE_MESSAGES):
-                return McpFault("protocol_error", self._scrub(message), code=error.code)
+                code = error.code if _MIN_CODE <= error.code <= _MAX_CODE else None
+                return McpFault("protocol_error", self._scrub(message), code=code)
         elif not isinstance(error, ValidationError):
             # Without its text, which may quote the server.
             _log.warning("mcp_request_failed", server=self._server.label, error=type(error).__name__)

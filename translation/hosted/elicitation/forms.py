@@ -92,7 +92,11 @@ def find_form_fault(requested: RequestedInput, *, max_bytes: int, schema_limits:
         return "it does not say what it needs"
     if len((requested.state or "").encode(errors="surrogatepass")) > max_bytes:
         return f"its state has more than {max_bytes} bytes"
-    if len(orjson.dumps([asdict(form) for form in requested.forms])) > max_bytes:
+    try:
+        size = len(orjson.dumps([asdict(form) for form in requested.forms]))
+    except orjson.JSONEncodeError:
+        return "its forms have a number of more than 64 bits, or too many levels"
+    if size > max_bytes:
         return f"its forms have more than {max_bytes} bytes"
     for form in requested.forms:
         if form.url is not None:

@@ -9,7 +9,7 @@ import pytest
 from tests.databases import ready_sqlite
 from tests.integration.mcp.tool_gateway import LOOK_UP, call_of, error_text, hosting, items_of, mcp_tool
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
-from tests.mcp_script import Era, scripted_mcp
+from tests.mcp_script import Era, rpc_error, scripted_mcp
 from tests.upstream import Reply, chat_calls, chat_text
 from tests.upstream.builders import JSON, SSE, Json
 from tests.upstream.script import Exchange, Script
@@ -191,3 +191,23 @@ async def test_the_model_reads_what_a_link_says_besides_its_address() -> None:
     assert call["output"] == (
         "[resource_link: https://files.example/1 report.csv (text/csv, 12 bytes): The sales of May]"
     )
+
+
+@ERAS
+async def test_an_error_with_a_code_of_more_than_64_bits_is_an_error_of_its_call(era: Era) -> None:
+    async with scripted_mcp(rpc_error(LONG, "no"), era=era) as server, hosting() as gateway:
+        call = call_of(await gateway.ask(mcp_tool(server.url)))
+    assert call["error"] == {"type": "mcp_protocol_error", "code": -32603, "message": "no"}
+
+
+async def test_a_form_with_a_number_of_more_than_64_bits_is_an_error_of_its_call(tmp_path: Path) -> None:
+    form = {"type": "object", "properties": {"people": {"type": "integer", "maximum": LONG}}}
+    asked = {
+        "method": "elicitation/create",
+        "params": {"mode": "form", "message": "How many?", "requestedSchema": form},
+    }
+    result = {"resultType": "input_required", "inputRequests": {"q": asked}, "requestState": "s"}
+    store = {"url": ready_sqlite(tmp_path / "state.db")}
+    async with scripted_mcp(raw_answer(result)) as server, hosting(store=store) as gateway:
+        response = await gateway.ask(mcp_tool(server.url), extra_body={"elicitation": True})
+    assert "number of more than 64 bits" in error_text(call_of(response))

@@ -1,13 +1,18 @@
 """Event streams of MCP servers lose their notifications, and nothing else, however they are cut into pieces."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.tools.mcp.bounded_body import NotificationFilter
+from gateway.tools.mcp import bounded_body
+from gateway.tools.mcp.bounded_body import BoundedBody, NotificationFilter
+from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord
+from translation.hosted.bounds import DEFAULT_ANSWER_LIMITS
 
 PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}
 QUESTION = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"}
@@ -66,3 +71,24 @@ def test_an_incomplete_event_is_buffered() -> None:
     notifications = NotificationFilter()
     assert notifications.feed(b"data: 12345") == b""
     assert notifications.held_bytes == 11
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "words"),
+    [("MAX_DROPPED", 3, "more than 3 messages"), ("MAX_DROPPED_BYTES", 300, "more than 300 bytes")],
+)
+async def test_messages_that_nothing_reads_are_counted(
+    name: str, limit: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_body, name, limit)
+
+    class Stream(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield frame(PROGRESS) + b": nothing\n\n"
+
+    record = RequestRecord(DEFAULT_ANSWER_LIMITS)
+    with pytest.raises(ReplyAborted):
+        async for _ in BoundedBody(Stream(), record, is_event_stream=True):
+            pass
+    assert words in str(record.fault)
