@@ -20,6 +20,7 @@ from gateway.http.cross_site import require_json_type
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
 from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, weigh_body
+from translation.exact_numbers import parse_with_tool_data
 from translation.representation.json_types import Json
 
 _DISCARD_S = 1.0
@@ -94,7 +95,7 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int, shape: JsonS
     if values > limits.max_values:
         raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
     try:
-        parsed = orjson.loads(body)
+        parsed = parse_with_tool_data(body)
     except orjson.JSONDecodeError as error:
         # orjson has its own limit of nesting, with its own message.
         if "depth" in error.msg:

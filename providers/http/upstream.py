@@ -38,6 +38,7 @@ from providers.http.upstream_errors import (
 from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
 from translation.decoding.context_overflow import is_context_overflow
+from translation.exact_numbers import parse_with_tool_data
 from translation.representation.json_types import Json
 from translation.tools.credentials import has_credentials, list_credentials
 
@@ -180,7 +181,7 @@ class Upstream:
     def parse_json(self, body: bytes) -> Json:
         """Parses a body. Raises UpstreamGarbled if it is not a JSON object."""
         try:
-            parsed = orjson.loads(body)
+            parsed = parse_with_tool_data(body)
         except orjson.JSONDecodeError as error:
             raise UpstreamGarbled("the upstream's reply is not JSON", provider=self.name) from error
         if not isinstance(parsed, dict):

@@ -4,8 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-import orjson
-
+from translation.exact_numbers import parse_with_tool_data
 from translation.representation.events import Event
 from translation.representation.json_types import Json
 
@@ -31,5 +30,5 @@ class ChunkDecoder(ABC):
         for payload in payloads:
             if self.ended:
                 break
-            events += self.feed(orjson.loads(payload))
+            events += self.feed(parse_with_tool_data(payload))
         return events

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
+from translation.exact_numbers import parse_tool_data
 from translation.parsers.text_calls import CALL_PARSE_ERROR, TOOL_WARNINGS
 from translation.representation.events import (
     NATIVE_REASON,
@@ -53,7 +54,7 @@ class _Call:
         """
         text = "".join(self.pieces).strip()
         try:
-            return orjson.loads(text or ("null" if self.is_cut else "{}"))
+            return parse_tool_data(text or ("null" if self.is_cut else "{}"))
         except orjson.JSONDecodeError:
             return None
 

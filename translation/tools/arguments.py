@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 
+from translation.exact_numbers import parse_tool_data
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -79,7 +80,7 @@ _UNREADABLE: Final = object()
 
 def _parse_object(arguments: str) -> Any:
     try:
-        value = orjson.loads(arguments)
+        value = parse_tool_data(arguments)
         orjson.dumps(value)  # orjson encodes less depth than it parses
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return _UNREADABLE

@@ -20,6 +20,7 @@ from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.encoding.templates import RelayTemplate
 from translation.errors import ProtocolViolation
+from translation.exact_numbers import parse_with_tool_data
 from translation.framing import sse
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
@@ -245,7 +246,7 @@ class ChatRelay:
         )
 
     def _forward_parsed(self, payload: bytes, raw: bytes) -> bytes:
-        chunk = orjson.loads(payload)
+        chunk = parse_with_tool_data(payload) if b'"arguments"' in payload else orjson.loads(payload)
         if not isinstance(chunk, dict):
             raise ProtocolViolation("an event of the upstream's stream is not a JSON object")
         if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):

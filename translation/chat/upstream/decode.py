@@ -14,6 +14,7 @@ from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, f
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation
+from translation.exact_numbers import parse_with_tool_data
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.tagged_text import TaggedTextReader
 from translation.parsers.text_calls import create_text_call_decoder
@@ -120,7 +121,7 @@ class ChatDecoder:
                 self.delta_run = None
             payload = payloads[position]
             position += 1
-            chunk = orjson.loads(payload)
+            chunk = parse_with_tool_data(payload) if b'"arguments"' in payload else orjson.loads(payload)
             single_text = self._single_text(chunk) if self.state is _STREAMING else None
             if single_text is None:
                 chunk_events = self._read_chunk(chunk)

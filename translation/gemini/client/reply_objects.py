@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
+from translation.exact_numbers import parse_tool_data
 from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.text_fields import text_of
@@ -79,7 +78,7 @@ def build_function_call(item: Item) -> tuple[Json | None, str | None]:
     return {
         "id": item["call_id"],
         "name": item["name"],
-        "args": orjson.loads(arguments) if arguments.strip() else {},
+        "args": parse_tool_data(arguments) if arguments.strip() else {},
     }, None
 
 
