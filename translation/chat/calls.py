@@ -5,10 +5,12 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from translation.chat.call_data import EXTRA_CONTENT, build_call_detail
 from translation.errors import ProtocolViolation
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Event, Noted
 from translation.representation.item_writer import ItemWriter
+from translation.representation.items import NewId, new_reasoning
 from translation.representation.json_types import Json
 from translation.tools.call_ids import CallIdAllocator
 
@@ -23,17 +25,22 @@ class _Fragment(NamedTuple):
     name: str
     text: str
     is_custom: bool
+    extra_content: Json | None
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
     is_custom: bool
     id: str | None = None
+    client_id: str = ""
+    """The unique id that it was opened with."""
     name: str = ""
     texts: list[str] = field(default_factory=list)
     is_open: bool = False
     is_ended: bool = False
     has_late_text: bool = False
+    extra_content: Json | None = None
+    """Opaque data that the upstream needs back, until it was written."""
     examined_count: int = 0
     """How many of the texts were there when it was last examined whether they are complete."""
 
@@ -48,8 +55,9 @@ class CallAssembler:
     reply ends, because upstreams may send the arguments of several calls in turns.
     """
 
-    def __init__(self, writer: ItemWriter) -> None:
+    def __init__(self, writer: ItemWriter, new_id: NewId) -> None:
         self._writer = writer
+        self._new_id = new_id
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._ids = CallIdAllocator()
@@ -100,6 +108,8 @@ class CallAssembler:
     def close(self, *, truncated: bool) -> list[Event]:
         """Ends the input. A function call without arguments gets `{}`, unless it is the last one and `truncated`."""
         events = self._open_named_calls()
+        for call in self._calls:
+            events += self._write_data(call)
         open_calls = [call for call in self._calls if call.is_open]
         for call in open_calls[:-1] if truncated else open_calls:
             if not call.is_custom and not any(text.strip() for text in call.texts):
@@ -118,6 +128,7 @@ class CallAssembler:
         return call if call is not None and _continues(call, fragment) else None
 
     def _add_fragment(self, call: _Call, fragment: _Fragment) -> list[Event]:
+        call.extra_content = fragment.extra_content or call.extra_content
         if call.is_ended:
             return self._report_late_text(call) if fragment.text.strip() else []
         call.id = fragment.id or call.id
@@ -143,8 +154,18 @@ class CallAssembler:
         events = self._end_complete_calls()
         call.is_open = True
         kind = "custom_tool_call" if call.is_custom else "function_call"
-        call_id, arguments = self._ids.claim(call.id), "".join(call.texts)
+        call.client_id, arguments = self._ids.claim(call.id), "".join(call.texts)
+        events += self._write_data(call)
+        call_id = call.client_id
         return events + self._writer.open_call(call, name=call.name, call_id=call_id, arguments=arguments, kind=kind)
+
+    def _write_data(self, call: _Call) -> list[Event]:
+        """Writes the opaque data of a call as an item of its own, before the call unless it came later."""
+        extra_content, call.extra_content = call.extra_content, None
+        if extra_content is None or not call.is_open:
+            return []
+        details = [build_call_detail(call.client_id, extra_content)]
+        return self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": details})
 
     def _end_complete_calls(self) -> list[Event]:
         events: list[Event] = []
@@ -228,4 +249,5 @@ def _parse_fragment(entry: Json) -> _Fragment:
         name if isinstance(name, str) else "",
         text if isinstance(text, str) else "" if text is None else orjson.dumps(text).decode(),
         custom or entry.get("type") == "custom",
+        extra if isinstance(extra := entry.get(EXTRA_CONTENT), dict) else None,
     )

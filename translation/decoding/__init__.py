@@ -1,4 +1,4 @@
 """Shared parts of the decoders: token counts, log probabilities, split characters, messages about long contexts.
 
-May import `translation.representation` and `translation.errors`.
+May import `translation.exact_numbers`, `translation.representation` and `translation.errors`.
 """

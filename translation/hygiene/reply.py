@@ -64,6 +64,8 @@ class ReplyNormalizer:
         self._new_id = new_id
         self._next_stage = next_stage
         self._open_calls: dict[int, TrackedCall] = {}
+        self._started_ids: dict[str, str] = {}
+        """Ids of the calls that have started, by the upstream's id."""
         self._reserved_ids: dict[str, str] = {}
         """New ids of calls that were named in details and have not started yet, by the upstream's id."""
         self._indexes = ItemIndexes()
@@ -166,6 +168,7 @@ class ReplyNormalizer:
     def _with_unique_id(self, item: Item) -> Item:
         upstream_id = item["call_id"]
         new_id = self._reserved_ids.pop(upstream_id, None) or self._tracker.claim_id(upstream_id)
+        self._started_ids[upstream_id] = new_id
         if new_id == upstream_id:
             return item
         self._changed = True
@@ -218,7 +221,7 @@ class ReplyNormalizer:
         if isinstance(event, ItemEnded) and event.item is not None and isinstance(event.item.get("details"), list):
             for detail in event.item["details"]:
                 self._reserve_id(detail)
-            event = replace(event, item=with_call_ids_in_details(event.item, self._reserved_ids))
+            event = replace(event, item=with_call_ids_in_details(event.item, self._started_ids | self._reserved_ids))
         elif self._awaits_answer and isinstance(event, Delta):
             if event.index in self._reasoning_indexes:
                 self._reasoning_texts.append(event.text)
@@ -230,7 +233,7 @@ class ReplyNormalizer:
 
     def _reserve_id(self, detail: object) -> None:
         match detail:
-            case {"call_id": str(call_id)}:
+            case {"call_id": str(call_id)} if call_id not in self._started_ids:
                 self._reserved_ids[call_id] = self._tracker.claim_id(call_id)
 
     def _collect_warnings(self, event: Noted, out: list[Event]) -> None:

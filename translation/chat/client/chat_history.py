@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from translation.chat.call_data import EXTRA_CONTENT, build_call_detail
 from translation.chat.reasoning import DETAILS_FIELD, find_reasoning_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
@@ -55,6 +56,12 @@ class _MessageLifter:
         if (reasoning := _lift_reasoning(message)) is not None:
             self._items.append(reasoning)
         calls = [_lift_call(call) for call in message.get("tool_calls") or ()]
+        if details := [
+            build_call_detail(call["id"], call[EXTRA_CONTENT])
+            for call in message.get("tool_calls") or ()
+            if call.get(EXTRA_CONTENT)
+        ]:
+            self._items.append({"type": "reasoning", "summary": [], "details": details})
         if legacy := message.get("function_call"):
             call_id = self._functions[legacy["name"]] = f"call_messages_{index}"
             calls.append({"type": "function_call", "call_id": call_id, **_pick_keys(legacy, "name", "arguments")})

@@ -78,6 +78,7 @@ class FunctionCall(TypedDict, total=False):
     id: Required[str]
     type: Literal["function"] | None
     function: Required[CalledFunction]
+    extra_content: Json | None
 
 
 class CustomCall(TypedDict, total=False):

@@ -297,7 +297,7 @@ class ChatDecoder:
             self._edges.end_reasoning()
             ending_events = self._end_reasoning()
             if self._calls is None:
-                self._calls = CallAssembler(self._writer)
+                self._calls = CallAssembler(self._writer, self._new_id)
             events += [*ending_events, *self._calls.feed(calls, whole=whole)]
         return events
 

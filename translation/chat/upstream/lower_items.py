@@ -6,6 +6,7 @@ Does not know tools or parameters.
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from translation.chat.call_data import EXTRA_CONTENT, collect_call_data
 from translation.chat.reasoning import (
     DETAILS_FIELD,
     PLAIN_FIELD_OF_DETAILS,
@@ -45,9 +46,9 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
     if profile.empty_reasoning:
         field = find_replay_field(profile)
         added[_EMPTY_REASONING_FIELDS.get(field, field)] = ""
-    if profile.call_signatures == "placeholder" and "extra_content" not in calls[0]:
+    if profile.call_signatures == "placeholder" and EXTRA_CONTENT not in calls[0]:
         # Of parallel calls only the first is signed.
-        message = {**message, "tool_calls": [{**calls[0], "extra_content": _PLACEHOLDER_SIGNATURE}, *calls[1:]]}
+        message = {**message, "tool_calls": [{**calls[0], EXTRA_CONTENT: _PLACEHOLDER_SIGNATURE}, *calls[1:]]}
     return {**added, **message} if added else message
 
 
@@ -75,6 +76,8 @@ class _MessageWriter(MessageWriter):
         super().__init__(turn, profile, losses)
         self._requires_fields = profile.empty_reasoning or profile.call_signatures == "placeholder"
         """Whether assistant messages with calls may need more fields (`add_required_fields`)."""
+        self._call_data = collect_call_data(turn.items)
+        """Call id -> opaque data that the upstream sent with the call, and needs back."""
 
     def add_instructions(self, text: str) -> None:
         role = "developer" if self._profile.developer_role == "developer" else "system"
@@ -107,6 +110,8 @@ class _MessageWriter(MessageWriter):
         else:
             custom = {"name": item["name"], "input": item["input"]}
             call = {"id": item["call_id"], "type": "custom", "custom": custom}
+        if (data := self._call_data.get(item["call_id"])) is not None:
+            call[EXTRA_CONTENT] = data
         assistant.message.setdefault("tool_calls", []).append(call)
         self._open_calls.append(index)
 

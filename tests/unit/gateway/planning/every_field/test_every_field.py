@@ -78,6 +78,7 @@ OURS: Final = {
     "CompactionBlock.signature": "only Anthropic's own servers can read it",
     "context_management": "the gateway does it",
     "extensions": "the gateway's own",
+    "FunctionCall.extra_content": "only the upstream that sent it can read it",
     "keep_alive": "clients do not load the models of an operator",
     "stream_options": "the gateway counts, and its own stream has nothing to hide",
     "StreamOptions.include_usage": "its part",
