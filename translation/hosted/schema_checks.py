@@ -14,6 +14,9 @@ from translation.tools.schema_cost import SchemaTooLarge, TooManySubschemas, cou
 
 _KNOWN_META_SCHEMA: Final = ("http://json-schema.org/", "https://json-schema.org/")
 _MAX_QUOTED_CHARS: Final = 200
+_MAX_PATTERN_CHARS: Final = 8 * 1024
+"""The longest patterns of one schema together: a compiled one takes 500 times its length."""
+
 _LINE_END: Final = "\n"
 
 _BACKTRACKING: Final = re.compile(r"\(\?<?[=!]|\(\?>|\\[1-9]|\\k<")
@@ -55,9 +58,12 @@ def find_schema_fault(schema: Any, limits: SchemaLimits) -> str | None:
         return "its schema is too large: its references stand for too many subschemas"
     except SchemaTooLarge:
         pass  # it has references that are not counted, and are not followed either
+    patterns = [*_patterns_in(schema)]
+    if sum(map(len, patterns)) > _MAX_PATTERN_CHARS:
+        return f"its schema has patterns of more than {_MAX_PATTERN_CHARS // 1024} KiB"
     if (invalid := _find_invalid(schema)) is not None:
         return invalid
-    expensive = next(filter(_is_expensive, _patterns_in(schema)), None)
+    expensive = next(filter(_is_expensive, patterns), None)
     return None if expensive is None else _TOO_EXPENSIVE.format(expensive[:_MAX_QUOTED_CHARS])
 
 

@@ -1,11 +1,14 @@
 """Which schemas of tools are left out, and why."""
 
+import time
 from typing import Any
 
 import pytest
 
+from translation.hosted.bounds import DEFAULT_SCHEMA_LIMITS as LIMITS
 from translation.hosted.bounds import SchemaLimits
 from translation.hosted.schema_checks import find_schema_fault
+from translation.representation.json_types import Json
 
 
 def nested(levels: int, *, in_lists: bool = False) -> Any:
@@ -79,3 +82,26 @@ def test_fault_13_a_schema_that_cannot_be_used_has_a_reason(schema: Any, fault: 
     assert found is not None
     assert found.startswith(fault)
     assert len(found) < 300
+
+
+def test_a_check_takes_linear_time_and_bounds_what_it_compiles() -> None:
+    chain: Json = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(1_000)} | {"d1000": {"type": "string"}}
+    branches: Json = {
+        f"d{n}": {"properties": {key: {"$ref": f"#/$defs/d{n + 1}"} for key in "ab"}} for n in range(20)
+    } | {"d20": {"type": "string"}}
+    first = {"a": {"$ref": "#/$defs/d0"}}
+    long_pattern = {"a": {"type": "string", "pattern": "(?=a)" + "a+" * 24_000}}
+    began = time.thread_time()
+    assert find_schema_fault({"type": "object", "$defs": chain, "properties": first}, LIMITS) is None
+    fault = find_schema_fault({"type": "object", "$defs": branches, "properties": first}, LIMITS)
+    assert fault == "its schema is too large: its references stand for too many subschemas"
+    fault = find_schema_fault({"type": "object", "properties": long_pattern}, LIMITS)
+    assert fault == "its schema has patterns of more than 8 KiB"
+    assert time.thread_time() - began < 1, "some 50 ms; following each reference to its end took 2 s, the pattern 5 s"
+
+
+def test_a_repeated_group_with_a_repetition_is_found_wherever_it_is() -> None:
+    for pattern in ("(?=a)(a+)*", "(?!b)x(y*)+z", "(?=a)(b)(c{2,})*"):
+        assert "too expensive" in (find_schema_fault(with_property(type="string", pattern=pattern), LIMITS) or "")
+    for pattern in ("(?=a)a+(b)*", "(?=a)(a)+", "(?=a)a+"):
+        assert find_schema_fault(with_property(type="string", pattern=pattern), LIMITS) is None
