@@ -57,8 +57,9 @@ class Tab:
         self._last_id += 1
         call = {"id": self._last_id, "sessionId": self._session, "method": method, "params": params}
         self._socket.send(json.dumps(call))
+        deadline = time.monotonic() + 2 * DEADLINE_S
         while (message := self._receive()).get("id") != self._last_id:
-            continue
+            assert time.monotonic() < deadline, f"{method} was not answered in time"
         assert "error" not in message, message
         result: Json = message["result"]
         return result
@@ -71,7 +72,9 @@ class Tab:
         self.send("Emulation.setDeviceMetricsOverride", **screen)
         self._events.clear()
         self.send("Page.navigate", url=url)
+        deadline = time.monotonic() + DEADLINE_S
         while "Page.loadEventFired" not in [event["method"] for event in self._events]:
+            assert time.monotonic() < deadline, f"{url} was not loaded in time"
             self._receive()
 
     def evaluate(self, expression: str) -> Any:

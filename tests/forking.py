@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -23,6 +24,8 @@ from typing import IO
 
 _MESSAGE_BYTES = 1 << 16
 _STOP_S = 20.0
+_FORK_S = 50.0
+"""Seconds for a fork, before the first of which a subcommand's modules are imported."""
 
 _IMPORTS = (
     "asyncpg",
@@ -95,9 +98,15 @@ def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.Com
     """Runs the command to its end. Returns its exit code and its output."""
     with tempfile.TemporaryFile("w+") as stderr:
         process = fork_command(arguments, folder, stderr, os.environ)
-        with process.stdout:
-            output = process.stdout.read()
-        code = process.wait(timeout)
+        # Its output ends with it.
+        giving_up = threading.Timer(timeout, process.kill)
+        giving_up.start()
+        try:
+            with process.stdout:
+                output = process.stdout.read()
+            code = process.wait(timeout)
+        finally:
+            giving_up.cancel()
         stderr.seek(0)
         return subprocess.CompletedProcess(arguments, code, output, stderr.read())
 
@@ -106,6 +115,7 @@ def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.Com
 def _fork_server() -> socket.socket:
     """Returns the socket of the process that forks. It is started for the first command and ends with the tests."""
     ours, theirs = socket.socketpair()
+    ours.settimeout(_FORK_S)
     with theirs:
         process = subprocess.Popen([sys.executable, "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
 
