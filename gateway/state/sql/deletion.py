@@ -22,6 +22,9 @@ BATCH_ROWS: Final = 50
 
 _IDS_PER_STATEMENT: Final = 1000
 
+_UNDIVIDED_EVENTS: Final = 2000
+"""How many events of a log are deleted together with its response. It takes a few milliseconds."""
+
 
 async def delete_in_batches(
     database: Database,
@@ -52,6 +55,44 @@ async def delete_in_batches(
             deleted_count += await delete_rows(connection, keys)
         if len(keys) < limit:
             return deleted_count
+
+
+async def shorten_logs(database: Database, *conditions: ColumnElement[bool], turn: str) -> None:
+    """Deletes most of the long event logs of ended responses, before one transaction deletes a response as a whole.
+
+    `conditions` select the responses, and writers take turns as `turn`. A log is deleted from its end, in small
+    transactions: so its replay does not miss events, but fails because the response was deleted.
+    """
+    is_late = (
+        events.c.owner == responses.c.owner,
+        events.c.response_id == responses.c.id,
+        events.c.first >= _UNDIVIDED_EVENTS,
+    )
+    long_logs = select(responses.c.owner, responses.c.id).where(
+        *conditions,
+        responses.c.logged,
+        responses.c.status.not_in(ACTIVE_STATUSES),
+        select(events.c.first).where(*is_late).exists(),
+    )
+    while True:
+        async with database.read_transaction(turn) as connection:
+            keys = (await connection.execute(long_logs.limit(BATCH_ROWS))).all()
+        for owner, response_id in keys:
+            await _shorten_log(database, owner, response_id, turn)
+        if len(keys) < BATCH_ROWS:
+            return
+
+
+async def _shorten_log(database: Database, owner: str, response_id: str, turn: str) -> None:
+    transactions = PacedTransactions(database, most_rows=_UNDIVIDED_EVENTS)
+    is_late = (events.c.owner == owner, events.c.response_id == response_id, events.c.first >= _UNDIVIDED_EVENTS)
+    remaining = select(events.c.first).where(*is_late).order_by(events.c.first.desc()).limit(1)
+    start: int | None = 0
+    while start is not None:
+        query = remaining.offset(transactions.rows - 1)
+        async with transactions.open(turn) as connection:
+            start = await connection.scalar(query)
+            await connection.execute(delete(events).where(*is_late, events.c.first >= (start or 0)))
 
 
 async def delete_response_rows(connection: AsyncConnection, database: Database, owner: str, response_id: str) -> bool:

@@ -31,7 +31,7 @@ from gateway.state.records.open_calls import delete_open_calls
 from gateway.state.row_values import parse_json, parse_with_output
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
-from gateway.state.sql.deletion import RowKeys, delete_in_batches
+from gateway.state.sql.deletion import RowKeys, delete_in_batches, shorten_logs
 from translation.representation.json_types import Json
 
 SelectedRows: TypeAlias = Sequence[Row[Any]]
@@ -58,6 +58,7 @@ class SqlOwnerData:
         return OwnerUsage(job_count, log_bytes or 0)
 
     async def erase_owner(self, owner: str) -> int:
+        await shorten_logs(self._database, responses.c.owner == owner, turn=owner)
         # Children are deleted before their parents: if this is interrupted, every remaining history is complete.
         deleted_count = await delete_in_batches(
             self._database,

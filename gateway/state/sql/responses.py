@@ -25,7 +25,7 @@ from gateway.state.row_values import (
 )
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
-from gateway.state.sql.deletion import delete_response_rows
+from gateway.state.sql.deletion import delete_response_rows, shorten_logs
 from gateway.state.sql.response_rows import (
     append_turn,
     build_item_rows,
@@ -168,6 +168,7 @@ class SqlResponseStore:
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
             return False
+        await shorten_logs(self._database, *match_response(owner, response_id), turn=owner)
         async with self._database.write_transaction(owner) as connection:
             was_there = await delete_response_rows(connection, self._database, owner, response_id)
         if was_there:

@@ -25,7 +25,7 @@ from gateway.state.records.open_calls import delete_open_calls, settle_abandoned
 from gateway.state.row_values import read_clock_us
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
-from gateway.state.sql.deletion import BATCH_ROWS, RowKeys, delete_in_batches, delete_response_rows
+from gateway.state.sql.deletion import BATCH_ROWS, RowKeys, delete_in_batches, delete_response_rows, shorten_logs
 from gateway.state.values import ACTIVE_STATUSES
 
 _SELECTED_KEYS: Final = 1000
@@ -53,6 +53,8 @@ class SqlRetention:
     async def delete_expired(self, *, before: int) -> int:
         """Deletes expired objects, event logs of finished responses that have expired, and rows of dead replicas."""
         cutoff_us = before * 1_000_000
+        log_cutoff_us = read_clock_us() - self._log_ttl_us
+        await shorten_logs(self._database, responses.c.created_us < max(cutoff_us, log_cutoff_us), turn=RETENTION)
         deleted_count = await delete_in_batches(
             self._database,
             responses,
