@@ -33,7 +33,7 @@ from translation.responses.client.snapshot import Snapshot
 from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import relay_body
-from translation.responses.relaying.whole_response import failure_of_response, relay_response
+from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, relay_response
 from translation.responses.schema.request import validate
 from translation.responses.upstream.lower import lower_items
 from translation.responses.usage import read_usage
@@ -41,6 +41,10 @@ from translation.responses.usage import read_usage
 
 def _head(body: Json, identity: ReplyIdentity) -> Json:
     return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
+
+
+def _own_response(body: Json, identity: ReplyIdentity, presentation: Presentation) -> OwnResponse:
+    return OwnResponse(presentation.reported_model, _head(body, identity), presentation.is_stored)
 
 
 def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesEncoder:
@@ -56,9 +60,7 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
 
 def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesRelay:
     return ResponsesRelay(
-        model=presentation.reported_model,
-        initial_response=_head(body, identity),
-        is_stored=presentation.is_stored,
+        _own_response(body, identity, presentation),
         max_frame_bytes=presentation.max_frame_bytes,
         scrub=presentation.scrub,
         seal=presentation.item_seal,
@@ -73,9 +75,7 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
         raise TurnFailed(failed)
     return relay_response(
         upstream_reply,
-        model=presentation.reported_model,
-        initial_response=_head(body, identity),
-        is_stored=presentation.is_stored,
+        _own_response(body, identity, presentation),
         seal=presentation.item_seal,
         calls=presentation.call_rules,
         summarizes_reasoning=presentation.summarizes_reasoning,

@@ -17,6 +17,7 @@ from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
+    OwnResponse,
     build_own_fields,
     has_items,
     is_item,
@@ -49,10 +50,8 @@ class ResponsesRelay:
     other frame is forwarded as it came, known or not. A frame without an `event:` line gets one. The
     terminal event has `tool_warnings` about invalid calls.
 
-    `model` is the name that the client knows; None keeps the upstream's. `initial_response` is the object from
-    `new_response`. It ends as failed if the upstream never began a response. With `is_stored` the gateway stores the
-    response: then its id, time and state are those of `initial_response`, its items are collected, and a response with
-    output that cannot be stored fails. `scrub` redacts the upstream's error messages.
+    The response of `own` ends as failed if the upstream never began one. If it is stored, its items are collected, and
+    a response with output that cannot be stored fails. `scrub` redacts the upstream's error messages.
     Raises ProtocolViolation for a frame longer than `max_frame_bytes`.
     """
 
@@ -61,10 +60,8 @@ class ResponsesRelay:
 
     def __init__(
         self,
+        own: OwnResponse,
         *,
-        model: str | None,
-        initial_response: Json,
-        is_stored: bool = False,
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
         seal: ItemSeal | None = None,
@@ -78,9 +75,9 @@ class ResponsesRelay:
         self.response: Json | None = None
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
-        self._overrides = build_own_fields(initial_response, model=model, is_stored=is_stored)
-        self._stored_items: dict[int, Item] | None = {} if is_stored else None
-        self._initial_response = initial_response
+        self._overrides = build_own_fields(own)
+        self._stored_items: dict[int, Item] | None = {} if own.is_stored else None
+        self._initial_response = own.initial
         self._scrub = scrub
         self._seal = seal
         self._summaries = ReasoningSummaries() if summarizes_reasoning else None

@@ -2,7 +2,7 @@
 response in an event."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
@@ -36,27 +36,39 @@ _UNFINISHED_FIELDS: Json = {
 """Fields of a response that has no output yet."""
 
 
+class OwnResponse(NamedTuple):
+    """The gateway's part of a relayed response."""
+
+    model: str | None
+    """The model's name that the client knows; None keeps the upstream's."""
+    initial: Json
+    """The object from `new_response`."""
+    is_stored: bool = False
+    """Whether the gateway stores the response. Then its id, time and state are those of `initial`."""
+
+
+KEEPS_UPSTREAM: Final = OwnResponse(None, {})
+"""A response of which the gateway has no part."""
+
+
 def relay_response(
     body: Json,
+    own: OwnResponse = KEEPS_UPSTREAM,
     *,
-    model: str | None,
-    initial_response: Json | None = None,
-    is_stored: bool = False,
     seal: ItemSeal | None = None,
     calls: CallRules = DEFAULT_RULES,
     summarizes_reasoning: bool = False,
 ) -> Json:
     """Returns a whole response of the upstream as the client gets it.
 
-    It has the client's name of the model; `model=None` keeps the upstream's. Its items are sealed by `seal`, and its
-    calls are normalized by `calls`, with `tool_warnings` as on a stream. With `summarizes_reasoning` readable reasoning
-    becomes a summary. `initial_response` and `is_stored` are those of `ResponsesRelay`. The caller must first check
-    with `failure_of_response` that the response did not fail. Raises ProtocolViolation for a body that is not a
-    response, and for a response to store that is not complete.
+    Its items are sealed by `seal`, and its calls are normalized by `calls`, with `tool_warnings` as on a stream. With
+    `summarizes_reasoning` readable reasoning becomes a summary. The caller must first check with `failure_of_response`
+    that the response did not fail. Raises ProtocolViolation for a body that is not a response, and for a response to
+    store that is not complete.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream's reply is not a response")
-    fields = build_own_fields(initial_response or {}, model=model, is_stored=is_stored)
+    fields = build_own_fields(own)
     if (counts := usage.fill_counts(body.get("usage"))) is not body.get("usage"):
         fields["usage"] = counts
     relayed_calls = RelayedCalls(calls)
@@ -67,7 +79,7 @@ def relay_response(
         fields["tools"] = tools
     if relayed_calls.warnings:
         fields[TOOL_WARNINGS] = relayed_calls.warnings
-    if is_stored:
+    if own.is_stored:
         status = body.get("status") or "completed"
         if status not in TERMINAL_STATUSES or not has_items(body["output"]):
             raise ProtocolViolation("the upstream's response is not complete")
@@ -95,16 +107,16 @@ def failure_of_response(body: Json) -> Failed | None:
     return failure_in(body.get("error") or default_message, body)
 
 
-def build_own_fields(initial_response: Json, *, model: str | None, is_stored: bool) -> Json:
-    """Returns the fields of `initial_response`, the object from `new_response`, that replace those of the upstream.
+def build_own_fields(own: OwnResponse) -> Json:
+    """Returns the fields that replace those of the upstream.
 
-    They are the state of a stored response, and `truncation: auto`, because the gateway may do that itself. `model` is
-    the name that the client knows; None keeps the upstream's.
+    They are the state of a stored response, and `truncation: auto`, because the gateway may do that itself.
     """
-    fields = {key: initial_response[key] for key in _STORE_KEYS if key in initial_response} if is_stored else {}
-    if initial_response.get("truncation") == "auto":
+    initial = own.initial
+    fields = {key: initial[key] for key in _STORE_KEYS if key in initial} if own.is_stored else {}
+    if initial.get("truncation") == "auto":
         fields["truncation"] = "auto"
-    return fields if model is None else {**fields, "model": model}
+    return fields if own.model is None else {**fields, "model": own.model}
 
 
 def is_item(item: object) -> TypeGuard[Item]:

@@ -20,6 +20,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
+from translation.responses.relaying.whole_response import OwnResponse
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
 STARTED = Started("m")
@@ -145,7 +146,7 @@ async def test_a_relay_that_fails_before_content_is_raised_and_still_has_an_end(
 )
 async def test_a_responses_relay_that_fails_before_content_does_so_too(reads: list[bytes]) -> None:
     head = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=1, model="m")
-    wire = RelayedReply(Upstream(reads=reads), ResponsesRelay(model=None, initial_response=head, is_stored=True))
+    wire = RelayedReply(Upstream(reads=reads), ResponsesRelay(OwnResponse(None, head, is_stored=True)))
     received: list[bytes] = []
     with pytest.raises(TurnFailed) as raised:
         received += [frames async for frames in wire.frames()]

@@ -15,7 +15,7 @@ from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.whole_response import relay_response
+from translation.responses.relaying.whole_response import OwnResponse, relay_response
 
 HEAD = new_response({"input": "Hi"}, response_id="resp_1", created_at=100, model="m")
 THOUGHT: Item = items.new_reasoning("rs_1")
@@ -92,7 +92,7 @@ def ending(*output: Any) -> bytes:
 
 
 def relay(*, kept: bool = False, seal: Seal | None = None) -> ResponsesRelay:
-    return ResponsesRelay(model=None, initial_response=HEAD, is_stored=kept, seal=seal)
+    return ResponsesRelay(OwnResponse(None, HEAD, is_stored=kept), seal=seal)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -137,9 +137,9 @@ def test_an_item_that_cannot_be_stored_ends_a_stored_relay() -> None:
 
 def test_a_whole_response_has_sealed_items() -> None:
     body = {**HEAD, "status": "completed", "output": [SECRET, MESSAGE, "odd"]}
-    assert relay_response(body, model=None, seal=Seal())["output"] == [SEALED, MESSAGE, "odd"]
+    assert relay_response(body, seal=Seal())["output"] == [SEALED, MESSAGE, "odd"]
     plain = {**body, "output": [MESSAGE]}
-    assert relay_response(plain, model=None, seal=Seal()) is plain
+    assert relay_response(plain, seal=Seal()) is plain
 
 
 def test_an_output_that_is_no_list_is_left_to_its_reader() -> None:

@@ -10,6 +10,7 @@ from translation.framing import sse
 from translation.representation.json_types import Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
+from translation.responses.relaying.whole_response import OwnResponse
 
 HEAD = new_response({"model": "up", "input": "hi"}, response_id="resp_up", created_at=100, model="up")
 OURS = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")
@@ -38,7 +39,7 @@ WIRE = CREATED + CONTENT + END + sse.DONE_FRAME
 
 
 def relay(*, model: str | None = "m") -> ResponsesRelay:
-    return ResponsesRelay(model=model, initial_response=OURS, max_frame_bytes=100_000)
+    return ResponsesRelay(OwnResponse(model, OURS), max_frame_bytes=100_000)
 
 
 def relayed(*reads: bytes, model: str | None = "m") -> list[Json]:

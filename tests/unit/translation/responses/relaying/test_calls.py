@@ -14,7 +14,7 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Item, Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.whole_response import relay_response
+from translation.responses.relaying.whole_response import OwnResponse, relay_response
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_ours", created_at=200, model="m")
 NOT_JSON = "the arguments are not valid JSON"
@@ -66,8 +66,8 @@ def relay_bytes(events: list[Json]) -> bytes:
     )
 
 
-def relay(rules: CallRules = RULES, **options: Any) -> ResponsesRelay:
-    return ResponsesRelay(model=None, initial_response=HEAD, calls=rules, **options)
+def relay(rules: CallRules = RULES, *, is_stored: bool = False) -> ResponsesRelay:
+    return ResponsesRelay(OwnResponse(None, HEAD, is_stored), calls=rules)
 
 
 def relayed(wire: bytes, rules: CallRules = RULES) -> list[Json]:
@@ -98,7 +98,7 @@ def test_each_call_has_an_id_of_its_own(value: list[str], expected: list[str]) -
     assert [item["call_id"] for item in items_of(seen)] == expected
     assert [item["call_id"] for item in end["response"]["output"]] == expected
     whole = response_snapshot("completed", items_of(events))
-    assert [item["call_id"] for item in relay_response(whole, model=None, calls=rules)["output"]] == expected
+    assert [item["call_id"] for item in relay_response(whole, calls=rules)["output"]] == expected
 
 
 def test_ids_are_unchanged_if_the_upstream_continues_from_them() -> None:
@@ -130,14 +130,14 @@ def test_arguments_are_relayed_or_reported(pieces: list[str], arguments: str, wh
     assert [item["arguments"] for item in items_of(seen)] == [arguments]
     assert [item["arguments"] for item in end["response"]["output"]] == [arguments]
     assert end["response"].get("tool_warnings") == warnings
-    whole = relay_response(response_snapshot("completed", items_of(events)), model=None, calls=RULES)
+    whole = relay_response(response_snapshot("completed", items_of(events)), calls=RULES)
     assert whole["output"][0]["arguments"].strip() == arguments.strip()
     assert whole.get("tool_warnings") == warnings
 
 
 def test_a_valid_whole_response_is_the_same_object() -> None:
     whole = response_snapshot("completed", [call(0, "a", "{}")])
-    assert relay_response(whole, model=None) is whole
+    assert relay_response(whole) is whole
 
 
 def test_interleaved_calls_are_distinguished() -> None:

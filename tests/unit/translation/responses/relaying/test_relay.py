@@ -24,7 +24,7 @@ from translation.framing import sse
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.whole_response import relay_response
+from translation.responses.relaying.whole_response import OwnResponse, relay_response
 
 
 def test_content_is_relayed_unchanged() -> None:
@@ -102,7 +102,7 @@ NO_ITEMS = [["a", 5], [{"id": "msg_1"}], [{"type": 5}], [None], "abc", {"type": 
 
 @pytest.mark.parametrize("output", NO_ITEMS, ids=str)
 def test_a_stored_response_has_items_in_its_output(output: Any) -> None:
-    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True)
+    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
     stream.feed(
         CREATED + frame("response.output_item.done", 2, output_index=0, item=ITEM) + ending("completed", output=output)
     )
@@ -111,16 +111,14 @@ def test_a_stored_response_has_items_in_its_output(output: Any) -> None:
     assert (stream.response["status"], stream.response["output"]) == ("failed", [ITEM])
     if isinstance(output, list):
         with pytest.raises(ProtocolViolation):
-            relay_response(
-                {**HEAD, "status": "completed", "output": output}, model=None, initial_response=OURS, is_stored=True
-            )
+            relay_response({**HEAD, "status": "completed", "output": output}, OwnResponse(None, OURS, is_stored=True))
 
 
 @pytest.mark.parametrize(
     "done", [{"output_index": "0", "item": ITEM}, {"output_index": 0, "item": "a"}, {"item": ITEM}]
 )
 def test_an_item_that_cannot_be_stored_ends_the_response(done: Json) -> None:
-    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True)
+    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
     stream.feed(CREATED + frame("response.output_item.done", 2, **done) + END)
     assert stream.response is not None
     assert (stream.response["status"], stream.response["output"]) == ("failed", [])
@@ -131,10 +129,10 @@ def test_an_item_that_cannot_be_stored_ends_the_response(done: Json) -> None:
 )
 def test_a_stored_whole_response_has_a_status(status: Json, kept: str) -> None:
     body = {"id": "x", "output": [ITEM], **status}
-    assert relay_response(body, model=None, initial_response=OURS, is_stored=True)["status"] == kept
+    assert relay_response(body, OwnResponse(None, OURS, is_stored=True))["status"] == kept
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", "done", 5, ["completed"]])
 def test_an_unfinished_whole_response_is_not_stored(status: Any) -> None:
     with pytest.raises(ProtocolViolation):
-        relay_response({**HEAD, "status": status, "output": [ITEM]}, model=None, initial_response=OURS, is_stored=True)
+        relay_response({**HEAD, "status": status, "output": [ITEM]}, OwnResponse(None, OURS, is_stored=True))

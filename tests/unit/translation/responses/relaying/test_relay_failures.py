@@ -28,7 +28,7 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.whole_response import failure_of_response, relay_response
+from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, relay_response
 
 
 def failed(*reads: bytes) -> Json:
@@ -144,7 +144,7 @@ def test_data_outside_the_protocol_ends_the_response(garbage: bytes, model: str 
 
 def test_a_frame_over_the_cap_is_a_violation() -> None:
     with pytest.raises(ProtocolViolation):
-        ResponsesRelay(model=None, initial_response=OURS, max_frame_bytes=10).feed(b"data: " + b"x" * 20)
+        ResponsesRelay(OwnResponse(None, OURS), max_frame_bytes=10).feed(b"data: " + b"x" * 20)
 
 
 @pytest.mark.parametrize("recording", recordings("responses"), ids=lambda recording: recording.stem)
@@ -156,14 +156,14 @@ def test_recordings_keep_every_event(recording: Any) -> None:
 
 
 def test_a_whole_response_names_the_model_the_client_knows() -> None:
-    assert relay_response(HEAD, model="m") == {**HEAD, "model": "m"}
-    assert relay_response(HEAD, model=None) is HEAD
+    assert relay_response(HEAD, OwnResponse("m", {})) == {**HEAD, "model": "m"}
+    assert relay_response(HEAD) is HEAD
 
 
 @pytest.mark.parametrize("body", [{}, {"error": {"message": "No."}}, {"output": None}, []])
 def test_an_invalid_response_is_a_violation(body: Any) -> None:
     with pytest.raises(ProtocolViolation):
-        relay_response(body, model="m")
+        relay_response(body, OwnResponse("m", {}))
 
 
 SCRUBBED: dict[str, tuple[bytes, str]] = {
@@ -179,7 +179,7 @@ SCRUBBED: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("end", "message"), SCRUBBED.values(), ids=SCRUBBED)
 def test_an_upstreams_failure_message_is_redacted(end: bytes, message: str) -> None:
-    stream = ResponsesRelay(model=None, initial_response=OURS, scrub=lambda words: words.replace("SECRET", "[hidden]"))
+    stream = ResponsesRelay(OwnResponse(None, OURS), scrub=lambda words: words.replace("SECRET", "[hidden]"))
     out = relay_to_end(stream, CREATED + end)
     assert b"SECRET" not in out
     assert stream.failed is not None
@@ -188,13 +188,13 @@ def test_an_upstreams_failure_message_is_redacted(end: bytes, message: str) -> N
 
 def test_credentials_that_an_upstream_echoes_are_not_sent() -> None:
     mcp = {"type": "mcp", "server_label": "s"}
-    stream = ResponsesRelay(model=None, initial_response=OURS)
+    stream = ResponsesRelay(OwnResponse(None, OURS))
     out = relay_to_end(stream, CREATED + ending("completed", tools=[{**mcp, "authorization": "SECRET"}]))
     assert b"SECRET" not in out
     assert stream.response is not None
     assert stream.response["tools"] == [mcp]
     whole = {**HEAD, "status": "completed", "output": [], "tools": [{**mcp, "headers": {"a": "SECRET"}}]}
-    assert relay_response(whole, model=None)["tools"] == [mcp]
+    assert relay_response(whole)["tools"] == [mcp]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_readable_reasoning_is_relayed_as_a_summary(is_stored: bool, is_named: b
     wire = REASONING_WIRE
     if not is_named:
         wire = b"\n".join(line for line in wire.split(b"\n") if not line.startswith(b"event:"))
-    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=is_stored, summarizes_reasoning=True)
+    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=is_stored), summarizes_reasoning=True)
     events = read_stream(relay_to_end(stream, wire))
     assert [event["sequence_number"] for event in events] == list(range(9))
     assert [event["type"] for event in events[3:7]] == [
@@ -265,12 +265,12 @@ def test_readable_reasoning_is_relayed_as_a_summary(is_stored: bool, is_named: b
 
 
 def test_without_that_request_readable_reasoning_is_relayed_unchanged() -> None:
-    stream = ResponsesRelay(model=None, initial_response=OURS)
+    stream = ResponsesRelay(OwnResponse(None, OURS))
     assert relay_to_end(stream, REASONING_WIRE) == REASONING_WIRE + sse.DONE_FRAME
 
 
 def test_a_response_without_its_output_has_the_summaries_of_its_items() -> None:
-    stream = ResponsesRelay(model=None, initial_response=OURS, is_stored=True, summarizes_reasoning=True)
+    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True), summarizes_reasoning=True)
     feed_to_end(
         stream, CREATED + frame("response.output_item.done", 2, output_index=0, item=THOUGHT) + ending("completed")
     )
@@ -280,8 +280,8 @@ def test_a_response_without_its_output_has_the_summaries_of_its_items() -> None:
 
 def test_a_whole_response_has_its_reasoning_as_a_summary() -> None:
     whole = {**HEAD, "status": "completed", "output": [THOUGHT]}
-    assert relay_response(whole, model=None)["output"] == [THOUGHT]
-    assert relay_response(whole, model=None, summarizes_reasoning=True)["output"] == [SUMMARIZED]
+    assert relay_response(whole)["output"] == [THOUGHT]
+    assert relay_response(whole, summarizes_reasoning=True)["output"] == [SUMMARIZED]
     assert whole["output"] == [THOUGHT]
 
 
@@ -299,7 +299,7 @@ BARE_USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
     ids=["no details", "no cache writes", "nulls", "odd details"],
 )
 def test_counts_that_strict_clients_require_are_filled_in(reported: Json) -> None:
-    whole = relay_response({**HEAD, "status": "completed", "usage": reported}, model=None)
+    whole = relay_response({**HEAD, "status": "completed", "usage": reported})
     assert whole["usage"] == USAGE
     if reported.get("input_tokens_details") == "odd":
         return  # the stream's own reader of counts refuses that
@@ -311,15 +311,15 @@ def test_counts_that_strict_clients_require_are_filled_in(reported: Json) -> Non
 @pytest.mark.parametrize("reported", [None, {}, "odd", {**USAGE, "invented": 1}], ids=str)
 def test_complete_counts_are_relayed_unchanged(reported: Any) -> None:
     whole = {**HEAD, "status": "completed", "usage": reported}
-    assert relay_response(whole, model=None) is whole
+    assert relay_response(whole) is whole
 
 
 def test_truncation_is_reported_as_requested() -> None:
     asked = new_response({"model": "m", "truncation": "auto"}, response_id="resp_ours", created_at=200, model="m")
-    stream = ResponsesRelay(model=None, initial_response=asked)
+    stream = ResponsesRelay(OwnResponse(None, asked))
     assert read_stream(relay_to_end(stream, WIRE))[-1]["response"]["truncation"] == "auto"
     whole = {**HEAD, "status": "completed"}
-    assert relay_response(whole, model=None, initial_response=asked) == {**whole, "truncation": "auto"}
+    assert relay_response(whole, OwnResponse(None, asked)) == {**whole, "truncation": "auto"}
 
 
 @pytest.mark.parametrize("is_named", [True, False])
