@@ -11,7 +11,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One worker more than there are processors, because tests wait for servers and databases for two fifths of their time.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# A test that hangs ends its worker (tests/unit/support/deadlines.py), and another worker tries its file again.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 2
 # Tests with targets of their own. Their markers leave them out too, after they have been collected.
 APART := tests/clients tests/engine
 
