@@ -3,7 +3,7 @@
 With hosted tools this may happen before any round of a response.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from gateway.tools.loop_io import CompactedContext, LoopIO
 from providers.base import Batch
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
+from translation.hosted.call_forms import MCP_FORMS, CallForm
 from translation.hosted.compaction import HostedContextParts, split_hosted_context
 from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
@@ -88,12 +89,13 @@ def build_summary_turn(turn: Turn, items: Sequence[Item]) -> Turn:
     )
 
 
-def require_compactable(turn: Turn) -> CompactionInput:
+def require_compactable(turn: Turn, forms: Mapping[str, CallForm] = MCP_FORMS) -> CompactionInput:
     """Splits an input that is compacted as a whole. Raises InvalidRequest if it has nothing to summarize.
 
-    Calls of hosted tools are summarized in the form that the model read. Retained items are items of the API.
+    Calls of hosted tools, whose items have these `forms`, are summarized in the form that the model read. Retained
+    items are items of the API.
     """
-    history = resolve_history(turn.items, model_name_of)
+    history = resolve_history(turn.items, model_name_of, forms=forms)
     parts = split_hosted_context(
         history.items, history.sources, history.open_ids, history.listed.values(), awaits_answer=False
     )

@@ -58,7 +58,8 @@ def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callab
 
 def prepare_summary(turn: Turn, request: PlanInput) -> PreparedTurn:
     """Returns the exchange whose reply is a compaction of the whole input."""
-    parts = require_compactable(turn)
+    host = request.tool_host
+    parts = require_compactable(turn) if host is None else require_compactable(turn, host.forms)
     _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), request.target, request.endpoint)
     make_exchange = make_exchange_factory(request.target, request.endpoint)
     return PreparedTurn(SummaryExchange(turn, parts, make_exchange), losses)

@@ -1,8 +1,10 @@
 """Bodies of replies of MCP servers: limited in size, and without notifications."""
 
+import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import httpx2
@@ -18,6 +20,8 @@ from gateway.tools.mcp.server import MAX_DROPPED, MAX_DROPPED_BYTES, MAX_OWN_REQ
 _log = structlog.get_logger(__name__)
 
 CONNECTION_CLOSED: Final = "the connection closed before the answer; the call was not repeated"
+
+_LARGE_BYTES: Final = 256 * 1024
 
 _FLOOD: Final = 100
 """The number of dropped messages of one reply from which they are logged."""
@@ -89,12 +93,23 @@ class BoundedBody(httpx2.AsyncByteStream):
         async for piece in self._stream:
             self._record.count_bytes(piece)
             body += piece
-        return self._weigh(bytes(body))
+        data, limits = bytes(body), self._record.limits
+        with self._recorded_refusal():
+            # Without the compiled core, a message of megabytes takes a tenth of a second.
+            if len(data) > _LARGE_BYTES:
+                return await asyncio.to_thread(weigh_message, data, limits)
+            return weigh_message(data, limits)
 
     def _weigh(self, data: bytes) -> bytes:
         """Returns a message for the library. Raises ReplyAborted for one that is too heavy."""
-        try:
+        with self._recorded_refusal():
             return weigh_message(data, self._record.limits)
+
+    @contextmanager
+    def _recorded_refusal(self) -> Iterator[None]:
+        """Raises ReplyAborted for a message that is too heavy, after the request has failed."""
+        try:
+            yield
         except McpFault as fault:
             self._record.fail(fault)
             raise ReplyAborted(str(fault)) from None
