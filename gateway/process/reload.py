@@ -3,7 +3,7 @@
 import structlog
 
 from gateway.config.settings import Settings
-from gateway.process.updates import RejectedConfiguration
+from gateway.process.updates import RejectedConfiguration, SettingsUpdates
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 
@@ -16,6 +16,14 @@ class Reloader:
     def __init__(self, service: Service, lifetimes: ProviderLifetimes) -> None:
         self._service = service
         self._lifetimes = lifetimes
+
+    async def follow(self, updates: SettingsUpdates) -> None:
+        """Applies or rejects each update, for ever."""
+        async for update in updates.follow():
+            if isinstance(update, Settings):
+                self.apply(update)
+            else:
+                self.reject(update)
 
     def apply(self, settings: Settings) -> None:
         """Serves all further requests by `settings`, whose fixed sections equal the present ones.

@@ -5,9 +5,11 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import structlog
 import uvicorn
@@ -21,7 +23,6 @@ from gateway.logs import configure_logs
 from gateway.process.accept_gate import AcceptGate
 from gateway.process.app import build_app
 from gateway.process.huge_pages import use_huge_pages
-from gateway.process.reload import Reloader
 from gateway.process.updates import SettingsUpdates
 from gateway.service.provider_lifetimes import EmbeddedEngines, build_providers
 from gateway.websocket.protocol import WebSocketProtocol
@@ -73,7 +74,7 @@ class GatewayServer(uvicorn.Server):
     """A uvicorn server that calls `on_ready` once it accepts requests and its engines have started or failed.
 
     When it stops, open requests may finish within `drain_s` seconds. Then, or at a second SIGINT, each is ended with an
-    error of its API. `updates` are configurations for `reloader`.
+    error of its API. `follow_updates` applies further configurations until it is cancelled.
     """
 
     def __init__(
@@ -83,8 +84,7 @@ class GatewayServer(uvicorn.Server):
         drain: DrainState,
         drain_s: float,
         on_ready: Callable[[], None],
-        reloader: Reloader,
-        updates: SettingsUpdates,
+        follow_updates: Callable[[], Coroutine[Any, Any, None]],
         gate: AcceptGate,
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,8 +95,7 @@ class GatewayServer(uvicorn.Server):
         self._drain = drain
         self._drain_s = drain_s
         self._on_ready = on_ready
-        self._reloader = reloader
-        self._updates = updates
+        self._follow_updates = follow_updates
 
     @property
     def should_exit(self) -> bool:
@@ -193,13 +192,6 @@ class GatewayServer(uvicorn.Server):
         await self._engines.wait_until_settled()
         self._on_ready()
 
-    async def _follow_updates(self) -> None:
-        async for update in self._updates.follow():
-            if isinstance(update, Settings):
-                self._reloader.apply(update)
-            else:
-                self._reloader.reject(update)
-
 
 def run_server(
     settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
@@ -252,4 +244,5 @@ def make_server(
     )
     engines = EmbeddedEngines(all_providers.values())
     drain_s = settings.server.drain_s
-    return GatewayServer(config, engines, drain, drain_s, on_ready, app.reloader, updates or SettingsUpdates(), gate)
+    follow_updates = partial(app.reloader.follow, updates or SettingsUpdates())
+    return GatewayServer(config, engines, drain, drain_s, on_ready, follow_updates, gate)
