@@ -19,6 +19,7 @@ from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.tool_events import ToolEvents
 from providers.base import Exchange, RelayExchange
+from translation.encoding.visible_output import InvisibleOutputCheck
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
@@ -280,6 +281,8 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
+    if endpoint.reply.visible_items is not None:
+        event_stage = InvisibleOutputCheck(endpoint.reply.visible_items, event_stage)
     if turn.sampling.get("logprobs"):
         event_stage = LogprobsCheck(endpoint.param_names.logprobs, event_stage)
     if requests_tier(turn.sampling) and all(loss.param != "service_tier" for loss in turn_losses):

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gateway.replies.loss_header import UNREPORTED_FACT, collect_facts
+from gateway.replies.loss_header import collect_facts
 from providers.base import Batch
+from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
 from translation.representation.events import Delta, Finished, Noted, PartStarted
 

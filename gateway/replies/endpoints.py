@@ -10,6 +10,7 @@ from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Store
 from providers.base import Batch, Capabilities, RelayedDialect, RelayExchange
+from translation.encoding.visible_output import TEXT_ITEMS
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.events import Event, Failed, Usage
 from translation.representation.item_seal import ItemSeal
@@ -251,6 +252,8 @@ class ReplyForm:
     """Returns headers that every reply has; None if there are none."""
     relays_headers: bool = False
     """Whether clients get headers of a relayed reply."""
+    visible_items: frozenset[str] | None = TEXT_ITEMS
+    """The types of items that clients are shown; None if all are. Other output is a loss, or a failure if it is all."""
     joins_texts: bool = False
     """Whether clients join the texts of all rounds of hosted tools, so that each must be a paragraph."""
     has_hosted_items: bool = False

@@ -3,15 +3,13 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Event, Failed, Finished, Noted, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 LOSS_HEADER = "x-gateway-loss"
-
-UNREPORTED_FACT = "unreported"
-"""The name of the fact that a reply lacks a requested result. Its value is the client's parameter."""
 
 _MAX_CHARS = 2000
 """The longest value of the header. Proxies refuse replies whose headers are long."""

@@ -23,12 +23,14 @@ from translation.chat.client.facts import read_facts
 from translation.chat.client.lift import lift
 from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import uses_legacy_functions, validate
+from translation.chat.images import IMAGE_ITEM
 from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import is_plain_request, relay_body
 from translation.chat.reply_forms import build_completion
 from translation.chat.usage import read_usage
+from translation.encoding.visible_output import TEXT_ITEMS
 from translation.representation.json_types import Json
 
 
@@ -116,7 +118,13 @@ CHAT: Final = Endpoint(
     id_prefix="chatcmpl",
     param_names=PARAM_NAMES,
     request=RequestForm(validate=validate, add_defaults=add_defaults, read_facts=read_facts, lift=lift),
-    reply=ReplyForm(encoder=_encoder, collector=_collector, joins_texts=True, has_seals=False),
+    reply=ReplyForm(
+        encoder=_encoder,
+        collector=_collector,
+        visible_items=TEXT_ITEMS | {IMAGE_ITEM},
+        joins_texts=True,
+        has_seals=False,
+    ),
     relay=RelaySpec(
         dialect="chat",
         build_body=relay_body,

@@ -8,6 +8,7 @@ from typing import Final
 from gateway.dialects.gemini.error_form import build_stream_error
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyForm, ReplyIdentity, RequestForm
 from gateway.replies.event_stream import StreamFraming
+from translation.encoding.visible_output import TEXT_ITEMS
 from translation.gemini.client.collect import ContentCollector
 from translation.gemini.client.defaults import add_defaults
 from translation.gemini.client.encode import KEEP_ALIVE, GeminiEncoder, StreamForm
@@ -67,6 +68,7 @@ GEMINI: Final = Endpoint(
         encoder=_encoder,
         collector=_collector,
         stream=StreamFraming(build_keepalive=_build_keepalive),
+        visible_items=TEXT_ITEMS | {"image_generation_call"},
         joins_texts=True,
         carries_seals=True,
     ),

@@ -13,6 +13,7 @@ from gateway.service.admission import AdaptedRequest, rename_params_in_errors
 from gateway.service.served_models import ServedModels
 from providers.config import TOKEN_PROMPT_TYPES
 from providers.engine_checks import accepts_tool_parser
+from translation.encoding.visible_output import TEXT_ITEMS
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.generate.chat_body import build_chat_body, set_thinking_budget
 from translation.generate.encode import GenerateCollector, GenerateEncoder
@@ -32,6 +33,7 @@ def build_generate_endpoint(chat: Endpoint) -> Endpoint:
             chat.reply,
             encoder=lambda _, identity, __: GenerateEncoder(identity.model),
             collector=lambda _, identity, __: GenerateCollector(identity.model),
+            visible_items=TEXT_ITEMS,
         ),
         relay=None,
         storage=None,

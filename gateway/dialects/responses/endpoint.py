@@ -131,7 +131,9 @@ RESPONSES: Final = Endpoint(
         lift=lift,
         own_params=frozenset({"tool_events", "elicitation"}),
     ),
-    reply=ReplyForm(encoder=_encoder, collector=_collector, has_hosted_items=True, cites_files=True),
+    reply=ReplyForm(
+        encoder=_encoder, collector=_collector, visible_items=None, has_hosted_items=True, cites_files=True
+    ),
     relay=RelaySpec(
         dialect="responses",
         build_body=relay_body,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
+from translation.chat.images import IMAGE_ITEM, build_image_entry
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
@@ -68,6 +69,7 @@ class CompletionCollector(TurnReplyCollector):
         calls: list[Json] = []
         annotations: list[Json] = []
         details: list[Json] = []
+        images: list[Json] = []
         for index, item in enumerate(items):
             call_field = reply_objects.REPLY_FIELDS.get((item["type"], None))
             if call_field is not None:
@@ -82,6 +84,8 @@ class CompletionCollector(TurnReplyCollector):
                 ):
                     pieces[field].append(reply_objects.PARAGRAPH_GAP)
                 pieces[field].append(text)
+            if item["type"] == IMAGE_ITEM and (image := build_image_entry(item)) is not None:
+                images.append({**image, "index": len(images)})
             annotations += reply_objects.build_citations(item)
             details += item.get("details") or ()
         texts = {field: "".join(parts) if parts else None for field, parts in pieces.items()}
@@ -92,6 +96,8 @@ class CompletionCollector(TurnReplyCollector):
             message |= dict.fromkeys(self._reasoning_fields, texts["reasoning"])
         if details and self._reasoning_fields:
             message[DETAILS_FIELD] = details
+        if images:
+            message["images"] = images
         if annotations:
             message["annotations"] = annotations
         if self._legacy_functions and calls and "function" in calls[0]:

@@ -10,6 +10,7 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
+from translation.chat.images import IMAGE_ITEM, build_image_entry
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
@@ -80,6 +81,7 @@ class ChatEncoder:
         self._chunk_recorder = ChunkRecorder() if extensions else None
         self._role_written = False
         self._has_reasoning = False
+        self._image_count = 0
         self._item_types: list[str] = []
         self._has_calls = False
         self._warnings: Json = {}
@@ -163,6 +165,9 @@ class ChatEncoder:
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         if event.item is None:
             return
+        if event.item["type"] == IMAGE_ITEM and (image := build_image_entry(event.item)) is not None:
+            self._write_delta({"images": [{**image, "index": self._image_count}]}, frames)
+            self._image_count += 1
         if not any(index == event.index for index, _ in self._written_parts):
             for part_index, part_type, text in reply_objects.iter_texts(event.item):
                 self._part_types[event.index, part_index] = part_type

@@ -9,6 +9,7 @@ import orjson
 
 from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.images import build_image_item
 from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_reasoning_item, list_text_fields
 from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, flatten_text
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
@@ -98,6 +99,7 @@ class ChatDecoder:
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
+        self._has_audio = False
         self._facts: Json = {}
         self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
@@ -291,6 +293,12 @@ class ChatDecoder:
             ]
         if self._annotations:
             events += self._annotate()
+        if isinstance(images := delta.get("images"), list):
+            for image in images:
+                events += self._write_image(image)
+        if isinstance(audio := delta.get("audio"), dict) and audio and not self._has_audio:
+            self._has_audio = True
+            events.append(Opaque("chat", {"type": "audio"}))
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
             events += self._write_segments(self._tagged_text.release())
@@ -310,6 +318,8 @@ class ChatDecoder:
                 case {"type": "thinking", "thinking": thinking}:  # Mistral
                     if self._reasoning.claim_source("content"):
                         events += self._write_reasoning("reasoning", flatten_text(thinking))
+                case {"type": "image_url"}:
+                    events += self._write_image(part)
                 case {"type": "refusal", "refusal": str(refusal)}:
                     events += self._write_text("refusal", refusal)
                 case dict():
@@ -317,6 +327,15 @@ class ChatDecoder:
                 case _:
                     events += self._read_text(flatten_text(part))
         return events
+
+    def _write_image(self, image: Any) -> list[Event]:
+        """Writes an image of the model, which is the item that the Responses API has for it."""
+        item = build_image_item(image, self._new_id)
+        if item is None:
+            return [Opaque("chat", {"type": "image_url"})]
+        events = self._write_segments(self._tagged_text.release())
+        self._edges.end_reasoning()
+        return [*events, *self._end_reasoning(), *self._writer.write_item(item)]
 
     def _read_text(self, text: str) -> list[Event]:
         if self._profile.parsing_format == "direct_response":

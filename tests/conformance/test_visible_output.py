@@ -1,0 +1,112 @@
+"""Output other than text reaches clients in the form of their API, or they are told that it is missing."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import CHAT_USAGE, SSE, chat_chunk, chat_json, chat_sse, data_frame, either, json_reply
+from tests.upstream.gemini import last as gemini_last
+from tests.upstream.script import Reply, Script
+
+Json = dict[str, Any]
+
+PNG = "iVBORw0KGgo="
+IMAGE: Json = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+MESSAGES: Json = {"messages": [{"role": "user", "content": "Draw a cat."}]}
+REQUESTS: dict[str, tuple[str, Json]] = {
+    "translated chat": ("/v1/chat/completions", {**MESSAGES, "extensions": True}),
+    "responses": ("/v1/responses", {"input": "Draw a cat.", "store": False}),
+    "messages": ("/v1/messages", {**MESSAGES, "max_tokens": 99}),
+    "gemini": ("/v1beta/models/m", {"contents": [{"role": "user", "parts": [{"text": "Draw a cat."}]}]}),
+    "ollama": ("/api/chat", MESSAGES),
+    "generate": ("/generate", MESSAGES),
+}
+WITH_IMAGES = ("translated chat", "responses", "gemini")
+OTHER_APIS = pytest.mark.parametrize("api", [api for api in REQUESTS if api != "responses"])
+APIS = pytest.mark.parametrize("api", REQUESTS)
+FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+def _chat(*deltas: Json, **message: Any) -> Script:
+    chunks = [*map(chat_chunk, deltas), chat_chunk({}, "stop"), chat_chunk(usage=CHAT_USAGE)]
+    content = message.pop("content", None)
+    return either(chat_sse(chunks), chat_json(content, **message))
+
+
+def _gemini(*parts: Json) -> Script:
+    return either(Reply(headers=SSE, body=[data_frame(gemini_last(*parts))]), json_reply(gemini_last(*parts)))
+
+
+_INLINE: Json = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+DRAWN: dict[str, tuple[str, Script]] = {
+    "images of a message": (
+        "openai_compatible",
+        _chat({"content": "Here."}, {"images": [IMAGE]}, content="Here.", images=[IMAGE]),
+    ),
+    "an image part": (
+        "openai_compatible",
+        _chat({"content": "Here."}, {"content": [IMAGE]}, content=[{"type": "text", "text": "Here."}, IMAGE]),
+    ),
+    "an image of Gemini": ("gemini", _gemini({"text": "Here."}, _INLINE)),
+}
+ALONE: dict[str, tuple[str, Script]] = {
+    "images of a message": ("openai_compatible", _chat({"images": [IMAGE]}, images=[IMAGE])),
+    "an image of Gemini": ("gemini", _gemini(_INLINE)),
+}
+_FOREIGN_AUDIO: Json = {"id": "a", "data": "UklGRg==", "transcript": "Miau"}
+FOREIGN: dict[str, tuple[str, Script]] = {
+    "audio": ("openai_compatible", _chat({"audio": _FOREIGN_AUDIO}, audio=_FOREIGN_AUDIO)),
+    "code": ("gemini", _gemini({"executableCode": {"language": "PYTHON", "code": "1"}})),
+    "a code's result": ("gemini", _gemini({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}})),
+    "a file": ("gemini", _gemini({"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/cat"}})),
+}
+
+
+async def ask(api: str, upstream_type: str, script: Script, *, stream: bool) -> httpx.Response:
+    path, body = REQUESTS[api]
+    if api == "gemini":
+        path += ":streamGenerateContent?alt=sse" if stream else ":generateContent"
+    else:
+        body = {**body, "model": "m", "stream": stream}
+    async with ScriptedUpstream() as upstream:
+        upstream.script(script)
+        provider = {"type": upstream_type, "base_url": upstream.url, "api_key": "k"}
+        models = {"m": {"provider": "p", "model": "gemini-2.5-flash-image"}}
+        with serving({"providers": {"p": provider}, "models": models}) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                return await client.post(path, json=body)
+
+
+@APIS
+@FORMS
+@pytest.mark.parametrize("drawn", DRAWN)
+async def test_an_image_beside_text_is_shown_or_reported(drawn: str, stream: bool, api: str) -> None:
+    reply = await ask(api, *DRAWN[drawn], stream=stream)
+    assert reply.status_code == 200, reply.text
+    assert "Here." in reply.text
+    assert (PNG in reply.text) == (api in WITH_IMAGES)
+    if api not in WITH_IMAGES and not stream:
+        assert "output.image_generation_call=not reported" in reply.headers["x-gateway-loss"]
+
+
+@APIS
+@FORMS
+@pytest.mark.parametrize("drawn", ALONE)
+async def test_an_image_alone_is_shown_or_a_failure(drawn: str, stream: bool, api: str) -> None:
+    reply = await ask(api, *ALONE[drawn], stream=stream)
+    if api in WITH_IMAGES:
+        assert reply.status_code == 200, reply.text
+        assert PNG in reply.text
+    else:
+        assert "no form for" in reply.text, reply.text
+
+
+@OTHER_APIS
+@FORMS
+@pytest.mark.parametrize("foreign", FOREIGN)
+async def test_output_that_no_api_shows_is_a_failure_if_it_is_all(foreign: str, stream: bool, api: str) -> None:
+    reply = await ask(api, *FOREIGN[foreign], stream=stream)
+    assert "no form for" in reply.text, reply.text

@@ -1,0 +1,74 @@
+"""Every type of output is shown by an API, is a step to what it shows, or is noted as missing."""
+
+from typing import Any
+
+import pytest
+
+from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.gemini.endpoint import GEMINI
+from gateway.dialects.messages.endpoint import MESSAGES
+from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
+from translation.encoding.visible_output import STEP_ITEMS, UNREPORTED_FACT, InvisibleOutputCheck
+from translation.representation.events import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    ItemEnded,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartEnded,
+    PartStarted,
+)
+from translation.representation.items import ID_PREFIXES
+
+TEXT: list[Event] = [
+    ItemStarted(0, {"type": "message", "id": "msg_1"}),
+    PartStarted(0, 0, {"type": "output_text", "text": ""}),
+    Delta(0, 0, "Here."),
+    PartEnded(0, 0),
+    ItemEnded(0),
+]
+END = Finished("stop")
+ENDPOINTS = {"chat": CHAT, "messages": MESSAGES, "gemini": GEMINI, "ollama": OLLAMA_CHAT}
+OTHERS = ("code_interpreter_call", "computer_call", "shell_call", "apply_patch_call", "local_shell_call", "novel_item")
+
+
+def item(kind: str) -> list[Event]:
+    return [ItemStarted(1, {"type": kind, "id": "i"}), ItemEnded(1)]
+
+
+def feed(shown: frozenset[str], *events: Event) -> list[Event]:
+    return list(InvisibleOutputCheck(shown, None).feed(events))
+
+
+@pytest.mark.parametrize("api", ENDPOINTS)
+@pytest.mark.parametrize("kind", sorted({*ID_PREFIXES, *STEP_ITEMS, *OTHERS}))
+def test_every_type_is_shown_a_step_or_noted(api: str, kind: str) -> None:
+    shown: Any = ENDPOINTS[api].reply.visible_items
+    *_, noted, end = feed(shown, *TEXT, *item(kind), END)
+    assert end is END
+    is_noted = noted == Noted(facts={UNREPORTED_FACT: f"output.{kind}"})
+    assert is_noted == (kind not in shown and kind not in STEP_ITEMS)
+
+
+def test_a_reply_of_which_nothing_is_shown_fails() -> None:
+    reasoning: list[Event] = [ItemStarted(0, {"type": "reasoning", "id": "r"}), ItemEnded(0)]
+    for before in ([], reasoning):
+        (*_, end) = feed(frozenset({"message", "reasoning"}), *before, *item("image_generation_call"), END)
+        assert isinstance(end, Failed)
+        assert "image_generation_call" in end.message
+
+
+def test_parts_of_dialects_count_and_events_around_the_answer_do_not() -> None:
+    *_, noted, _ = feed(frozenset({"message"}), *TEXT, Opaque("gemini", {"executableCode": {}}), END)
+    assert noted == Noted(facts={UNREPORTED_FACT: "output.executableCode"})
+    around = [*TEXT, Opaque("responses", {"type": "novel"}), END]
+    assert feed(frozenset({"message"}), *around) == around
+    odd: list[Event] = [TEXT[0], PartStarted(0, 0, {"type": "output_audio"}), PartEnded(0, 0), ItemEnded(0)]
+    assert Noted(facts={UNREPORTED_FACT: "output.output_audio"}) in feed(frozenset({"message"}), *odd, END)
+
+
+def test_deltas_of_a_run_bypass_it() -> None:
+    assert InvisibleOutputCheck(frozenset(), None).delta_observers((0, 0)) == ()

@@ -1,0 +1,80 @@
+"""Reports output that a client's API has no form for, and fails a reply of which nothing else is left."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from translation.representation.delta_runs import EventStage, TextKey, TextObserver
+from translation.representation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Opaque, PartStarted
+
+UNREPORTED_FACT: Final = "unreported"
+"""The name of the fact that a reply lacks something: a result that was requested, by the client's parameter, or output
+of the model, as `output.TYPE`."""
+
+TEXT_ITEMS: Final = frozenset({"message", "reasoning", "function_call", "custom_tool_call"})
+"""Types of items that every API shows, unless its client asked not to see them."""
+
+STEP_ITEMS: Final = frozenset(
+    {
+        *("web_search_call", "file_search_call", "tool_search_call", "tool_search_output", "compaction"),
+        *("mcp_list_tools", "mcp_call", "mcp_approval_request"),
+    }
+)
+"""Types of items that are steps to the answer: what they found is in its text, and APIs without such items lose
+nothing of it."""
+
+_VISIBLE_PARTS: Final = frozenset({"output_text", "refusal", "reasoning_text", "summary_text"})
+
+_FOREIGN_PARTS: Final = frozenset({"chat", "gemini"})
+"""Dialects whose opaque events are parts of the answer. Those of other dialects are events around it."""
+
+
+class InvisibleOutputCheck:
+    """A stage that notes the output which an API does not show: items that are not of `visible_items`, and parts.
+
+    It adds the fact `unreported` for each type before the end. If nothing of the answer is shown, the reply fails
+    instead. `event_stage` sees the events first.
+    """
+
+    def __init__(self, visible_items: frozenset[str], event_stage: EventStage | None) -> None:
+        self._visible_items = visible_items
+        self._event_stage = event_stage
+        self._has_answer = False
+        self._invisible: dict[str, None] = {}
+
+    def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
+        """Returns the observers of the stage before. Deltas are of parts that were examined."""
+        return () if self._event_stage is None else self._event_stage.delta_observers(text_key)
+
+    def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
+        events = batch if self._event_stage is None else self._event_stage.feed(batch)
+        for event in events:
+            if type(event) is Delta:
+                continue
+            match event:
+                case ItemStarted():
+                    self._examine_item(event.item["type"])
+                case PartStarted():
+                    if (kind := event.part.get("type")) not in _VISIBLE_PARTS:
+                        self._invisible[str(kind)] = None
+                case Opaque(dialect, dict(part)) if dialect in _FOREIGN_PARTS:
+                    self._invisible[str(part.get("type") or next(iter(part), "part"))] = None
+                case Finished() if self._invisible:
+                    return [*events[:-1], *self._end(event)]
+        return events
+
+    def _examine_item(self, kind: str) -> None:
+        if kind in self._visible_items:
+            self._has_answer = self._has_answer or kind != "reasoning"
+        elif kind not in STEP_ITEMS:
+            self._invisible[kind] = None
+
+    def _end(self, finished: Finished) -> list[Event]:
+        if not self._has_answer:
+            kinds = ", ".join(kind[:_MAX_KIND_CHARS] for kind in self._invisible)
+            message = f"the model replied with output that this API has no form for: {kinds}"
+            return [Failed("upstream_error", message, usage=finished.usage)]
+        facts = [{UNREPORTED_FACT: f"output.{kind[:_MAX_KIND_CHARS]}"} for kind in self._invisible]
+        return [*(Noted(facts=fact) for fact in facts), finished]
+
+
+_MAX_KIND_CHARS: Final = 50
