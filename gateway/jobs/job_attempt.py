@@ -1,5 +1,6 @@
 """One attempt at a job: appends its frames to the event log, and stores the end of its response. It knows no client."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -156,21 +157,16 @@ class JobAttempt:
         stored = await self._store.responses.load_response(job.owner, job.response_id)
         if stored is None:
             raise LeaseLost(job.response_id)
-        log: list[bytes] = []
-        last_sequence_number, has_more = -1, job.logged
+        logged, has_more = endings.LogOutput(stored.response), job.logged
         while has_more:
-            page = await self._store.event_log.load_log_page(job.owner, job.response_id, after=last_sequence_number)
-            log += [entry.frames for entry in page.entries]
-            last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
+            last_number = logged.last_sequence_number
+            page = await self._store.event_log.load_log_page(job.owner, job.response_id, after=last_number)
+            await asyncio.to_thread(logged.add, page.entries)
             has_more = page.has_more
         calls = await self._store.call_journal.load_calls(job.owner, job.response_id)
-        output = (
-            endings.build_output_from_log(stored.response, log)
-            if job.logged
-            else endings.build_output_from_calls(calls)
-        )
+        output = logged.build_items() if job.logged else endings.build_output_from_calls(calls)
         response = build_response(stored.response, output)
-        number = last_sequence_number + 1
+        number = logged.last_sequence_number + 1
         frame = endings.encode_lifecycle_frame("response.failed", response, number)
         await self._commit_end(response, LogEntry(number, number, frame) if job.logged else None, has_calls=bool(calls))
 

@@ -69,6 +69,19 @@ async def insert_log_entry(connection: AsyncConnection, owner: str, response_id:
     await connection.execute(INSERT_LOG_ENTRY, {"owner": owner, "response_id": response_id, **entry._asdict()})
 
 
+async def load_log_entries(
+    connection: AsyncConnection, owner: str, response_id: str, *, after: int, limit: int | None = None
+) -> list[LogEntry]:
+    """Returns the entries of an event log with sequence numbers above `after`, in order."""
+    rows = await connection.execute(
+        select(events.c.first, events.c.last, events.c.frames)
+        .where(events.c.owner == owner, events.c.response_id == response_id, events.c.last > after)
+        .order_by(events.c.first)
+        .limit(limit)
+    )
+    return [LogEntry(row.first, row.last, row.frames) for row in rows]
+
+
 async def append_turn(connection: AsyncConnection, owner: str, conversation_id: str, response: Json) -> None:
     """Appends the input and output items of a response to its conversation, unless the conversation has been deleted
     meanwhile."""
@@ -95,27 +108,20 @@ async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json
     await settle_calls(connection, row.owner, row.id)
 
 
-async def cancel_locked_response(connection: AsyncConnection, row: Any) -> None:
-    """Cancels a response whose row is locked. Its output is read from its event log, and the log gets its last
-    event."""
-    response = parse_json(row.body)
-    output: list[Item] = []
-    last_number = -1
+async def cancel_locked_response(connection: AsyncConnection, row: Any, logged: endings.LogOutput) -> None:
+    """Cancels a response whose row is locked. Its output is that of its event log, and the log gets its last event.
+
+    `logged` has the output up to a moment ago, so that little is read while the row is locked.
+    """
     if row.logged:
-        result = await connection.execute(
-            select(events.c.last, events.c.frames)
-            .where(events.c.owner == row.owner, events.c.response_id == row.id)
-            .order_by(events.c.first)
-        )
-        log = result.all()
-        output = endings.build_output_from_log(response, [entry.frames for entry in log])
-        last_number = log[-1].last if log else -1
+        logged.add(await load_log_entries(connection, row.owner, row.id, after=logged.last_sequence_number))
+        output = logged.build_items()
     else:
         output = await load_recorded_output(connection, row.owner, row.id)
-    ended = endings.build_cancelled_response(response, output)
+    ended = endings.build_cancelled_response(parse_json(row.body), output)
     await end_locked_response(connection, row, ended)
     if row.logged:
-        number = last_number + 1
+        number = logged.last_sequence_number + 1
         # The API has no event for a cancellation: `response.incomplete` ends the stream, and the status says why.
         frame = endings.encode_lifecycle_frame("response.incomplete", ended, number)
         await insert_log_entry(connection, row.owner, row.id, LogEntry(number, number, frame))

@@ -1,9 +1,10 @@
 """Stores responses and their items in SQL."""
 
+import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, delete, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -13,6 +14,7 @@ from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
 from gateway.state.database.write_queue import ROW_BYTES
+from gateway.state.endings import LogOutput
 from gateway.state.records.approvals import store_answers
 from gateway.state.records.idempotency_keys import claim_key
 from gateway.state.row_values import (
@@ -34,6 +36,7 @@ from gateway.state.sql.response_rows import (
     insert_items,
     insert_log_entry,
     load_item_bodies,
+    load_log_entries,
     load_recorded_output,
     match_response,
     select_responses,
@@ -62,6 +65,9 @@ from gateway.state.values import (
 )
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+
+_DECODED_ENTRIES: Final = 256
+"""The most entries of an event log that are read and decoded at once."""
 
 
 class SqlResponseStore:
@@ -178,6 +184,7 @@ class SqlResponseStore:
     async def cancel_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):
             return None
+        logged = await self._read_logged_output(owner, response_id)
         async with self._database.write_transaction(owner) as connection:
             result = await connection.execute(
                 select(responses)
@@ -186,7 +193,7 @@ class SqlResponseStore:
             )
             row = result.one_or_none()
             if row is not None:
-                await cancel_locked_response(connection, row)
+                await cancel_locked_response(connection, row, logged)
         if row is not None:
             self._notifier.notify_changed(response_id, JOBS_KEY)
         return await self.load_response(owner, response_id)
@@ -209,6 +216,20 @@ class SqlResponseStore:
             result = await connection.execute(query.order_by(*_order_columns(page, order)).limit(page.limit + 1))
             bodies = result.scalars().all()
         return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+
+    async def _read_logged_output(self, owner: str, response_id: str) -> LogOutput:
+        """Returns the output of an active response in its event log until now. A thread decodes it: it may be long."""
+        output = LogOutput({"id": response_id, "output": []})
+        is_active = (*match_response(owner, response_id), responses.c.status.in_(ACTIVE_STATUSES))
+        async with self._database.read_transaction(owner) as connection:
+            has_more = await connection.scalar(select(responses.c.logged).where(*is_active))
+        while has_more:
+            async with self._database.read_transaction(owner) as connection:
+                last = output.last_sequence_number
+                entries = await load_log_entries(connection, owner, response_id, after=last, limit=_DECODED_ENTRIES)
+            await asyncio.to_thread(output.add, entries)
+            has_more = len(entries) == _DECODED_ENTRIES
+        return output
 
     def _takes_one_statement(self, new: NewResponse) -> bool:
         """Whether a plain response can be inserted without a transaction of several trips.

@@ -1,7 +1,8 @@
 """Responses on both databases: lists, ids, logs, and the conversations that they extend."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -118,6 +119,42 @@ async def test_output_delivered_before_a_cancellation_stays(store: SqlStore) -> 
         "response": cancelled.response,
     }
     assert await store.responses.cancel_response("ann", begun["id"]) == cancelled
+
+
+async def measure_stalls(running: asyncio.Task[Any]) -> float:
+    """Returns the longest time for which the event loop did nothing else, until the task has ended."""
+    longest = 0.0
+    while not running.done():
+        started = time.monotonic()
+        await asyncio.sleep(0.001)
+        longest = max(longest, time.monotonic() - started)
+    return longest
+
+
+async def test_a_long_log_is_decoded_beside_the_event_loop_for_a_cancellation(
+    store: SqlStore, record_property: Callable[[str, object], None]
+) -> None:
+    begun = response(background=True)
+    await store.responses.create_response(new(begun, message_item("a"), job_request={"body": 1}, logged=True))
+    item = answered("") | {"status": "in_progress"}
+    where = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    opening = {"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": item}
+    entries = [LogEntry(1, 1, frames(opening))]
+    for first in range(2, 40_002, 100):
+        deltas = [
+            {"type": "response.output_text.delta", "sequence_number": number, "delta": "a ", **where}
+            for number in range(first, first + 100)
+        ]
+        entries.append(LogEntry(first, first + 99, frames(*deltas)))
+    appends = (store.event_log.append_log_entry("ann", begun["id"], entry, worker=WORKER) for entry in entries)
+    await asyncio.gather(*appends)
+    cancelling = asyncio.create_task(store.responses.cancel_response("ann", begun["id"]))
+    longest = await measure_stalls(cancelling)
+    record_property("longest_wait_ms", round(longest * 1000))
+    cancelled = await cancelling
+    assert cancelled is not None
+    assert texts(cancelled.response["output"]) == ["a " * 40_000]
+    assert longest < 0.2
 
 
 async def test_a_log_begins_with_the_response_as_it_was_created(store: SqlStore) -> None:
