@@ -29,9 +29,12 @@ class _Number(str):
 def parse_with_tool_data(data: bytes) -> Any:
     """Parses a request, a reply or a part of one. Raises orjson.JSONDecodeError."""
     parsed = orjson.loads(data)
-    if not any(mark in data for mark in _OBJECT_MARKS) or _LONG_NUMBER_BYTES.search(data) is None:
-        return parsed
-    return _parse_exactly(data, parsed, is_tool_data=False)
+    for mark in _OBJECT_MARKS:  # this is no generator, because it runs for every request and reply
+        if mark in data:
+            return (
+                parsed if _LONG_NUMBER_BYTES.search(data) is None else _parse_exactly(data, parsed, is_tool_data=False)
+            )
+    return parsed
 
 
 def parse_tool_data(text: str) -> Any:
