@@ -12,7 +12,7 @@ from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
-from gateway.replies.endpoints import CompletionForm, ResponseForm, ThreadForm, UpstreamInput
+from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, Lease
 from gateway.service.accepted_request import AcceptedRequest, build_job_request, build_new_response
 from gateway.service.run import Run, RunFactory
@@ -167,30 +167,29 @@ class ThreadStorage:
     async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
         thread = admitted.facts.state.thread or {}
         history = await self._form.load(self._parts.store, admitted.owner, thread)
-
-        def accept() -> AcceptedRequest:
-            endpoint, body, facts, route = admitted[:4]
-            turn = history.add_turn(endpoint, body, admitted.identity, route.target.reasoning_seal)
-            own_endpoint = turn.build_endpoint()
-            planned = PlanInput(
-                own_endpoint, body, facts, route.target, turn.history_count, turn.history_tokens, tool_host=tool_host
-            )
-            run = self._runs.build_run(admitted._replace(endpoint=own_endpoint), planned, body, is_stored=True)
-            recorder = turn.make_recorder(
-                self._parts.store,
-                self._parts.lease,
-                admitted.owner,
-                run.render_losses,
-                begin_delay_s=self._parts.begin_delay_s,
-            )
-            self._parts.journal_calls(run, recorder)
-            return AcceptedRequest(run, recorder=recorder)
-
-        accepted = await self._pool.run(weight, accept)
+        accepted = await self._pool.run(weight, self._accept, admitted, history, tool_host)
         if history.has_turns:
             # Of two requests that continue one message, only one may reach the upstream.
             await accepted.store_beginning()
         return accepted
+
+    def _accept(self, admitted: AdmittedRequest, history: LoadedThread, tool_host: ToolHost | None) -> AcceptedRequest:
+        endpoint, body, facts, route = admitted[:4]
+        turn = history.add_turn(endpoint, body, admitted.identity, route.target.reasoning_seal)
+        own_endpoint = turn.build_endpoint()
+        planned = PlanInput(
+            own_endpoint, body, facts, route.target, turn.history_count, turn.history_tokens, tool_host=tool_host
+        )
+        run = self._runs.build_run(admitted._replace(endpoint=own_endpoint), planned, body, is_stored=True)
+        recorder = turn.make_recorder(
+            self._parts.store,
+            self._parts.lease,
+            admitted.owner,
+            run.render_losses,
+            begin_delay_s=self._parts.begin_delay_s,
+        )
+        self._parts.journal_calls(run, recorder)
+        return AcceptedRequest(run, recorder=recorder)
 
 
 class ContinuedRequest(NamedTuple):
