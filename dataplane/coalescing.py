@@ -132,6 +132,44 @@ class ReadCoalescer:
                 stream.leave_coalescing()
 
 
+class CoalescerSeat:
+    """The place of one connection in the coalescer of its provider."""
+
+    __slots__ = ("_coalescer", "_loop", "_socket", "can_join", "stagger")
+
+    def __init__(self, coalescer: ReadCoalescer, loop: asyncio.AbstractEventLoop) -> None:
+        self._coalescer = coalescer
+        self._loop = loop
+        self._socket = -1
+        self.can_join = False
+        """Whether the coalescer can read the connection."""
+        self.stagger = coalescer.next_stagger()
+        """The number of reads by which each reply delays its first check."""
+
+    def set_transport(self, transport: asyncio.BaseTransport) -> None:
+        # Only the event loop can read a connection with TLS.
+        if self._coalescer.is_possible and transport.get_extra_info("ssl_object") is None:
+            socket = transport.get_extra_info("socket")
+            self._socket = -1 if socket is None else socket.fileno()
+            self.can_join = self._socket >= 0
+
+    def try_join(self, stream: CoalescedStream) -> bool:
+        """Lets the coalescer read the connection from now on if that pays, and returns whether it does.
+
+        The connection `can_join` and has not joined.
+        """
+        if not self._coalescer.should_join(self._loop):
+            return False
+        try:
+            self._coalescer.join(self._socket, stream, self._loop)
+        except OSError:  # without room in the system's list, the event loop goes on reading the socket
+            return False
+        return True
+
+    def leave(self, stream: CoalescedStream) -> None:
+        self._coalescer.leave(self._socket, stream)
+
+
 def _read(number: int, stream: CoalescedStream) -> bytes:
     try:
         return os.read(number, _MAX_READ_BYTES)

@@ -1,8 +1,9 @@
-"""Lets a task wait for a socket, and resumes it in the call stack of the read, not in the loop's next iteration."""
+"""Lets a task wait for a socket, no longer than a time, and resumes it in the call stack of the read."""
 
 import asyncio
 from collections.abc import Callable, Generator
 from contextvars import Context
+from time import monotonic
 from typing import Any
 
 
@@ -60,3 +61,55 @@ class ReadWaiter:
         if self._step is not None:
             self._loop.call_soon(self._step, self, context=self._context)
         return True
+
+
+class SilenceTimer:
+    """Limits the waits of one connection to `seconds` of silence; None means no limit.
+
+    One timer serves all waits, of any reply: to set and cancel one for each wait would cost more. So `on_due` is called
+    when a wait may have lasted too long. If it is still going on, `wait_longer` says whether it has.
+    """
+
+    __slots__ = ("_due_at", "_loop", "_on_due", "_timer", "_waiting_since", "seconds")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_due: Callable[[], object]) -> None:
+        self.seconds: float | None = None
+        self._loop = loop
+        self._on_due = on_due
+        self._waiting_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_at = 0.0
+
+    def begin_wait(self) -> None:
+        if self.seconds is None:
+            return
+        self._waiting_since = now = monotonic()
+        if self._timer is None or now + self.seconds < self._due_at:
+            self._set(self.seconds)
+
+    def wait_longer(self, read_at: float) -> bool:
+        """Sets the timer again, unless the current wait has lasted too long. Returns whether it did.
+
+        `read_at` is the time of the last read on the monotonic clock, which may be before the wait.
+        """
+        if self.seconds is None:
+            return True
+        left = max(self._waiting_since, read_at) + self.seconds - monotonic()
+        if left <= 0.001:  # the resolution of timers
+            return False
+        self._set(left)
+        return True
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self, seconds: float) -> None:
+        self.stop()
+        self._due_at = monotonic() + seconds
+        self._timer = self._loop.call_later(seconds, self._call)
+
+    def _call(self) -> None:
+        self._timer = None
+        self._on_due()

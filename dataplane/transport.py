@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeAlias
 
 import httpx
 
@@ -63,6 +63,10 @@ class RequestTarget:
         return cls(origin, b"\r\n".join([*lines, b""]))
 
 
+_IdleConnection: TypeAlias = tuple[UpstreamConnection, float]
+"""A connection, and when it became idle, on the monotonic clock. A named tuple would cost each request more."""
+
+
 class PooledTransport(httpx.AsyncBaseTransport):
     """A pool of connections. Give it to an `httpx.AsyncClient`, or call `send` for less CPU time.
 
@@ -75,7 +79,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._max_connections = max_connections
         self._coalescer = ReadCoalescer(coalesce_ms / 1000)
         self._open_count = 0
-        self._idle: dict[ServerOrigin, deque[UpstreamConnection]] = {}
+        self._idle: dict[ServerOrigin, deque[_IdleConnection]] = {}
         self._slot_waiters: deque[asyncio.Future[None]] = deque()
         self._tls: ssl.SSLContext | None = None
 
@@ -109,7 +113,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         for connections in self._idle.values():
             while connections:
-                self._discard(connections.pop())
+                self._discard(connections.pop()[0])
 
     async def __aenter__(self) -> Self:
         return self
@@ -132,7 +136,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if connection.end_request():
             if (connections := self._idle.get(origin)) is None:
                 connections = self._idle[origin] = deque()
-            connections.append(connection)
+            connections.append((connection, monotonic()))
             if self._slot_waiters:
                 self._wake_slot_waiter()
         else:
@@ -143,11 +147,11 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if not connections:
             return None
         now = monotonic()
-        while connections and (connections[0].closed or now - connections[0].idle_since > _IDLE_S):
-            self._discard(connections.popleft())
+        while connections and (connections[0][0].closed or now - connections[0][1] > _IDLE_S):
+            self._discard(connections.popleft()[0])
         # The most recently used first, so that surplus connections reach the idle limit.
         while connections:
-            connection = connections.pop()
+            connection, _ = connections.pop()
             if not connection.closed:
                 return connection
             self._discard(connection)
@@ -207,7 +211,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
     def _discard_one_idle(self) -> bool:
         for connections in self._idle.values():
             if connections:
-                self._discard(connections.popleft())
+                self._discard(connections.popleft()[0])
                 return True
         return False
 
@@ -229,8 +233,9 @@ class ReplyBody(httpx.AsyncByteStream, Source[bytes]):
     ended = False
 
     def __init__(self, transport: PooledTransport, origin: ServerOrigin, connection: UpstreamConnection) -> None:
-        self.status = connection.status
-        self.headers = connection.header_of
+        self._reply = connection.reply
+        self.status = connection.reply.status
+        self.headers = connection.reply.header_of
         """Values by lower-case names. Of several headers with one name, it has the last."""
         self._transport = transport
         self._origin = origin
@@ -238,13 +243,13 @@ class ReplyBody(httpx.AsyncByteStream, Source[bytes]):
 
     def response(self, request: httpx.Request | None = None) -> httpx.Response:
         """Returns the reply as an httpx response, which reads this body. Nothing may have been taken from it."""
-        return httpx.Response(self.status, headers=self._connection.headers, stream=self, request=request)
+        return httpx.Response(self.status, headers=self._reply.headers, stream=self, request=request)
 
     def take(self) -> bytes:
         if self.ended:
             return b""
         piece = self._connection.take()
-        if self._connection.is_complete:
+        if self._reply.is_complete:
             # From here on another request may use the connection.
             self.ended = True
             self._transport.release(self._origin, self._connection)

@@ -139,7 +139,7 @@ async def test_a_reply_joins_with_its_fourth_read_and_leaves_with_its_end(pushed
     assert reply.together.members == [(NUMBER, reply.connection)]
     assert not reply.read()
     assert reply.read(END)
-    assert reply.connection.is_complete
+    assert reply.connection.reply.is_complete
     assert b"".join(reply.came).count(b"delta") == READS_PER_JOIN_CHECK + 1
 
 

@@ -86,7 +86,7 @@ class Reader:
     async def _read(self, connection: UpstreamConnection) -> None:
         await connection.send(b"", None)
         self.body += connection.take()
-        while not connection.is_complete:
+        while not connection.reply.is_complete:
             await connection.wait_for_read(self.sink)
             self.body += connection.take()
 
