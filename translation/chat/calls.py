@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.chat.call_data import EXTRA_CONTENT, build_call_detail
+from translation.chat.reasoning import EXTRA_CONTENT, build_call_detail
 from translation.errors import ProtocolViolation
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Event, Noted

@@ -1,9 +1,9 @@
-"""Finds reasoning in messages and deltas of chat: one text in several fields, and details that a later turn sends back.
+"""Finds reasoning in messages and deltas of chat: one text in several fields, and data that a later turn sends back.
 
 The names of these fields are here and nowhere else. A profile may add names (`reasoning_fields`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias, get_args
 
 from translation.representation.items import new_reasoning_text, new_summary_text
@@ -31,6 +31,12 @@ MESSAGE_FIELDS: Final = frozenset(
 DETAILS_FIELD: Final = "reasoning_details"
 PLAIN_FIELD_OF_DETAILS: Final = "reasoning"
 """The field for reasoning without details of upstreams that read `reasoning_details`."""
+
+EXTRA_CONTENT: Final = "extra_content"
+"""Opaque data of a call, which some chat upstreams need back: Google's has a signature of the thought. In the `details`
+of a reasoning item it travels as other data of upstreams does: sealed, and back to its upstream only."""
+
+_DETAIL_TYPE: Final = "chat.call"
 
 
 def list_text_fields(profile: Profile) -> tuple[str, ...]:
@@ -61,6 +67,23 @@ def find_reasoning_text(message: Json, fields: Sequence[str] = REASONING_TEXT_FI
 def is_chat_detail(detail: object) -> bool:
     """Whether a detail belongs to this API. Details of other upstreams would be refused by a chat upstream."""
     return isinstance(detail, dict) and str(detail.get("type")).startswith("reasoning.")
+
+
+def build_call_detail(call_id: str, extra_content: Json) -> Json:
+    """Returns the detail with the data of one call. It holds no thought, so dropping it loses nothing."""
+    return {"type": _DETAIL_TYPE, "call_id": call_id, EXTRA_CONTENT: extra_content, "thought": False}
+
+
+def collect_call_data(items: Iterable[Item]) -> dict[str, Json]:
+    """Returns call id -> `extra_content`, from the details of reasoning items. Other details are skipped."""
+    data: dict[str, Json] = {}
+    for item in items:
+        details = item.get("details") if item.get("type") == "reasoning" else None
+        for detail in details if isinstance(details, list) else ():
+            match detail:
+                case {"type": "chat.call", "call_id": str(call_id), "extra_content": dict(extra_content)}:
+                    data[call_id] = extra_content
+    return data
 
 
 class ReasoningReader:

@@ -1,10 +1,12 @@
-"""Builds the parts that streamed and whole chat replies share: calls, finish reasons, usage, citations, errors."""
+"""Builds what streamed and whole chat replies share: calls, finish reasons, usage, citations, images, errors."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import NATIVE_REASON, Failed, Finished, FinishReason, Usage
+from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 from translation.representation.text_fields import TEXT_FIELDS
 
@@ -67,6 +69,10 @@ PARAGRAPH_GAP = "\n\n"
 
 MCP_CALLS = "mcp_calls"
 """The fact with the calls of hosted tools, and their key in `extensions`: items as the Responses API has them."""
+
+IMAGE_ITEM: Final = "image_generation_call"
+
+_DATA_URL: Final = re.compile(r"data:image/([A-Za-z0-9.+-]+);base64,(.+)", re.DOTALL)
 
 
 def is_own_paragraph(key: tuple[int, int | None], part_type: str | None) -> bool:
@@ -156,6 +162,27 @@ def normalize_finish_reason(choice: Json, *, called: bool, legacy: bool) -> bool
         return False
     choice |= {**finish, **{key: choice[key] for key in (NATIVE_REASON,) if choice.get(key)}}
     return True
+
+
+def build_image_item(image: Any, new_id: NewId) -> Item | None:
+    """Returns the item for an entry of `images` or an image part of the content; None if it has no image data.
+
+    https://openrouter.ai/docs/features/multimodal/image-generation
+    """
+    match image:
+        case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
+            if (data := _DATA_URL.fullmatch(url)) is not None:
+                item = {"id": new_id("ig"), "type": IMAGE_ITEM, "status": "completed"}
+                return {**item, "result": data[2], "output_format": data[1]}
+    return None
+
+
+def build_image_entry(item: Item) -> Json | None:
+    """Returns the entry of `images` for an image that the upstream has made; None for any other item."""
+    if item["type"] != IMAGE_ITEM or not item.get("result"):
+        return None
+    url = f"data:image/{item.get('output_format') or 'png'};base64,{item['result']}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def build_usage(counts: Usage | None) -> Json | None:

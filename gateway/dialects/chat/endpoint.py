@@ -23,12 +23,12 @@ from translation.chat.client.facts import read_facts
 from translation.chat.client.lift import lift
 from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import uses_legacy_functions, validate
-from translation.chat.images import IMAGE_ITEM
 from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import answer as chat_answer
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import is_plain_request, relay_body
 from translation.chat.reply_forms import build_completion
+from translation.chat.reply_objects import IMAGE_ITEM
 from translation.chat.usage import read_usage
 from translation.encoding.visible_output import TEXT_ITEMS
 from translation.representation.json_types import Json

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from translation.chat.call_data import EXTRA_CONTENT, build_call_detail
-from translation.chat.reasoning import DETAILS_FIELD, find_reasoning_text
+from translation.chat.reasoning import DETAILS_FIELD, EXTRA_CONTENT, build_call_detail, find_reasoning_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss

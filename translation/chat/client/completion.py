@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
-from translation.chat.images import IMAGE_ITEM, build_image_entry
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
@@ -84,7 +83,7 @@ class CompletionCollector(TurnReplyCollector):
                 ):
                     pieces[field].append(reply_objects.PARAGRAPH_GAP)
                 pieces[field].append(text)
-            if item["type"] == IMAGE_ITEM and (image := build_image_entry(item)) is not None:
+            if (image := reply_objects.build_image_entry(item)) is not None:
                 images.append({**image, "index": len(images)})
             annotations += reply_objects.build_citations(item)
             details += item.get("details") or ()

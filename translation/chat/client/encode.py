@@ -10,7 +10,6 @@ import orjson
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
-from translation.chat.images import IMAGE_ITEM, build_image_entry
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
@@ -165,7 +164,7 @@ class ChatEncoder:
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         if event.item is None:
             return
-        if event.item["type"] == IMAGE_ITEM and (image := build_image_entry(event.item)) is not None:
+        if (image := reply_objects.build_image_entry(event.item)) is not None:
             self._write_delta({"images": [{**image, "index": self._image_count}]}, frames)
             self._image_count += 1
         if not any(index == event.index for index, _ in self._written_parts):

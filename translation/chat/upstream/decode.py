@@ -9,9 +9,8 @@ import orjson
 
 from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
-from translation.chat.images import build_image_item
 from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_reasoning_item, list_text_fields
-from translation.chat.reply_objects import FINISH_REASONS, flatten_annotation, flatten_text
+from translation.chat.reply_objects import FINISH_REASONS, build_image_item, flatten_annotation, flatten_text
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.usage import read_logprobs, read_usage
 from translation.errors import ProtocolViolation

@@ -6,11 +6,12 @@ Does not know tools or parameters.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from translation.chat.call_data import EXTRA_CONTENT, collect_call_data
 from translation.chat.reasoning import (
     DETAILS_FIELD,
+    EXTRA_CONTENT,
     PLAIN_FIELD_OF_DETAILS,
     REASONING_TEXT_FIELDS,
+    collect_call_data,
     find_replay_field,
     is_chat_detail,
 )

@@ -36,7 +36,7 @@ _REFUSED_PARAMS: Final = {
     "compaction": "this model's upstream does not summarize conversations",
     "container": "this model's upstream has no containers and no skills",
 }
-"""Parameter -> why it is refused."""
+"""Parameter that only Anthropic's servers can follow -> why it is refused."""
 
 _MAX_USER_CHARS: Final = 64
 """The longest name of a user that OpenAI accepts. Claude Code sends a JSON text with ids of device and session."""
@@ -87,7 +87,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
 
 
 def _refuse_own_params(params: Mapping[str, Any]) -> None:
-    """Raises Unrepresentable for a parameter without which the reply would be another."""
+    """Raises Unrepresentable for a parameter that only Anthropic's servers can follow, and that changes the reply."""
     for name, reason in _REFUSED_PARAMS.items():
         if params.get(name):
             raise Unrepresentable(f"{reason}: leave out {name!r}", param=name)

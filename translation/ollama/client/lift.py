@@ -29,7 +29,7 @@ _UNSUPPORTED: Final = {
     "raw": "prompts are sent as messages, and never without the model's template: leave out 'raw'",
     "context": "there are no contexts of tokens here: leave out 'context', and send the conversation to /api/chat",
 }
-"""Parameter of the generate API -> why it is refused: without it the answer would be another."""
+"""Parameter of the generate API -> why it is refused. Leaving it out silently would change the answer."""
 
 
 def lift_chat(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
@@ -49,8 +49,8 @@ def lift_chat(body: Json, *, relayed: bool = False, model: str | None = None) ->
 def lift_generate(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
     """Returns the turn for a valid generate request: one message of the user.
 
-    Raises InvalidRequest for an image of an unknown type, and Unrepresentable for a parameter without which the
-    answer would be another.
+    Raises InvalidRequest for an image of an unknown type, and Unrepresentable for a parameter that changes the answer
+    and that only an upstream with the same API can follow.
     """
     params = _present(body)
     for name, reason in _UNSUPPORTED.items():
