@@ -146,6 +146,9 @@ WITHOUT_IDS: dict[Route, str] = {
     ("GET", "/openapi.json"): "a document",
     ("GET", "/"): "a page about the process and the models of a key",
     ("GET", "/docs"): "a page about that document",
+    ("GET", "/pages/home.json"): "about the process and the models of a key",
+    ("GET", "/pages/api.json"): "about that document",
+    ("GET", "/pages/{name}"): "a static file",
 }
 
 
