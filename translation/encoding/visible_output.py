@@ -24,9 +24,6 @@ nothing of it."""
 
 _VISIBLE_PARTS: Final = frozenset({"output_text", "refusal", "reasoning_text", "summary_text"})
 
-_FOREIGN_PARTS: Final = frozenset({"chat", "gemini"})
-"""Dialects whose opaque events are parts of the answer. Those of other dialects are events around it."""
-
 
 class InvisibleOutputCheck:
     """A stage that notes the output which an API does not show: items that are not of `visible_items`, and parts.
@@ -56,7 +53,7 @@ class InvisibleOutputCheck:
                 case PartStarted():
                     if (kind := event.part.get("type")) not in _VISIBLE_PARTS:
                         self._invisible[str(kind)] = None
-                case Opaque(dialect, dict(part)) if dialect in _FOREIGN_PARTS:
+                case Opaque(payload=dict(part), is_output=True):
                     self._invisible[str(part.get("type") or next(iter(part), "part"))] = None
                 case Finished() if self._invisible:
                     return [*events[:-1], *self._end(event)]

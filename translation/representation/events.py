@@ -10,7 +10,7 @@ dataclass takes four times as long to create.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from translation.representation.json_types import Item, Json
@@ -158,6 +158,8 @@ class Opaque:
     dialect: str
     payload: Json
     index: int | None = None
+    is_output: bool = field(default=False, compare=False)
+    """Whether it is a part of the answer, and not an event around it."""
 
 
 @dataclass(slots=True)

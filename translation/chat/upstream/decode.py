@@ -297,7 +297,7 @@ class ChatDecoder:
                 events += self._write_image(image)
         if isinstance(audio := delta.get("audio"), dict) and audio and not self._has_audio:
             self._has_audio = True
-            events.append(Opaque("chat", {"type": "audio"}))
+            events.append(Opaque("chat", {"type": "audio"}, is_output=True))
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
             events += self._write_segments(self._tagged_text.release())
@@ -322,7 +322,7 @@ class ChatDecoder:
                 case {"type": "refusal", "refusal": str(refusal)}:
                     events += self._write_text("refusal", refusal)
                 case dict():
-                    events.append(Opaque("chat", part))
+                    events.append(Opaque("chat", part, is_output=True))
                 case _:
                     events += self._read_text(flatten_text(part))
         return events
@@ -331,7 +331,7 @@ class ChatDecoder:
         """Writes an image of the model, which is the item that the Responses API has for it."""
         item = build_image_item(image, self._new_id)
         if item is None:
-            return [Opaque("chat", {"type": "image_url"})]
+            return [Opaque("chat", {"type": "image_url"}, is_output=True)]
         events = self._write_segments(self._tagged_text.release())
         self._edges.end_reasoning()
         return [*events, *self._end_reasoning(), *self._writer.write_item(item)]

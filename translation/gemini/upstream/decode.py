@@ -154,7 +154,7 @@ class GeminiDecoder(ChunkDecoder):
         if isinstance(medium := part.get("inlineData"), dict):
             return self._emit_image(medium)
         # A part of Gemini's own tools, which requests do not enable.
-        return [Opaque("gemini", part)]
+        return [Opaque("gemini", part, is_output=True)]
 
     def _emit_thought(self, text: str, signature: str) -> list[Event]:
         events = self._end_block() if self._message_texts else []

@@ -62,7 +62,7 @@ def test_a_reply_of_which_nothing_is_shown_fails() -> None:
 
 
 def test_parts_of_dialects_count_and_events_around_the_answer_do_not() -> None:
-    *_, noted, _ = feed(frozenset({"message"}), *TEXT, Opaque("gemini", {"executableCode": {}}), END)
+    *_, noted, _ = feed(frozenset({"message"}), *TEXT, Opaque("gemini", {"executableCode": {}}, is_output=True), END)
     assert noted == Noted(facts={UNREPORTED_FACT: "output.executableCode"})
     around = [*TEXT, Opaque("responses", {"type": "novel"}), END]
     assert feed(frozenset({"message"}), *around) == around
