@@ -136,10 +136,10 @@ class McpExecutor(_ServerExecutor):
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
         settings = self._settings
         self._begin()
-        async with self._sessions.listing(self._context.owner, settings.list_deadline_s):
-            pages = await self._connection.list_tools(
-                max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
-            )
+        await self._sessions.take_turn(self._context.owner, settings.list_deadline_s)
+        pages = await self._connection.list_tools(
+            max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
+        )
         listed = await pages.check(
             lambda tool: allows(tool.name, is_read_only(tool)), settings.schema_limits, settings.max_tools
         )

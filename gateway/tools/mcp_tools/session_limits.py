@@ -1,21 +1,20 @@
 """Bounds what the MCP servers that requests name may cost a process, for each owner of requests."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.tools.mcp.errors import McpFault
 
-_LISTS_AT_ONCE: Final = 16
-"""The number of servers whose tools are listed at once for one owner. The others wait."""
+_AT_ONCE: Final = 8
+_TURN_S: Final = 0.02
+"""So many connections of one owner are opened in this time. The others wait."""
 
 
 @dataclass(slots=True)
 class _OwnerSessions:
     open_count: int = 0
-    lists: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LISTS_AT_ONCE))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
 
 class SessionLimits:
@@ -42,17 +41,17 @@ class SessionLimits:
         if sessions.open_count == 0:
             del self._owners[owner]
 
-    @asynccontextmanager
-    async def listing(self, owner: str, deadline_s: float) -> AsyncGenerator[None, None]:
-        """Waits until the owner may list the tools of one more server, so that a request with many of them does not
-        hold up those of others. Raises McpFault after the deadline. The connection is counted."""
-        lists = self._owners[owner].lists
+    async def take_turn(self, owner: str, deadline_s: float) -> None:
+        """Waits until the owner may open one more connection, which must be counted.
+
+        Opening one takes milliseconds of the event loop, so that hundreds at once would hold up the requests of others.
+        Slow servers hold up nobody: the next connection does not wait for their answers. Raises McpFault after the
+        deadline.
+        """
+        turns = self._owners[owner].turns
         try:
             async with asyncio.timeout(deadline_s):
-                await lists.acquire()
+                await turns.acquire()
         except TimeoutError:
-            raise McpFault("timeout", f"other servers of this key did not answer within {deadline_s:g} s") from None
-        try:
-            yield
-        finally:
-            lists.release()
+            raise McpFault("timeout", f"too many other connections were opened for {deadline_s:g} s") from None
+        asyncio.get_running_loop().call_later(_TURN_S, turns.release)

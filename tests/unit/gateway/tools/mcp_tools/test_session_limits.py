@@ -1,6 +1,7 @@
 """The connections of one owner to MCP servers are bounded, and do not count for others."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -20,43 +21,30 @@ def test_an_owner_with_too_many_connections_gets_no_further_one() -> None:
     limits.begin("one")
 
 
-async def test_lists_of_one_owner_wait_for_each_other_and_not_for_those_of_others() -> None:
+async def test_connections_of_one_owner_are_opened_in_turns_and_do_not_wait_for_those_of_others() -> None:
     limits = SessionLimits(100)
-    running: list[str] = []
-    most = 0
-    released = asyncio.Event()
+    opened: list[str] = []
 
-    async def list_tools(owner: str) -> None:
-        nonlocal most
+    async def open_connection(owner: str) -> None:
         limits.begin(owner)
-        async with limits.listing(owner, 5):
-            running.append(owner)
-            most = max(most, running.count("one"))
-            if owner == "one":
-                await released.wait()
-            running.remove(owner)
-        limits.end(owner)
+        await limits.take_turn(owner, 5)
+        opened.append(owner)
 
-    ours = [asyncio.create_task(list_tools("one")) for _ in range(40)]
-    await asyncio.wait_for(list_tools("two"), 5)
-    released.set()
-    await asyncio.gather(*ours)
-    assert most == 16
-
-
-async def test_a_list_that_waits_too_long_is_a_timeout() -> None:
-    limits = SessionLimits(100)
+    began = time.monotonic()
     async with asyncio.TaskGroup() as tasks:
-        limits.begin("one")
-        held = [tasks.create_task(_hold(limits)) for _ in range(16)]
+        for owner in ["one"] * 40 + ["two"]:
+            tasks.create_task(open_connection(owner))
         await asyncio.sleep(0)
-        with pytest.raises(McpFault, match=r"did not answer within 0\.01 s"):
-            async with limits.listing("one", 0.01):
-                raise AssertionError("there was no place")
-        for task in held:
-            task.cancel()
+        await asyncio.sleep(0)
+        assert opened == ["one"] * 8 + ["two"]
+    assert len(opened) == 41
+    assert time.monotonic() - began >= 4 * 0.02 - 0.005, "five turns have four pauses between them"
 
 
-async def _hold(limits: SessionLimits) -> None:
-    async with limits.listing("one", 5):
-        await asyncio.Event().wait()
+async def test_a_connection_that_waits_too_long_for_its_turn_is_a_timeout() -> None:
+    limits = SessionLimits(100)
+    limits.begin("one")
+    for _ in range(8):
+        await limits.take_turn("one", 5)
+    with pytest.raises(McpFault, match=r"for 0\.001 s"):
+        await limits.take_turn("one", 0.001)
