@@ -1,11 +1,11 @@
 """Writes items to one list of messages with the roles system, user, assistant and tool."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
 from translation.lowering.reasoning import is_signature_only, render_past_reasoning
 from translation.lowering.text_parts import MessageBuilder
+from translation.lowering.turn_writer import TurnWriter
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -14,7 +14,7 @@ from translation.representation.turn import Turn
 _SYSTEM_ROLES: Final = ("system", "developer")
 
 
-class MessageWriter(ABC):
+class MessageWriter(TurnWriter):
     """Writes items to messages: consecutive items of the assistant become one message, and its tool messages follow it.
 
     An upstream dialect with such messages derives from this class, and writes the parts in which it differs: the
@@ -22,13 +22,10 @@ class MessageWriter(ABC):
     """
 
     def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
+        super().__init__(turn, profile, losses)
         self._messages: list[Json] = []
         self._system_texts: list[str] = []
         """The texts of the first message, as long as system messages may be merged into it."""
-        self._items = turn.items
-        self._profile = profile
-        self._losses = losses
-        self._pairs = turn.call_pairs
         self._open_calls: list[int] = []
         """Indexes of the calls in the last message, whose tool messages are not written yet."""
         self._assistant: MessageBuilder | None = None
@@ -56,24 +53,15 @@ class MessageWriter(ABC):
         else:
             self._messages.append({"role": role, "content": text})
 
-    def add_reasoning(self, _index: int, item: Item) -> None:
+    def _add_reasoning(self, _index: int, item: Item) -> None:
         if not is_signature_only(item):
             self._pending_reasoning.append(item)
 
-    def check_output(self, index: int, _item: Item) -> None:
-        self.close_assistant()
-        self._pairs.check_output(index)
-
     def finish(self) -> list[Json]:
-        """Closes the last message and returns all of them."""
-        self.close_assistant()
+        """Returns all messages. Call it once, after the last item."""
         if len(self._system_texts) > 1:
             self._messages[0]["content"] = "\n\n".join(self._system_texts)
         return self._messages
-
-    @abstractmethod
-    def close_assistant(self) -> None:
-        """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
 
     def _write_reasoning(self, assistant: MessageBuilder, reasoning_items: Sequence[Item], field: str) -> None:
         """Adds the text of reasoning items to an assistant message: to `field`, or where the profile's

@@ -3,7 +3,7 @@
 Does not know tools or parameters.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from typing import Final
 
 from translation.chat.reasoning import (
@@ -17,8 +17,9 @@ from translation.chat.reasoning import (
 )
 from translation.chat.upstream.lower_parts import lower_content, lower_parts
 from translation.lowering.message_writer import MessageWriter
-from translation.lowering.text_parts import MessageBuilder, join_assistant_text, list_part_texts
-from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
+from translation.lowering.text_parts import MessageBuilder
+from translation.lowering.turn_writer import WriteItem
+from translation.lowering.unsupported import find_output_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -63,12 +64,7 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     writer = _MessageWriter(turn, profile, losses)
     if turn.instructions:
         writer.add_instructions(turn.instructions)
-    for index, item in enumerate(turn.items):
-        write = _ITEM_WRITERS.get(item.get("type", ""))
-        if write is None:
-            raise build_unknown_item_error(item, index)
-        write(writer, index, item)
-    losses += find_history_losses(turn.items)
+    writer.write_items()
     return writer.finish()
 
 
@@ -84,24 +80,21 @@ class _MessageWriter(MessageWriter):
         role = "developer" if self._profile.developer_role == "developer" else "system"
         self.add_system(role, text)
 
-    def add_message(self, index: int, item: Item) -> None:
-        role, parts = item["role"], item["content"]
-        if role == "assistant":
-            # No message may come between a call and its output, so the text joins the message with the calls.
-            assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
-            assistant.add_paragraph("content", join_assistant_text(parts, index, self._losses))
-            if self._pending_reasoning:
-                self._attach_reasoning(assistant)
-            return
-        self.close_assistant()
-        if role == "developer":
-            role = self._profile.developer_role
-        if role == "user":
-            self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
-        else:
-            self.add_system(role, "\n".join(list_part_texts(parts, index)))
+    def _build_item_writers(self) -> dict[str, WriteItem]:
+        custom = {"custom_tool_call": self._add_call, "custom_tool_call_output": self._check_output}
+        return super()._build_item_writers() | custom
 
-    def add_call(self, index: int, item: Item) -> None:
+    def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
+        self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
+
+    def _add_assistant_text(self, text: str) -> None:
+        # No message may come between a call and its output, so the text joins the message with the calls.
+        assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
+        assistant.add_paragraph("content", text)
+        if self._pending_reasoning:
+            self._attach_reasoning(assistant)
+
+    def _add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
         if self._pending_reasoning:
             self._attach_reasoning(assistant)
@@ -117,7 +110,6 @@ class _MessageWriter(MessageWriter):
         self._open_calls.append(index)
 
     def close_assistant(self) -> None:
-        """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
         if self._assistant is not None:
             if self._pending_reasoning:
                 self._attach_reasoning(self._assistant)
@@ -177,14 +169,3 @@ class _MessageWriter(MessageWriter):
             assistant.message.setdefault(DETAILS_FIELD, []).extend(details)
             return
         self._write_reasoning(assistant, reasoning_items, PLAIN_FIELD_OF_DETAILS if field == DETAILS_FIELD else field)
-
-
-_ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {
-    "message": _MessageWriter.add_message,
-    "reasoning": _MessageWriter.add_reasoning,
-    "function_call": _MessageWriter.add_call,
-    "custom_tool_call": _MessageWriter.add_call,
-    "function_call_output": _MessageWriter.check_output,
-    "custom_tool_call_output": _MessageWriter.check_output,
-}
-"""Item type -> the method that writes it. A type that is not listed is refused by name."""

@@ -1,6 +1,6 @@
 """Lowers items to Gemini's contents. Consecutive items of one role become the parts of one content."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -9,20 +9,18 @@ from translation.gemini.upstream import details
 from translation.gemini.upstream.families import GeminiFamily
 from translation.gemini.upstream.parts import lower_parts
 from translation.lowering.reasoning import is_signature_only, render_past_reasoning
-from translation.lowering.text_parts import join_assistant_text, list_part_texts
-from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, build_unknown_item_error, find_history_losses
+from translation.lowering.turn_writer import OPENING_USER_TEXT, TurnWriter, WriteItem
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 from translation.tools.arguments import parse_past_arguments
+from translation.tools.searches import SEARCH_ITEM
 
 _PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
 """The signature for calls that another family made, or whose signature is lost.
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
-
-_OPENING_USER_TEXT: Final = "(The conversation begins with the assistant's words.)"
-"""The user message before a history that begins with the model."""
 
 
 def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list[Loss]) -> tuple[str, list[Json]]:
@@ -33,13 +31,7 @@ def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list
     Unrepresentable for an item type that Gemini does not have.
     """
     writer = _ContentsWriter(turn, profile, family, losses)
-    for index, item in enumerate(turn.items):
-        write = _ITEM_WRITERS.get(item.get("type", ""))
-        if write is None:
-            raise build_unknown_item_error(item, index)
-        write(writer, index, item)
-    writer.close_assistant()
-    losses += find_history_losses(turn.items)
+    writer.write_items()
     return "\n\n".join(writer.system), writer.contents
 
 
@@ -48,17 +40,14 @@ def ensure_user_first(contents: list[Json], losses: list[Loss]) -> list[Json]:
     if not contents or contents[0]["role"] == "user":
         return contents
     losses.append(Loss("input", "begun with a user message"))
-    return [{"role": "user", "parts": [{"text": _OPENING_USER_TEXT}]}, *contents]
+    return [{"role": "user", "parts": [{"text": OPENING_USER_TEXT}]}, *contents]
 
 
-class _ContentsWriter:
+class _ContentsWriter(TurnWriter):
     def __init__(self, turn: Turn, profile: Profile, family: GeminiFamily, losses: list[Loss]) -> None:
+        super().__init__(turn, profile, losses)
         self.system: list[str] = []
         self.contents: list[Json] = []
-        self._items = turn.items
-        self._profile = profile
-        self._losses = losses
-        self._pairs = turn.call_pairs
         mode = profile.call_signatures
         self._requires_signatures = family.requires_signed_calls if mode == "by_model" else mode == "placeholder"
         self._open_calls: list[int] = []
@@ -72,21 +61,14 @@ class _ContentsWriter:
         self._text_signatures: list[Json] = []
         """Details with signatures of texts that follow."""
 
-    def add_message(self, index: int, item: Item) -> None:
-        role, parts = item["role"], item["content"]
-        if role == "assistant":
-            return self._append_text(join_assistant_text(parts, index, self._losses))
-        self.close_assistant()
-        if role == "developer" and self._profile.developer_role == "user":
-            role = "user"
-        if role == "user":
-            if lowered := lower_parts(parts, f"input[{index}].content", self._losses):
-                self._add_parts("user", lowered)
-        else:
-            self._add_system("\n".join(list_part_texts(parts, index)))
-        return None
+    def _build_item_writers(self) -> dict[str, WriteItem]:
+        return super()._build_item_writers() | {SEARCH_ITEM: self._add_search}
 
-    def add_reasoning(self, _index: int, item: Item) -> None:
+    def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
+        if lowered := lower_parts(parts, f"input[{index}].content", self._losses):
+            self._add_parts("user", lowered)
+
+    def _add_reasoning(self, _index: int, item: Item) -> None:
         own_details = list(details.gemini_details(item))
         text = render_past_reasoning(item)
         replay = self._profile.replay_reasoning
@@ -111,7 +93,7 @@ class _ContentsWriter:
             elif detail["type"] == details.TEXT_TYPE:
                 self._sign_text(detail)
 
-    def add_call(self, index: int, item: Item) -> None:
+    def _add_call(self, index: int, item: Item) -> None:
         name, call_id = item["name"], item["call_id"]
         arguments = parse_past_arguments(
             item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
@@ -123,17 +105,12 @@ class _ContentsWriter:
         self._append_part({"functionCall": function_call} | ({"thoughtSignature": signature} if signature else {}))
         self._open_calls.append(index)
 
-    def check_output(self, index: int, _item: Item) -> None:
-        self.close_assistant()
-        self._pairs.check_output(index)
-
-    def add_search(self, _index: int, item: Item) -> None:
+    def _add_search(self, _index: int, item: Item) -> None:
         """Reports the loss of another model's search. The API has no part for past searches, not for its own either."""
         if not details.is_own_search(item):
             self._losses.append(Loss("input", "web_search_call dropped"))
 
     def close_assistant(self) -> None:
-        """Finishes the model's content and writes the results of its calls, before any other content."""
         for detail in self._text_signatures:
             if self._open_parts:
                 self._open_parts.append({"text": ""} | _signature_field(detail))
@@ -176,7 +153,7 @@ class _ContentsWriter:
         self._open_parts += [*self._pending_thoughts, part]
         self._pending_thoughts = []
 
-    def _append_text(self, text: str) -> None:
+    def _add_assistant_text(self, text: str) -> None:
         signed, self._text_signatures = self._text_signatures, []
         if not text:
             self._text_signatures = signed
@@ -195,7 +172,7 @@ class _ContentsWriter:
         else:
             last |= _signature_field(detail)
 
-    def _add_system(self, text: str) -> None:
+    def add_system(self, _role: str, text: str) -> None:
         if not self.contents:
             self.system.append(text)
         elif self._profile.system_messages == "merge_all":
@@ -208,16 +185,6 @@ class _ContentsWriter:
 
 def _signature_field(detail: Json) -> Json:
     return {"thoughtSignature": detail["signature"]}
-
-
-_ITEM_WRITERS: Final[Mapping[str, Callable[[_ContentsWriter, int, Item], None]]] = {
-    "message": _ContentsWriter.add_message,
-    "reasoning": _ContentsWriter.add_reasoning,
-    "function_call": _ContentsWriter.add_call,
-    "function_call_output": _ContentsWriter.check_output,
-    "web_search_call": _ContentsWriter.add_search,
-}
-"""Item type -> the method that writes it. A type that is not listed is refused by name."""
 
 
 def _result_of(item: Item, param: str, losses: list[Loss]) -> tuple[Json, list[Json]]:

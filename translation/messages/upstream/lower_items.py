@@ -1,18 +1,13 @@
 """Lowers items to messages of content blocks. User and assistant messages alternate, tool results are the user's."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from translation.lowering.reasoning import is_signature_only, render_past_reasoning
-from translation.lowering.text_parts import join_assistant_text, list_part_texts
-from translation.lowering.unsupported import (
-    UNSUCCESSFUL_STATUSES,
-    build_unknown_item_error,
-    find_history_losses,
-    find_output_losses,
-)
+from translation.lowering.turn_writer import OPENING_USER_TEXT, TurnWriter, WriteItem
+from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, find_output_losses
 from translation.messages.upstream.details import THINKING_BLOCKS, blocks_of
 from translation.messages.upstream.lower_parts import lower_parts, text_blocks
 from translation.representation.json_types import Item, Json
@@ -24,10 +19,6 @@ from translation.tools.call_ids import CallIdAllocator
 from translation.tools.searches import SEARCH_ITEM
 
 _INVALID_ID_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
-
-_OPENING_USER_TEXT: Final = "(The conversation begins with the assistant's words.)"
-"""The user message before a history that begins with the assistant: the API requires the first to be the user's."""
-
 
 _FAILURE_TEXT: Final = "(The tool failed and said nothing.)"
 """The content of a failed result that has none: the API requires one."""
@@ -51,13 +42,7 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItem
     writer = _MessageWriter(turn, profile, losses)
     if turn.instructions and turn.instructions.strip():
         writer.system.append(turn.instructions)
-    for index, item in enumerate(turn.items):
-        write = _ITEM_WRITERS.get(item.get("type", ""))
-        if write is None:
-            raise build_unknown_item_error(item, index)
-        write(writer, index, item)
-    writer.close_assistant()
-    losses += find_history_losses(turn.items)
+    writer.write_items()
     return LoweredItems(writer.system, writer.finish())
 
 
@@ -75,14 +60,11 @@ def open_turn_has_thinking(messages: Sequence[Json]) -> bool:
     return first is None or first["type"] in THINKING_BLOCKS
 
 
-class _MessageWriter:
+class _MessageWriter(TurnWriter):
     def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
+        super().__init__(turn, profile, losses)
         self.system: list[str] = []
         self._messages: list[Json] = []
-        self._items = turn.items
-        self._profile = profile
-        self._losses = losses
-        self._pairs = turn.call_pairs
         self._ids = CallIdAllocator()
         self._open_calls: list[tuple[int, str]] = []
         """Item index and sent id of the calls in the last message, whose results are not written yet."""
@@ -93,20 +75,16 @@ class _MessageWriter:
         others = (index for index, item in enumerate(self._items) if item["type"] != SEARCH_ITEM)
         return max(others, default=-1)
 
-    def add_message(self, index: int, item: Item) -> None:
-        role, parts = item["role"], item["content"]
-        if role == "assistant":
-            self._append_blocks("assistant", text_blocks(join_assistant_text(parts, index, self._losses)))
-            return
-        self.close_assistant()
-        if role == "developer":
-            role = self._profile.developer_role
-        if role == "user":
-            self._append_blocks("user", lower_parts(parts, f"input[{index}].content", self._losses))
-        else:
-            self._add_system("\n".join(list_part_texts(parts, index)))
+    def _build_item_writers(self) -> dict[str, WriteItem]:
+        return super()._build_item_writers() | {SEARCH_ITEM: self._add_search}
 
-    def add_reasoning(self, _index: int, item: Item) -> None:
+    def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
+        self._append_blocks("user", lower_parts(parts, f"input[{index}].content", self._losses))
+
+    def _add_assistant_text(self, text: str) -> None:
+        self._append_blocks("assistant", text_blocks(text))
+
+    def _add_reasoning(self, _index: int, item: Item) -> None:
         blocks = blocks_of(item)
         if not blocks and self._profile.replay_reasoning == "think_tags" and (text := render_past_reasoning(item)):
             blocks = text_blocks(f"<think>\n{text}\n</think>")
@@ -114,7 +92,7 @@ class _MessageWriter:
             self._losses.append(Loss("input", "reasoning dropped"))
         self._append_blocks("assistant", blocks)
 
-    def add_search(self, index: int, item: Item) -> None:
+    def _add_search(self, index: int, item: Item) -> None:
         blocks = blocks_of(item)
         if len(blocks) == 1 and index < self._last_other_index:
             blocks = []  # the API continues a call that was not run, and refuses it if other blocks follow
@@ -122,7 +100,7 @@ class _MessageWriter:
             self._losses.append(Loss("input", "web_search_call dropped"))
         self._append_blocks("assistant", blocks)
 
-    def add_call(self, index: int, item: Item) -> None:
+    def _add_call(self, index: int, item: Item) -> None:
         call_id = self._ids.claim(_INVALID_ID_CHARS.sub("_", item["call_id"]))
         arguments = parse_past_arguments(
             item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
@@ -132,12 +110,7 @@ class _MessageWriter:
         )
         self._open_calls.append((index, call_id))
 
-    def check_output(self, index: int, _item: Item) -> None:
-        self.close_assistant()
-        self._pairs.check_output(index)
-
     def close_assistant(self) -> None:
-        """Finishes the assistant message and writes the results of its calls, before any other block."""
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._strip_trailing_thinking(self._messages[-1]["content"])
         outputs = sorted((self._pairs.output_of(index), call_id) for index, call_id in self._open_calls)
@@ -148,7 +121,7 @@ class _MessageWriter:
         """Returns all messages, beginning with one of the user."""
         messages = self._messages
         if messages and messages[0]["role"] == "assistant":
-            messages.insert(0, {"role": "user", "content": text_blocks(_OPENING_USER_TEXT)})
+            messages.insert(0, {"role": "user", "content": text_blocks(OPENING_USER_TEXT)})
             self._losses.append(Loss("input", "begun with a user message"))
         if messages and messages[-1]["role"] == "assistant":
             # The model continues this message, and the API refuses trailing white space there.
@@ -163,7 +136,7 @@ class _MessageWriter:
         elif blocks:
             self._messages.append({"role": role, "content": blocks})
 
-    def _add_system(self, text: str) -> None:
+    def add_system(self, _role: str, text: str) -> None:
         if not text.strip():
             return
         if not self._messages:
@@ -200,13 +173,3 @@ class _MessageWriter:
                 return {**result, "content": blocks or text_blocks(_FAILURE_TEXT), "is_error": True}
             self._losses += find_output_losses(item, index)  # the API accepts only text with `is_error`
         return {**result, "content": blocks} if blocks else result
-
-
-_ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {
-    "message": _MessageWriter.add_message,
-    "reasoning": _MessageWriter.add_reasoning,
-    "web_search_call": _MessageWriter.add_search,
-    "function_call": _MessageWriter.add_call,
-    "function_call_output": _MessageWriter.check_output,
-}
-"""Item type -> the method that writes it. A type that is not listed is refused by name."""

@@ -1,11 +1,10 @@
 """Lowers items to messages: consecutive items of the assistant become one message."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from translation.lowering.message_writer import MessageWriter
-from translation.lowering.text_parts import MessageBuilder, join_assistant_text, list_part_texts
-from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
+from translation.lowering.text_parts import MessageBuilder
+from translation.lowering.unsupported import find_output_losses
 from translation.ollama.upstream.lower_parts import MessageContent, lower_parts
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -24,30 +23,19 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     writer = _MessageWriter(turn, profile, losses)
     if turn.instructions:
         writer.add_system("system", turn.instructions)
-    for index, item in enumerate(turn.items):
-        write = _ITEM_WRITERS.get(item.get("type", ""))
-        if write is None:
-            raise build_unknown_item_error(item, index)
-        write(writer, index, item)
-    losses += find_history_losses(turn.items)
+    writer.write_items()
     return writer.finish()
 
 
 class _MessageWriter(MessageWriter):
-    def add_message(self, index: int, item: Item) -> None:
-        role, parts = item["role"], item["content"]
-        if role == "assistant":
-            return self._append_assistant_text(join_assistant_text(parts, index, self._losses))
-        self.close_assistant()
-        if role == "developer":
-            role = "user" if self._profile.developer_role == "user" else "system"
-        if role == "user":
-            self._append_message("user", lower_parts(parts, f"input[{index}].content", self._losses))
-        else:
-            self.add_system(role, "\n".join(list_part_texts(parts, index)))
-        return None
+    def add_system(self, _role: str, text: str) -> None:
+        """Adds a system message: the API has no developer's."""
+        super().add_system("system", text)
 
-    def add_call(self, index: int, item: Item) -> None:
+    def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
+        self._append_message("user", lower_parts(parts, f"input[{index}].content", self._losses))
+
+    def _add_call(self, index: int, item: Item) -> None:
         assistant = self._assistant or self._open_assistant()
         self._attach_reasoning(assistant)
         arguments = parse_past_arguments(
@@ -58,7 +46,6 @@ class _MessageWriter(MessageWriter):
         self._open_calls.append(index)
 
     def close_assistant(self) -> None:
-        """Finishes the assistant message and writes the tool messages of its calls, before any other message."""
         if self._assistant is not None:
             self._attach_reasoning(self._assistant)
         elif self._pending_reasoning:
@@ -80,7 +67,7 @@ class _MessageWriter(MessageWriter):
             message["images"] = content.images
         self._messages.append(message)
 
-    def _append_assistant_text(self, text: str) -> None:
+    def _add_assistant_text(self, text: str) -> None:
         # No message may come between a call and its output, so the text joins the message with the calls.
         assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
         assistant.add_paragraph("content", text)
@@ -119,12 +106,3 @@ class _MessageWriter(MessageWriter):
         if not reasoning_items:
             return
         self._write_reasoning(assistant, reasoning_items, "thinking")
-
-
-_ITEM_WRITERS: Final[Mapping[str, Callable[[_MessageWriter, int, Item], None]]] = {
-    "message": _MessageWriter.add_message,
-    "reasoning": _MessageWriter.add_reasoning,
-    "function_call": _MessageWriter.add_call,
-    "function_call_output": _MessageWriter.check_output,
-}
-"""Item type -> the method that writes it. A type that is not listed is refused by name."""

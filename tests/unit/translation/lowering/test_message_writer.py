@@ -1,5 +1,6 @@
 """Messages of instructing roles are merged as a profile requires, and reasoning goes where the profile wants it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,10 +17,19 @@ UNREADABLE: Item = {"type": "reasoning", "content": []}
 
 
 class Writer(MessageWriter):
-    """Writes the messages of the assistant as they are given."""
+    """Writes instructions and reasoning only."""
 
     def close_assistant(self) -> None:
         """Does nothing: no message is open."""
+
+    def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
+        raise NotImplementedError
+
+    def _add_assistant_text(self, text: str) -> None:
+        raise NotImplementedError
+
+    def _add_call(self, index: int, item: Item) -> None:
+        raise NotImplementedError
 
     def add_user(self) -> None:
         self._messages.append({"role": "user", "content": "Hi"})
