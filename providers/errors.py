@@ -71,10 +71,9 @@ class UpstreamRejected(ProviderError):
         kind: str | None = None,
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
-        details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message, provider=provider)
-        self.details = details
+        self.details: Mapping[str, Any] | None = None
         """The `details` of the upstream's error, an object by which clients of the Messages API recover."""
         self.status = status
         self.code = code

@@ -5,7 +5,7 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import FrameType
@@ -71,31 +71,27 @@ With the default of 5 ms, each step of a small request would wait 5 ms while a l
 
 
 class GatewayServer(uvicorn.Server):
-    """A uvicorn server that calls `on_ready` once it accepts requests and its engines have started or failed.
+    """A uvicorn server that runs the coroutines of `beside` from when it accepts requests until it stops.
 
     When it stops, open requests may finish within `drain_s` seconds. Then, or at a second SIGINT, each is ended with an
-    error of its API. `follow_updates` applies further configurations until it is cancelled.
+    error of its API.
     """
 
     def __init__(
         self,
         config: uvicorn.Config,
-        engines: EmbeddedEngines,
+        gate: AcceptGate,
         drain: DrainState,
         drain_s: float,
-        on_ready: Callable[[], None],
-        follow_updates: Callable[[], Coroutine[Any, Any, None]],
-        gate: AcceptGate,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_requested = asyncio.Event()
         super().__init__(config)
         self._gate = gate
-        self._engines = engines
         self._drain = drain
         self._drain_s = drain_s
-        self._on_ready = on_ready
-        self._follow_updates = follow_updates
+        self._beside = beside
 
     @property
     def should_exit(self) -> bool:
@@ -127,7 +123,7 @@ class GatewayServer(uvicorn.Server):
 
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(self._announce_ready()), tasks.create_task(self._follow_updates())]
+            beside = [tasks.create_task(run()) for run in self._beside]
             await self._tick_until_stop()
             for task in beside:
                 task.cancel()
@@ -187,11 +183,6 @@ class GatewayServer(uvicorn.Server):
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
-    async def _announce_ready(self) -> None:
-        """Calls `on_ready`, also if an engine has failed: the log has the reason, and other models are served."""
-        await self._engines.wait_until_settled()
-        self._on_ready()
-
 
 def run_server(
     settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
@@ -217,7 +208,8 @@ def make_server(
     providers: Mapping[str, Provider] | None = None,
     updates: SettingsUpdates | None = None,
 ) -> GatewayServer:
-    """Builds a server that has not started. `providers` replaces configured providers of the same names."""
+    """Builds a server that has not started. It calls `on_ready` once it accepts requests and its engines have started
+    or failed. `providers` replaces configured providers of the same names."""
     drain = DrainState()
     all_providers = build_providers(settings, providers)
     accepting = settings.server
@@ -244,5 +236,11 @@ def make_server(
     )
     engines = EmbeddedEngines(all_providers.values())
     drain_s = settings.server.drain_s
+
+    async def announce_ready() -> None:
+        """Calls `on_ready`, also if an engine has failed: the log has the reason, and other models are served."""
+        await engines.wait_until_settled()
+        on_ready()
+
     follow_updates = partial(app.reloader.follow, updates or SettingsUpdates())
-    return GatewayServer(config, engines, drain, drain_s, on_ready, follow_updates, gate)
+    return GatewayServer(config, gate, drain, drain_s, [announce_ready, follow_updates])

@@ -6,7 +6,7 @@ from providers.harmony.decode import HarmonyDecoder
 from providers.harmony.encoding import load_encoding
 from providers.harmony.token_decoder import HarmonyTokenDecoder
 from providers.http.dialects import SSE
-from providers.http.exchange import HttpExchange, HttpProvider
+from providers.http.exchange import ExchangeRequest, HttpExchange, HttpProvider
 from providers.http.upstream import Upstream
 from providers.new_id import new_id
 from translation.representation.profile import Profile
@@ -24,15 +24,9 @@ class HarmonyProvider(HttpProvider):
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         request = build_completion_request(turn, profile, self._encoding)
         token_decoder = HarmonyTokenDecoder(self._encoding, new_id, profile, request.prefill, request.stop)
-        return HttpExchange(
-            self._upstream,
-            "/completion",
-            request.body,
-            request.losses,
-            HarmonyDecoder(self._encoding, token_decoder, len(request.body["prompt"])),
-            stream=turn.stream,
-            framing=SSE,
-        )
+        lowered = ExchangeRequest("/completion", request.body, request.losses, turn.stream)
+        decoder = HarmonyDecoder(self._encoding, token_decoder, len(request.body["prompt"]))
+        return HttpExchange(self._upstream, lowered, decoder, SSE)
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         if method != "own":

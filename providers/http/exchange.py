@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import orjson
 
@@ -63,16 +63,8 @@ class HttpProvider:
             losses = (*losses, *unenforced)
         if profile.think_open is not False and _disables_thinking(body):
             profile = replace(profile, think_open=False)
-        return HttpExchange(
-            self._upstream,
-            self._dialect.path_of(turn),
-            body,
-            losses,
-            self._dialect.new_decoder(turn, profile),
-            turn.stream,
-            self._dialect.framing,
-            self._body_check_of(turn),
-        )
+        request = ExchangeRequest(self._dialect.path_of(turn), body, losses, turn.stream, self._body_check_of(turn))
+        return HttpExchange(self._upstream, request, self._dialect.new_decoder(turn, profile), self._dialect.framing)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> "HttpRelay":
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
@@ -114,6 +106,17 @@ class HttpProvider:
         await self._upstream.aclose()
 
 
+class ExchangeRequest(NamedTuple):
+    """A turn as the request of an upstream."""
+
+    path: str
+    body: Json
+    losses: Sequence[Loss]
+    """What the upstream is not sent of the turn, or ignores."""
+    stream: bool
+    check: BodyCheck | None = None
+
+
 class HttpExchange(Source[Batch]):
     """One lowered turn. Its pieces are the events of each upstream read, and end with Finished or Failed.
 
@@ -129,25 +132,12 @@ class HttpExchange(Source[Batch]):
     _whole_batch: list[Event]
     """The events of the reply; set if it is one JSON object."""
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        path: str,
-        body: Json,
-        losses: Sequence[Loss],
-        decoder: Decoder,
-        stream: bool,
-        framing: Framing,
-        check: BodyCheck | None = None,
-    ) -> None:
-        self.losses = losses
+    def __init__(self, upstream: Upstream, request: ExchangeRequest, decoder: Decoder, framing: Framing) -> None:
+        self.losses = request.losses
         self._upstream = upstream
-        self._path = path
-        self._body = body
+        self._request = request
         self._decoder = decoder
-        self._stream = stream
         self._framing = framing
-        self._check = check
         # Every read looks these up, and attributes of the class alone are slower to find.
         self.is_draining = False
         self.delta_run: DecodedDeltaRun | None = None
@@ -163,10 +153,11 @@ class HttpExchange(Source[Batch]):
         return self.iterate()
 
     async def open(self) -> None:
-        if self._check is not None:
-            await self._check(self._body)
-        reply = await self._upstream.post(self._path, self._body, stream=self._stream)
-        if is_json_reply(reply, self._framing, requested_stream=self._stream):
+        path, body, _, stream, check = self._request
+        if check is not None:
+            await check(body)
+        reply = await self._upstream.post(path, body, stream=stream)
+        if is_json_reply(reply, self._framing, requested_stream=stream):
             answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
             self._whole_batch = self._decode_whole(answer)
         else:
@@ -319,7 +310,7 @@ class HttpExchange(Source[Batch]):
         """Ends the exchange with its last batch. Clients read the message of a failure, so it is redacted."""
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
-            failed.redact(self._upstream.make_redactor(self._body))
+            failed.redact(self._upstream.make_redactor(self._request.body))
         return batch
 
     def _build_garbled_error(self, message: str) -> UpstreamGarbled:

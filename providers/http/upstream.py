@@ -295,16 +295,17 @@ class Upstream:
         kind = ERRORS_BY_STATUS.get(status, UpstreamRejected)
         if status in (400, 413, 422, 500) and is_context_overflow(message, code or error_type):
             kind = ContextLengthExceeded
-        return kind(
+        rejection = kind(
             message,
             provider=self.name,
             status=status,
             code=code,
             kind=error_type,
             param=param,
-            details=parse_details(error, self.redact),
             headers=build_retry_headers(error) | {name: value for name, value in headers.items() if value},
         )
+        rejection.details = parse_details(error, self.redact)
+        return rejection
 
     def redact(self, message: str) -> str:
         """Returns a message without the upstream's key, addresses, and anything that looks like a credential. It is cut

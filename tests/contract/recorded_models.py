@@ -205,7 +205,7 @@ async def sent(opened: AcceptedRequest) -> bytes:
     if isinstance(exchange, RecordedTurn | Relayed):
         return orjson.dumps(exchange.body)
     if isinstance(exchange, HttpExchange | HttpRelay):
-        body = exchange._body
+        body = exchange._body if isinstance(exchange, HttpRelay) else exchange._request.body
         return orjson.dumps(real().decode(body["prompt"]) if "prompt" in body else body)
     await opened.produce_reply()
     return orjson.dumps(exchange._engine.rendered)

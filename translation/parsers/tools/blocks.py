@@ -2,6 +2,7 @@
 
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Final
 
 from translation.parsers.tools.call_json import CallValueReader
@@ -17,6 +18,33 @@ _NO_CALL_REASON: Final = "there is no call in it"
 
 _MAX_REREADS: Final = 8
 """The limit per answer, because a reread costs as much as the text that is read again."""
+
+
+class _ClosingTagSearch:
+    """Searches growing pieces of recorded text for a closing tag.
+
+    A block may hold thousands of values that are no calls, so only the text after the last search is searched.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], length: int) -> None:
+        """`length` is that of the tag."""
+        self._pattern = pattern
+        self._length = length
+        self.restart()
+
+    def restart(self) -> None:
+        self._searched_count = 0
+        """The number of pieces that were searched and have no closing tag."""
+        self._searched_tail = ""
+        """The last characters of those pieces, in which a closing tag may begin."""
+
+    def has_match(self, pieces: Sequence[str], more: str) -> bool:
+        """Whether a closing tag is in the pieces with `more` after them, which the next search may get again."""
+        self._searched_tail += "".join(pieces[self._searched_count :])
+        is_found = self._pattern.search(self._searched_tail + more) is not None
+        self._searched_tail = self._searched_tail[1 - self._length :]
+        self._searched_count = len(pieces)
+        return is_found
 
 
 class BlockParser(StepParser):
@@ -53,10 +81,7 @@ class BlockParser(StepParser):
         """Whether prose has followed a value of the block. Then that prose is recorded."""
         self._reader: CallValueReader | None = None
         self._rereads_left = _MAX_REREADS
-        self._searched_pieces = 0
-        """The number of pieces of `_raw` that were searched and have no closing tag."""
-        self._searched_tail = ""
-        """The last characters of those pieces, in which a closing tag may begin."""
+        self._closing_search = _ClosingTagSearch(self._closing_pattern, len(closing))
 
     @abstractmethod
     def _may_open(self, tail: str) -> bool:
@@ -170,19 +195,8 @@ class BlockParser(StepParser):
             self._in_tail = False
             self._fault = reader.fault
             self._step = self._skip_to_closing_tag if reader.has_started_call else self._seek_value
-        if self._rereads_left and self._has_closing_tag(more):
+        if self._rereads_left and self._closing_search.has_match(self._raw, more):
             self._close_at_inner_tag(self._recorded_text(more), output)
-
-    def _has_closing_tag(self, more: str) -> bool:
-        """Whether a closing tag is in the recorded text.
-
-        A block may hold thousands of values that are no calls, so only the text after the last search is searched.
-        """
-        self._searched_tail += "".join(self._raw[self._searched_pieces :])
-        has_closing_tag = self._closing_pattern.search(self._searched_tail + more) is not None
-        self._searched_tail = self._searched_tail[1 - len(self._closing) :]
-        self._searched_pieces = len(self._raw)
-        return has_closing_tag
 
     def _close_at_inner_tag(self, raw: str, output: list[ParserOutput]) -> None:
         """Ends a block at the first closing tag in its recorded text, and reads the text after that tag again.
@@ -266,7 +280,7 @@ class BlockParser(StepParser):
 
     def _start_recording(self, beginning: str = "") -> None:
         super()._start_recording(beginning)
-        self._searched_pieces, self._searched_tail = 0, ""
+        self._closing_search.restart()
 
     def _leave_block(self) -> None:
         self._recording = False

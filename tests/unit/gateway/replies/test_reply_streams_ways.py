@@ -13,7 +13,7 @@ from dataplane.source import Sink, Source
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from providers.base import Batch
 from providers.http.dialects import RELAY_DIALECTS, SSE
-from providers.http.exchange import HttpExchange
+from providers.http.exchange import HttpExchange, ExchangeRequest
 from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.support.chat_chunks import chunk, text_chunk
@@ -91,7 +91,7 @@ def make_reply(
     server: Server, encoder: Any = None, calls: EventStage | None = None, profile: Profile = DEFAULT_PROFILE
 ) -> TranslatedReply:
     decoder = ChatDecoder(counting_ids(), profile)
-    exchange = HttpExchange(cast("Upstream", server), "/x", {}, (), decoder, stream=True, framing=SSE)
+    exchange = HttpExchange(cast("Upstream", server), ExchangeRequest("/x", {}, (), stream=True), decoder, SSE)
     return TranslatedReply(exchange, calls, encoder or ResponsesEncoder(HEAD, lambda: 105))
 
 

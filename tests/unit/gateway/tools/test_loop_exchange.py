@@ -13,7 +13,7 @@ from gateway.replies.reply_streams import TranslatedReply
 from gateway.tools.loop_exchange import make_round_source
 from providers.base import Batch
 from providers.http.dialects import SSE
-from providers.http.exchange import HttpExchange
+from providers.http.exchange import ExchangeRequest, HttpExchange
 from providers.http.upstream import Upstream
 from tests.tool_rounds import hosted_tool
 from tests.unit.gateway.replies.test_reply_streams_ways import AGENT_STREAMS, HEAD, STREAMS, Server, normalizer
@@ -60,7 +60,9 @@ async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:
             inputs.append(turn.items)
             servers.append(WaitingServer(list(reads)))
             decoder = ChatDecoder(counting_ids())
-            exchange = HttpExchange(cast("Upstream", servers[-1]), "/x", {}, (), decoder, stream=True, framing=SSE)
+            exchange = HttpExchange(
+                cast("Upstream", servers[-1]), ExchangeRequest("/x", {}, (), stream=True), decoder, SSE
+            )
             yield make_round_source(loop, MappedExchange(exchange, normalizer()))
             assert loop.has_ended_round
         assert loop.build_next_turn() is None
