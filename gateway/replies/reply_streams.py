@@ -272,7 +272,7 @@ class RelayedReply(Source[bytes]):
         if is_over and not relay.ended:
             frames += relay.finish()
         self.template = relay.template
-        if relay.has_content and not self.has_content:
+        if not self.has_content and relay.has_content:
             self.has_content = True
             self._observer.observe_content()
         if relay.failed is not None and not relay.has_content:

@@ -25,6 +25,8 @@ from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import uses_legacy_functions, validate
 from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import answer as chat_answer
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.relaying.request import is_plain_request, relay_body
 from translation.chat.reply_forms import build_completion
@@ -63,17 +65,15 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
 
 
 def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Relay:
+    members = {"id": identity.id, "created": identity.created, "model": identity.model}
     relay = ChatRelay(
-        model=presentation.reported_model,
-        identity={"id": identity.id, "created": identity.created, "model": identity.model},
-        stored=presentation.is_stored,
-        reasoning_fields=presentation.reasoning_fields,
+        OwnCompletion(presentation.reported_model, members, presentation.is_stored),
+        ChunkForm(
+            presentation.reasoning_fields, _includes_usage(body), body.get("n") or 1, uses_legacy_functions(body)
+        ),
         upstream_fields=list_text_fields(presentation.profile),
-        include_usage=_includes_usage(body),
         max_frame_bytes=presentation.max_frame_bytes,
-        choices=body.get("n") or 1,
         call_rules=presentation.call_rules,
-        legacy_functions=uses_legacy_functions(body),
         scrub=presentation.scrub,
     )
     return StoredChatRelay(relay) if presentation.is_stored else relay

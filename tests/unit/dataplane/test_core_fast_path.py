@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from dataplane.core import CORE, ChunkWriter, make_fast_path
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.encoding.templates import DeltaTemplate, RelayTemplate
 from translation.framing import sse
@@ -274,7 +276,7 @@ def test_nothing_is_written_to_a_client_that_does_not_read(template: DeltaTempla
 
 def test_model_names_are_changed_in_relayed_chunks() -> None:
     identity = {"id": "chatcmpl-ours", "created": 1}
-    relay = ChatRelay(model="ours", identity=identity, reasoning_fields=frozenset(), include_usage=False)
+    relay = ChatRelay(OwnCompletion("ours", identity), ChunkForm(frozenset()))
     peer = Peer()
     for each in (chunk({"role": "assistant", "content": ""}), text_chunk("one")):
         relay.feed(sse.encode_data(orjson.dumps(each)))

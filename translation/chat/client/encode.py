@@ -38,6 +38,70 @@ _TEXT_PLACEHOLDER = "\x00"
 """Marks where the text goes while the frame template of a text is built."""
 
 
+class ChunkBuilder:
+    """Builds the frames of the chunks of one completion. `identity` are the members that all of them have."""
+
+    def __init__(self, identity: Json, *, include_usage: bool) -> None:
+        self._identity = identity
+        self._include_usage = include_usage
+
+    def add_facts(self, facts: Json) -> bool:
+        """Adds members to all further chunks. Returns whether those were not known."""
+        if facts.items() <= self._identity.items():
+            return False
+        self._identity |= facts
+        return True
+
+    def build_chunk(
+        self, delta: Json, *, logprobs: Json | None = None, ending: Json | None = None, **more: Json
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": logprobs, **(ending or {"finish_reason": None})}
+        usage = {"usage": None} if self._include_usage else {}
+        return sse.encode_data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
+
+    def build_usage_chunk(self, usage: Usage | None) -> bytes:
+        """Returns the chunk with nothing but usage; empty bytes if there is none or the client does not want it."""
+        counts = reply_objects.build_usage(usage)
+        if counts is None or not self._include_usage:
+            return b""
+        return sse.encode_data(orjson.dumps({**self._identity, "choices": [], "usage": counts}))
+
+    def build_template(self, delta: Json) -> tuple[bytes, ...]:
+        """Returns the frame of a delta, split at its placeholders. Joined with an escaped text it is a whole frame."""
+        first, *middle, last = orjson.dumps(delta).split(orjson.dumps(_TEXT_PLACEHOLDER))
+        head = b'data: %s,"choices":[{"index":0,"delta":' % orjson.dumps(self._identity)[:-1]
+        tail = b',"logprobs":null,"finish_reason":null}]%s}\n\n' % (b',"usage":null' if self._include_usage else b"")
+        return (head + first, *middle, last + tail)
+
+
+class CallFields:
+    """The field of a delta in which each call of a completion is sent.
+
+    The legacy `function_call` holds one call. Further calls are sent in `tool_calls`, so that they are not lost.
+    """
+
+    def __init__(self, *, legacy_functions: bool) -> None:
+        self.legacy_functions = legacy_functions
+        self._legacy_call: int | None = None
+        self._numbers: dict[int, int] = {}
+
+    @property
+    def has_calls(self) -> bool:
+        return self._legacy_call is not None or bool(self._numbers)
+
+    def add_call(self, index: int, *, is_function: bool) -> None:
+        """Adds the call that is the item with this index."""
+        if self.legacy_functions and is_function and not self.has_calls:
+            self._legacy_call = index
+        else:
+            self._numbers[index] = len(self._numbers)
+
+    def build_delta(self, index: int, call: Json) -> Json:
+        if index == self._legacy_call:
+            return {"function_call": call["function"]}
+        return {"tool_calls": [{"index": self._numbers[index], **call}]}
+
+
 class ChatEncoder:
     """Encodes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
 
@@ -68,25 +132,16 @@ class ChatEncoder:
         self._is_concluded = False
         self.response: Json | None = None
         """Always None: this encoder does not add up the chunks. A stored completion is built from the sent frames."""
-        self._identity: Json = {
-            "id": completion_id,
-            "object": "chat.completion.chunk",
-            "created": created,
-            "model": model,
-        }
+        identity = {"id": completion_id, "object": "chat.completion.chunk", "created": created, "model": model}
+        self._chunks = ChunkBuilder(identity, include_usage=include_usage)
         self._reasoning_fields = sorted(reasoning_fields)
-        self._include_usage = include_usage
-        self._legacy_functions = legacy_functions
         self._chunk_recorder = ChunkRecorder() if extensions else None
         self._role_written = False
         self._has_reasoning = False
         self._image_count = 0
         self._item_types: list[str] = []
-        self._has_calls = False
         self._warnings: Json = {}
-        # The legacy `function_call` holds one call. Further calls are sent in `tool_calls`, so that they are not lost.
-        self._legacy_call: int | None = None
-        self._call_numbers: dict[int, int] = {}
+        self._calls = CallFields(legacy_functions=legacy_functions)
         self._part_types: dict[_PartKey, str | None] = {}
         self._written_parts: set[_PartKey] = set()
         self._frame_templates: dict[_PartKey, tuple[bytes, ...]] = {}
@@ -117,9 +172,7 @@ class ChatEncoder:
                 case Noted():
                     self.usage = event.usage or self.usage
                     self._warnings |= reply_objects.build_warnings(event.facts or {})
-                    facts = reply_objects.build_facts(event.facts or {})
-                    if not facts.items() <= self._identity.items():
-                        self._identity |= facts
+                    if self._chunks.add_facts(reply_objects.build_facts(event.facts or {})):
                         templates.clear()
                 case Finished():
                     self._finish(event, frames)
@@ -151,15 +204,11 @@ class ChatEncoder:
         field = reply_objects.REPLY_FIELDS.get((item["type"], None))
         if field is None:
             return
-        if self._legacy_functions and not self._has_calls and field == "arguments":
-            self._legacy_call = event.index
-        else:
-            self._call_numbers[event.index] = len(self._call_numbers)
-        self._has_calls = True
+        self._calls.add_call(event.index, is_function=field == "arguments")
         text = item.get(field) or ""
         if text:
             self._written_parts.add((event.index, None))
-        self._write_delta(self._call_delta(event.index, reply_objects.build_call(item, text)), frames)
+        self._write_delta(self._calls.build_delta(event.index, reply_objects.build_call(item, text)), frames)
 
     def _end_item(self, event: ItemEnded, frames: list[bytes]) -> None:
         if event.item is None:
@@ -199,9 +248,9 @@ class ChatEncoder:
         self._write_role(frames, "" if field == "content" else None)
         if event.logprobs and field in ("content", "refusal"):
             logprobs: Json = {"content": None, "refusal": None, field: event.logprobs}
-            frames.append(self._build_chunk({field: text}, logprobs=logprobs))
+            frames.append(self._chunks.build_chunk({field: text}, logprobs=logprobs))
             return
-        template = self._frame_templates[key] = self._build_template(self._placeholder_delta(field, event.index))
+        template = self._frame_templates[key] = self._chunks.build_template(self._placeholder_delta(field, event.index))
         frames.append(orjson.dumps(text).join(template))
 
     def _placeholder_delta(self, field: reply_objects.ReplyField, index: int) -> Json:
@@ -212,55 +261,33 @@ class ChatEncoder:
             case "reasoning":
                 return dict.fromkeys(self._reasoning_fields, _TEXT_PLACEHOLDER)
             case "arguments":
-                return self._call_delta(index, {"function": {"arguments": _TEXT_PLACEHOLDER}})
+                return self._calls.build_delta(index, {"function": {"arguments": _TEXT_PLACEHOLDER}})
             case "input":
-                return self._call_delta(index, {"custom": {"input": _TEXT_PLACEHOLDER}})
+                return self._calls.build_delta(index, {"custom": {"input": _TEXT_PLACEHOLDER}})
             case _:
                 assert_never(field)
-
-    def _call_delta(self, index: int, call: Json) -> Json:
-        if index == self._legacy_call:
-            return {"function_call": call["function"]}
-        return {"tool_calls": [{"index": self._call_numbers[index], **call}]}
-
-    def _build_template(self, delta: Json) -> tuple[bytes, ...]:
-        """Returns the frame of a delta, split at its placeholders. Joined with an escaped text it is a whole frame."""
-        first, *middle, last = orjson.dumps(delta).split(orjson.dumps(_TEXT_PLACEHOLDER))
-        head = b'data: %s,"choices":[{"index":0,"delta":' % orjson.dumps(self._identity)[:-1]
-        tail = b',"logprobs":null,"finish_reason":null}]%s}\n\n' % (b',"usage":null' if self._include_usage else b"")
-        return (head + first, *middle, last + tail)
 
     def _write_role(self, frames: list[bytes], content: str | None) -> None:
         if not self._role_written:
             self._role_written = True
-            frames.append(self._build_chunk({"role": "assistant", "content": content}))
+            frames.append(self._chunks.build_chunk({"role": "assistant", "content": content}))
 
     def _write_delta(self, delta: Json, frames: list[bytes]) -> None:
         self._write_role(frames, None)
-        frames.append(self._build_chunk(delta))
-
-    def _build_chunk(
-        self, delta: Json, *, logprobs: Json | None = None, ending: Json | None = None, **more: Json
-    ) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": logprobs, **(ending or {"finish_reason": None})}
-        usage = {"usage": None} if self._include_usage else {}
-        return sse.encode_data(orjson.dumps({**self._identity, "choices": [choice], **usage, **more}))
+        frames.append(self._chunks.build_chunk(delta))
 
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self.usage = event.usage or self.usage
         self._write_role(frames, "")
-        ending = reply_objects.build_finish(event, called=self._has_calls, legacy=self._legacy_functions)
+        ending = reply_objects.build_finish(event, called=self._calls.has_calls, legacy=self._calls.legacy_functions)
         extensions = {} if self._chunk_recorder is None else {"extensions": self._chunk_recorder.build_extensions()}
-        end = self._build_chunk({}, ending=ending, **self._warnings, **extensions)
-        usage = reply_objects.build_usage(self.usage)
-        if self._include_usage and usage is not None:
-            end += sse.encode_data(orjson.dumps({**self._identity, "choices": [], "usage": usage}))
-        self._end(end)
+        end = self._chunks.build_chunk({}, ending=ending, **self._warnings, **extensions)
+        self._end(end + self._chunks.build_usage_chunk(self.usage))
 
     def _fail(self, event: Failed) -> None:
         self.failed = event
         self.usage = event.usage or self.usage
-        end = self._build_chunk(
+        end = self._chunks.build_chunk(
             {}, ending={"finish_reason": "error"}, error=reply_objects.build_error(event), **self._warnings
         )
         self._end(end)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -13,7 +13,8 @@ from translation.chat.relaying.answer import (
     build_broken_off_failure,
     is_broken_off,
 )
-from translation.chat.relaying.calls import CallNormalizer
+from translation.chat.relaying.choices import ChoiceReader, ChunkForm
+from translation.chat.relaying.chunk_identity import ChunkIdentity, OwnCompletion
 from translation.chat.relaying.reasoning_mover import make_reasoning_mover
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
@@ -27,29 +28,19 @@ from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
-_UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
-"""Keys of a delta that are forwarded unchanged, unless the content is a list."""
-
 _CALL_PATTERN: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
 """Matches calls in a payload, but no null and no empty list."""
 
 _NULL_FINISH_REASON: Final = b'"finish_reason":null'
 
-_IDENTITY_KEYS: Final = ("id", "created", "model")
-"""Keys of a chunk that identify the completion and its model."""
-
 
 class ChatRelay:
     """Takes the upstream's bytes, and returns whole frames with LF line ends, the last of them one `[DONE]`.
 
-    `model` replaces the model's name in every chunk; None keeps the upstream's. `identity` (id, created, model) is used
-    in chunks of the relay itself, until the upstream has sent its own. If the completion is `stored`, all
-    chunks have the id and time of `identity`. Reasoning text, which the upstream sends in `upstream_fields`, is sent in
-    `reasoning_fields` and in no other field. Calls are normalized by `call_rules`. The chunk that ends a choice has
-    `tool_warnings` about its invalid calls. `legacy_functions`: the client sent `functions` and expects
-    `function_call`. The upstream is always asked for usage, so the chunk with nothing but usage is dropped unless the
-    client wants it (`include_usage`). The stream is complete once each of its `choices` has a finish reason. `scrub`
-    redacts the upstream's error messages.
+    `own` is the gateway's part of the chunks, and `form` what the client expects of them. Reasoning text, which the
+    upstream sends in `upstream_fields`, is sent in the fields of the form and in no other field. Calls are normalized
+    by `call_rules`. The chunk that ends a choice has `tool_warnings` about its invalid calls. `scrub` redacts the
+    upstream's error messages.
 
     A stream that breaks off, reports a failure, or is not chat sets `failed`. After content the closing frames are then
     a chunk with `finish_reason: "error"` and an `error` object, and `[DONE]`. Before content nothing more is returned,
@@ -59,40 +50,26 @@ class ChatRelay:
 
     def __init__(
         self,
+        own: OwnCompletion,
+        form: ChunkForm,
         *,
-        model: str | None,
-        identity: Json,
-        stored: bool = False,
-        reasoning_fields: frozenset[str],
         upstream_fields: tuple[str, ...] = REASONING_TEXT_FIELDS,
-        include_usage: bool,
         max_frame_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
-        choices: int = 1,
         call_rules: CallRules = DEFAULT_RULES,
-        legacy_functions: bool = False,
         scrub: Callable[[str], str] = str,
     ) -> None:
-        self.has_content = False
-        """Whether content or a regular end was forwarded. Then the request must not be retried."""
         self.failed: Failed | None = None
         """The failure that ended the stream, if there is one."""
         self._usage: Usage | None = None
         self._unread_usage: Json | None = None
         """The latest usage object of the upstream, not parsed and merged into `_usage` yet."""
-        self.warnings: list[Json] = []
-        """Entries for `tool_warnings`: the invalid calls of the choices that have ended."""
-        self._overrides: Json = {"id": identity["id"], "created": identity["created"]} if stored else {}
-        if model is not None:
-            self._overrides["model"] = model
-        self.response: Json | None = None
-        """Always None: this relay does not add up the chunks. A stored completion is built from the sent frames."""
-        self._reasoning = make_reasoning_mover(upstream_fields, reasoning_fields)
-        self._include_usage = include_usage
+        self._reasoning = make_reasoning_mover(upstream_fields, form.reasoning_fields)
+        self._choices = ChoiceReader(self._reasoning, form, call_rules)
+        self._identity = ChunkIdentity(own)
+        self._form = form
         self._scrub = scrub
-        self._choice_count = choices
         self._frames = sse.FrameDecoder(max_frame_bytes)
         self._characters = SurrogateJoiner()
-        self._finished: set[int] = set()
         self._seen_done = False
         self.ended = False
         """Whether the turn is over. Then `conclude` returns the closing frames."""
@@ -101,22 +78,27 @@ class ChatRelay:
         self.closing_frames = b""
         """The frames that `conclude` returns. They are complete once `ended` is True."""
         self._is_concluded = False
-        self._identity: Json = {**identity, "object": "chat.completion.chunk"}
-        self._last_identity: tuple[Any, ...] | None = None
-        """The values of `_IDENTITY_KEYS` in the last chunk that was parsed."""
-        self._is_overridden = False
-        """Whether chunks with that identity need other values in some of these keys."""
-        self._replacements: list[tuple[bytes, bytes]] = []
-        """Members of the upstream's chunks as JSON bytes, each with the member that replaces it."""
         self._run: ChatDeltaRun | None = None
         """The delta run that the last frame belongs to, if it belongs to one."""
         self._run_template: RelayTemplate | None = None
         """The template of that run."""
         self.template: RelayTemplate | None = None
         """That template, which the fast path may use, if the next read begins with a new frame; otherwise None."""
-        self._legacy_functions = legacy_functions
-        self._rules = call_rules
-        self._calls: dict[int, CallNormalizer] = {}
+
+    @property
+    def response(self) -> Json | None:
+        """Always None: this relay does not add up the chunks. A stored completion is built from the sent frames."""
+        return None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether content or a regular end was forwarded. Then the request must not be retried."""
+        return self._choices.has_content
+
+    @property
+    def warnings(self) -> list[Json]:
+        """Entries for `tool_warnings`: the invalid calls of the choices that have ended."""
+        return self._choices.warnings
 
     @property
     def usage(self) -> Usage | None:
@@ -147,18 +129,20 @@ class ChatRelay:
         if self._seen_done:
             self._end()
             return forwarded
-        if payload is not None and self._choice_count == 1:
+        if payload is not None and self._form.choice_count == 1:
             self._learn_template(payload)
         self.template = self._run_template if self._frames.at_boundary else None
         return forwarded
 
     def _learn_template(self, payload: bytes) -> None:
         """Learns the template of the last frame, if it was a text delta forwarded with nothing but replacements."""
-        if not self.has_content or self._finished or not self._is_plain(payload):
+        choices = self._choices
+        if not choices.has_content or choices.finished or not self._is_plain(payload):
             self._run = self._run_template = None
         elif self._run is None or not self._run.read_payload_texts([payload]):
-            self._run = _learn_run(payload, self._reasoning.text_fields, self._replacements)
-            self._run_template = None if self._run is None else RelayTemplate(self._run, self._replacements)
+            replacements = self._identity.replacements
+            self._run = _learn_run(payload, self._reasoning.text_fields, replacements)
+            self._run_template = None if self._run is None else RelayTemplate(self._run, replacements)
 
     def finish(self) -> bytes:
         """Ends the stream, because the upstream closed. Returns the frames to send before the closing frames."""
@@ -178,17 +162,12 @@ class ChatRelay:
             return b""
         self.failed = self.failed or failed
         chunk = {
-            **self._identity,
-            "choices": [{"index": 0, "delta": self._unsent_calls(), "finish_reason": "error"}],
+            **self._identity.members,
+            "choices": [{"index": 0, "delta": self._choices.build_unsent_calls(), "finish_reason": "error"}],
             "error": reply_objects.build_error(self.failed),
         }
         self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
         return b""
-
-    def _unsent_calls(self) -> Json:
-        """Returns the delta with the arguments that are still buffered when the choice fails."""
-        entries = self._calls[0].build_last_entries(cut=True) if 0 in self._calls and 0 not in self._finished else []
-        return {"tool_calls": entries} if entries else {}
 
     def conclude(self) -> bytes:
         """Returns the closing frames, once, after `ended`. A second call returns empty bytes."""
@@ -215,11 +194,11 @@ class ChatRelay:
         if (whole := self._characters.rewrite(payload)) is not payload:
             payload, raw = whole, sse.encode_data(whole)
         try:
-            if not self.has_content or not self._is_plain(payload):
+            if not self._choices.has_content or not self._is_plain(payload):
                 return self._forward_parsed(payload, raw)
             payload.decode()  # raises for bytes that are not UTF-8, as parsing would
             forwarded = raw
-            for upstream_member, client_member in self._replacements:
+            for upstream_member, client_member in self._identity.replacements:
                 if upstream_member not in payload:
                     return self._forward_parsed(payload, raw)
                 forwarded = forwarded.replace(upstream_member, client_member, 1)
@@ -259,90 +238,19 @@ class ChatRelay:
             choices = []
         if isinstance(usage, dict):
             self._usage, self._unread_usage = self.usage, usage
-            if not choices and not self._include_usage:
+            if not choices and not self._form.include_usage:
                 return b""
-        changed = self._override_identity(chunk)
+        changed = self._identity.override(chunk)
         warning_count = len(self.warnings)
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
             if (choice.get("finish_reason") or choice.get("error")) and is_broken_off(choice):
                 return self._stop(build_broken_off_failure(choice))
-            changed |= self._read_choice(choice)
+            changed |= self._choices.read_choice(choice)
         if len(self.warnings) > warning_count:
             chunk[TOOL_WARNINGS] = self.warnings
         return sse.encode_data(orjson.dumps(chunk)) if changed else raw
-
-    def _read_choice(self, choice: Json) -> bool:
-        """Reads and normalizes a choice in place. Returns whether it was changed."""
-        delta = choice.get("delta")
-        index = choice.get("index") or 0
-        if not isinstance(index, int):
-            raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
-        changed = False
-        if isinstance(delta, dict):
-            for key in () if self.has_content else delta:
-                if key in self._reasoning.content_keys and delta[key]:
-                    self.has_content = True
-                    break
-            if not _UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
-                changed = (
-                    self._reasoning.flatten_content(delta)
-                    | self._reasoning.move(delta)
-                    | self._normalize_calls(index, delta)
-                )
-        if choice.get("finish_reason"):
-            if index not in self._finished:
-                self._finished.add(index)
-                self.has_content = True
-                if index in self._calls:
-                    changed |= self._complete_calls(index, choice)
-            changed |= reply_objects.normalize_finish_reason(
-                choice, called=index in self._calls, legacy=self._legacy_functions
-            )
-        return changed
-
-    def _normalize_calls(self, index: int, delta: Json) -> bool:
-        if not (delta.get("tool_calls") or delta.get("function_call")):
-            return False
-        if index not in self._calls:
-            self._calls[index] = CallNormalizer(self._rules, legacy=self._legacy_functions)
-        return self._calls[index].normalize_delta(delta)
-
-    def _complete_calls(self, index: int, choice: Json) -> bool:
-        """Adds the last entries of its calls to a choice that ends, and collects their warnings.
-
-        Returns whether there were any.
-        """
-        entries = self._calls[index].build_last_entries(cut=str(choice["finish_reason"]) in reply_objects.CUT_REASONS)
-        self.warnings += self._calls[index].warnings
-        if entries:
-            delta: Json = choice.get("delta") or {}
-            choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *entries]}
-        return bool(entries) or bool(self._calls[index].warnings)
-
-    def _override_identity(self, chunk: Json) -> bool:
-        """Learns the upstream's identity, and sets the gateway's values in the chunk. Returns whether it changed."""
-        chunk_identity = (chunk.get("id"), chunk.get("created"), chunk.get("model"))
-        if chunk_identity != self._last_identity:
-            self._last_identity = chunk_identity
-            for key, value in zip(_IDENTITY_KEYS, chunk_identity, strict=True):
-                if value:
-                    self._identity[key] = value
-            if self._overrides:
-                self._learn_replacements(chunk)
-        if self._is_overridden:
-            chunk |= self._overrides
-        return self._is_overridden
-
-    def _learn_replacements(self, chunk: Json) -> None:
-        self._identity |= self._overrides
-        changed_keys = [key for key in self._overrides if chunk.get(key) != self._overrides[key]]
-        self._is_overridden = bool(changed_keys)
-        if changed_keys:
-            self._replacements = [
-                (_json_member(key, chunk.get(key)), _json_member(key, self._overrides[key])) for key in changed_keys
-            ]
 
     def _stop(self, failed: Failed) -> bytes:
         """Notes a failure, and after content ends the stream with it. Returns the frames to send, if any."""
@@ -356,7 +264,7 @@ class ChatRelay:
     def _end(self) -> None:
         if self._characters.has_halves:
             self._stop(Failed("upstream_garbled", "the upstream's text ends within a character"))
-        elif len(self._finished) < self._choice_count:
+        elif len(self._choices.finished) < self._form.choice_count:
             self._stop(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
         else:
             self._close(sse.DONE_FRAME)
@@ -378,10 +286,6 @@ def _learn_run(
     if any(payload.count(upstream_member) != 1 for upstream_member, _ in replacements):
         return None
     return ChatDeltaRun.from_payload(payload, fields)
-
-
-def _json_member(key: str, value: Any) -> bytes:
-    return orjson.dumps({key: value})[1:-1]
 
 
 def _garbled_failure(error: Exception, *, last: bool) -> Failed:

@@ -12,6 +12,8 @@ from providers.errors import UpstreamBroken
 from tests.unit.support.chat_replies import text
 from tests.unit.support.translator_drivers import conclude, fail_to_end
 from translation.chat.client.encode import ChatEncoder
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.errors import ProtocolViolation
 from translation.framing import sse
@@ -72,7 +74,7 @@ def translated(upstream: Upstream) -> TranslatedReply:
 
 
 def relay() -> ChatRelay:
-    return ChatRelay(model=None, identity=IDENTITY, reasoning_fields=BOTH, include_usage=False)
+    return ChatRelay(OwnCompletion(None, IDENTITY), ChunkForm(BOTH))
 
 
 async def sent(wire: TranslatedReply | RelayedReply) -> bytes:

@@ -13,12 +13,14 @@ from dataplane.source import Sink, Source
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from providers.base import Batch
 from providers.http.dialects import RELAY_DIALECTS, SSE
-from providers.http.exchange import HttpExchange, ExchangeRequest
+from providers.http.exchange import ExchangeRequest, HttpExchange
 from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.translator_drivers import conclude, counting_ids
 from translation.chat.client.encode import ChatEncoder
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.upstream.decode import ChatDecoder
 from translation.framing import sse
@@ -382,7 +384,7 @@ async def test_other_streams_are_decoded(way: str) -> None:
 async def test_a_relay_forwards_delta_runs_unchanged() -> None:
     reads = reads_of([ROLE, text_chunk("a"), text_chunk("b"), text_chunk("[DONE]"), STOP], 1)
     server = Server(reads)
-    relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
+    relay = ChatRelay(OwnCompletion(None, {}), ChunkForm(frozenset()))
     wire = RelayedReply(HttpRelay(cast("Upstream", server), RELAY_DIALECTS["chat"], {}), relay)
     assert await collect_frames(server, wire, by_template=True) == (b"".join(reads), 2)
     assert wire.ended

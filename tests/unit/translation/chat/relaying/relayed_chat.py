@@ -8,6 +8,8 @@ import orjson
 from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.golden import GOLDEN
 from tests.unit.support.translator_drivers import relay_to_end
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
 from translation.representation.json_types import Json
@@ -17,9 +19,12 @@ DEATH = GOLDEN / "chat" / "vllm_engine_death_midstream.sse"
 
 
 def relay(**options: Any) -> ChatRelay:
-    defaults: dict[str, Any] = {"model": None, "reasoning_fields": frozenset({"reasoning"}), "include_usage": False}
-    defaults |= {"identity": {"id": "c9", "created": 7, "model": "asked"}}
-    return ChatRelay(**{**defaults, **options})
+    """Returns a relay with these fields of OwnCompletion and ChunkForm, and these arguments."""
+    settings: dict[str, Any] = {"model": None, "identity": {"id": "c9", "created": 7, "model": "asked"}}
+    settings |= {"reasoning_fields": frozenset({"reasoning"}), **options}
+    own = OwnCompletion(settings.pop("model"), settings.pop("identity"))
+    form = ChunkForm(**{field: settings.pop(field) for field in ChunkForm._fields if field in settings})
+    return ChatRelay(own, form, **settings)
 
 
 def wire(*chunks: Json, done: bool = True) -> bytes:

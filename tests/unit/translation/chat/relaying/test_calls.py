@@ -9,6 +9,8 @@ from tests.unit.support.chat_chunks import chunk, completion
 from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import relay_to_end
 from translation.chat.relaying.answer import relay_completion
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
@@ -28,14 +30,8 @@ def delta(*entries: Json) -> Json:
 def relayed(
     *deltas: Json, finish: str = "tool_calls", legacy: bool = False, rules: CallRules = DEFAULT_RULES
 ) -> list[Json]:
-    relay = ChatRelay(
-        model=None,
-        identity={},
-        reasoning_fields=frozenset({"reasoning"}),
-        include_usage=False,
-        call_rules=rules,
-        legacy_functions=legacy,
-    )
+    form = ChunkForm(frozenset({"reasoning"}), legacy_functions=legacy)
+    relay = ChatRelay(OwnCompletion(None, {}), form, call_rules=rules)
     wire = b"".join(sse.encode_data(orjson.dumps(each)) for each in [*map(chunk, deltas), chunk(finish=finish)])
     return chunks_of(relay_to_end(relay, wire + sse.DONE_FRAME))
 

@@ -10,6 +10,8 @@ from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import fail_to_end, feed_to_end
 from tests.unit.translation.chat.relaying.test_calls import added_up, delta, entry, relayed
 from translation.chat.relaying.answer import relay_completion
+from translation.chat.relaying.choices import ChunkForm
+from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
 from translation.framing import sse
 from translation.hygiene.call_tracker import CallRules
@@ -69,7 +71,7 @@ def test_every_unreadable_call_is_reported() -> None:
 
 
 def test_choices_are_reported_one_after_the_other() -> None:
-    relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False, choices=2)
+    relay = ChatRelay(OwnCompletion(None, {}), ChunkForm(frozenset(), choice_count=2))
 
     def of(choice: int, **said: Any) -> bytes:
         return sse.encode_data(orjson.dumps({**chunk(), "choices": [{"index": choice, "delta": {}, **said}]}))
@@ -93,7 +95,7 @@ def test_a_truncated_call_has_its_partial_arguments_and_no_warning() -> None:
     ("text", "rest"), [('```{"x"', {"arguments": '```{"x"'}), ("{", None)], ids=["a fence", "none"]
 )
 def test_a_call_that_breaks_off_has_its_partial_arguments(text: str, rest: Json | None) -> None:
-    relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
+    relay = ChatRelay(OwnCompletion(None, {}), ChunkForm(frozenset()))
     relay.feed(sse.encode_data(orjson.dumps(chunk(delta(entry(0, "a", "f", text))))))
     [last] = chunks_of(fail_to_end(relay, Failed("upstream_error", "it broke")))
     assert last["choices"][0]["delta"] == ({} if rest is None else delta({"index": 0, "function": rest}))
@@ -101,7 +103,7 @@ def test_a_call_that_breaks_off_has_its_partial_arguments(text: str, rest: Json 
 
 
 def test_arguments_without_a_fence_are_relayed_byte_for_byte() -> None:
-    relay = ChatRelay(model=None, identity={}, reasoning_fields=frozenset(), include_usage=False)
+    relay = ChatRelay(OwnCompletion(None, {}), ChunkForm(frozenset()))
     wire = b"".join(
         sse.encode_data(orjson.dumps(each))
         for each in [

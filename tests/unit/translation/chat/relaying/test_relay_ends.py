@@ -163,11 +163,11 @@ def choice(index: int, finish: str | None = None) -> Json:
 
 def test_several_choices_are_all_forwarded() -> None:
     sent = wire(choice(0), choice(1), choice(0, "stop"), choice(1, "length"))
-    assert run(relay(choices=2), [sent]) == sent
+    assert run(relay(choice_count=2), [sent]) == sent
 
 
 def test_several_choices_are_whole_only_when_each_has_finished() -> None:
-    assert failure(run(relay(choices=2), [wire(choice(0, "stop"), choice(1))]))["code"] == "upstream_truncated"
+    assert failure(run(relay(choice_count=2), [wire(choice(0, "stop"), choice(1))]))["code"] == "upstream_truncated"
 
 
 def test_a_whole_completion_is_forwarded_with_the_gateways_model_name() -> None:
@@ -312,7 +312,7 @@ ALIKE: dict[str, tuple[list[bytes], dict[str, Any], int]] = {
     ),
     "arguments": ([*map(orjson.dumps, [TEXT[0], *[chunk(call(0, arguments="{}"))] * 3, TEXT[-1]])], {}, 0),
     "nothing": ([*map(orjson.dumps, [*TEXT[:2], chunk({}), chunk({}), TEXT[-1]])], {}, 0),
-    "several choices": ([*map(orjson.dumps, TEXT)], {"choices": 2}, 0),
+    "several choices": ([*map(orjson.dumps, TEXT)], {"choice_count": 2}, 0),
     "no JSON": (
         [*map(orjson.dumps, TEXT[:2]), *[b'{"finish_reason":null,"content":}'] * 2, orjson.dumps(TEXT[-1])],
         {},
