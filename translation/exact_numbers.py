@@ -14,7 +14,10 @@ import orjson
 _TOOL_DATA_KEYS: Final = frozenset({"args", "arguments", "input", "functionResponse"})
 """Keys whose objects are data of tools, in the APIs that do not have it as text."""
 
-_OBJECT_MARKS: Final = tuple(f'"{key}":{gap}{{'.encode() for key in sorted(_TOOL_DATA_KEYS) for gap in ("", " "))
+_OBJECT_MARKS: Final = {
+    f'":{gap}{{'.encode(): tuple(f'"{key}":{gap}{{'.encode() for key in sorted(_TOOL_DATA_KEYS)) for gap in ("", " ")
+}
+"""The end of a key before an object -> the whole keys of tool data. Most requests have no object under any key."""
 
 _LONG_NUMBER: Final = re.compile(r"[0-9][0-9.]{15,}")
 _LONG_NUMBER_BYTES: Final = re.compile(_LONG_NUMBER.pattern.encode())
@@ -29,11 +32,13 @@ class _Number(str):
 def parse_with_tool_data(data: bytes) -> Any:
     """Parses a request, a reply or a part of one. Raises orjson.JSONDecodeError."""
     parsed = orjson.loads(data)
-    for mark in _OBJECT_MARKS:  # this is no generator, because it runs for every request and reply
-        if mark in data:
-            return (
-                parsed if _LONG_NUMBER_BYTES.search(data) is None else _parse_exactly(data, parsed, is_tool_data=False)
-            )
+    # These are no generators, because they run for every request and reply.
+    for any_key, marks in _OBJECT_MARKS.items():
+        if any_key in data:
+            for mark in marks:
+                if mark in data:
+                    has_long_number = _LONG_NUMBER_BYTES.search(data) is not None
+                    return _parse_exactly(data, parsed, is_tool_data=False) if has_long_number else parsed
     return parsed
 
 

@@ -127,15 +127,15 @@ class UnknownFields:
 class _ObjectFinder:
     """Finds the unknown keys in an object."""
 
-    __slots__ = ("_known", "_members")
+    __slots__ = ("_finders", "_known")
 
     def __init__(self) -> None:
         self._known: frozenset[str] = frozenset()
-        self._members: tuple[tuple[str, _Finder], ...] = ()
+        self._finders: Mapping[str, _Finder] = {}
 
     def learn(self, known: frozenset[str], members: Mapping[str, _Finder | None]) -> None:
         self._known = known
-        self._members = tuple((name, finder) for name, finder in members.items() if finder is not None)
+        self._finders = {name: finder for name, finder in members.items() if finder is not None}
 
     def __call__(self, value: Any, path: str, keys: list[UnknownKey]) -> None:
         if type(value) is not dict:
@@ -146,15 +146,14 @@ class _ObjectFinder:
                 for key, inner in value.items()
                 if key not in self._known and not _is_empty(inner)
             ]
-        for name, find in self._members:
-            inner = value.get(name)
+        for name in filter(self._finders.__contains__, value):
+            inner = value[name]
             if type(inner) is dict or type(inner) is list:
-                find(inner, f"{path}.{name}", keys)
+                self._finders[name](inner, f"{path}.{name}", keys)
 
     def search_members(self, body: Json, keys: list[UnknownKey]) -> None:
-        for name, find in self._members:
-            if name in body:
-                find(body[name], name, keys)
+        for name in filter(self._finders.__contains__, body):
+            self._finders[name](body[name], name, keys)
 
 
 class _ListFinder:

@@ -96,12 +96,12 @@ class Admission:
         self._tool_host = tool_host
         self._clock: Callable[[], float] = time.time
         self._max_tools = server.max_tools
-        self._max_lengths = (
-            ("input", server.max_items, "max_items"),
-            ("messages", server.max_items, "max_items"),
-            ("contents", server.max_items, "max_items"),
-            ("tools", server.max_tools, "max_tools"),
-        )
+        self._max_lengths = {
+            "input": (server.max_items, "max_items"),
+            "messages": (server.max_items, "max_items"),
+            "contents": (server.max_items, "max_items"),
+            "tools": (server.max_tools, "max_tools"),
+        }
 
     async def admit(self, client_request: ClientRequest) -> AdmittedRequest:
         """Returns a request once it is valid and its route is known to serve it.
@@ -142,21 +142,14 @@ class Admission:
         return route
 
     def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
-        endpoint, principal, body, adapter = (
-            client_request.endpoint,
-            client_request.principal,
-            client_request.body,
-            client_request.adapter,
-        )
-        if endpoint.request.normalize is not None:
-            body = endpoint.request.normalize(body)
+        endpoint, principal, body, strict, _, adapter = client_request[:6]
+        form = endpoint.request
+        if form.normalize is not None:
+            body = form.normalize(body)
         self._check_lengths(body)
-        if (
-            endpoint.request.count_tools is not None
-            and (tool_count := endpoint.request.count_tools(body)) > self._max_tools
-        ):
+        if form.count_tools is not None and (tool_count := form.count_tools(body)) > self._max_tools:
             raise _build_length_error("tools", tool_count, self._max_tools, "max_tools")
-        endpoint.request.validate(body)
+        form.validate(body)
         model = body.get("model")
         if not model and adapter is not None:
             model = adapter.choose_default_model(principal.models)
@@ -167,18 +160,14 @@ class Admission:
             return self._admit_adapted(client_request, adapter.adapt(body, route))
         hides_thinking = False
         if route.request_defaults:
-            hides_thinking = endpoint.request.expects_thinking is not None and not endpoint.request.expects_thinking(
-                body
-            )
-            body = endpoint.request.add_defaults(body, route.request_defaults)
-            (endpoint.request.validate_merged or endpoint.request.validate)(body)
-        facts = endpoint.request.read_facts(body)
-        if not endpoint.request.own_params.isdisjoint(body):
-            body = {name: value for name, value in body.items() if name not in endpoint.request.own_params}
+            hides_thinking = form.expects_thinking is not None and not form.expects_thinking(body)
+            body = form.add_defaults(body, route.request_defaults)
+            (form.validate_merged or form.validate)(body)
+        facts = form.read_facts(body)
+        if not form.own_params.isdisjoint(body):
+            body = {name: value for name, value in body.items() if name not in form.own_params}
         identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
-        return AdmittedRequest(
-            endpoint, body, facts, route, principal, identity, client_request.strict, hides_thinking=hides_thinking
-        )
+        return AdmittedRequest(endpoint, body, facts, route, principal, identity, strict, hides_thinking=hides_thinking)
 
     def _admit_adapted(self, client_request: ClientRequest, adapted: AdaptedRequest) -> AdmittedRequest:
         endpoint, route, thread = client_request.endpoint, adapted.route, adapted.thread
@@ -203,8 +192,9 @@ class Admission:
         """Raises InvalidRequest for a list that is too long to be served. Called before anything reads its entries."""
         if len(body) > _MAX_FIELDS:
             raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
-        for name, limit, key in self._max_lengths:
-            if name in body and isinstance(value := body[name], list) and len(value) > limit:
+        for name in filter(self._max_lengths.__contains__, body):
+            limit, key = self._max_lengths[name]
+            if isinstance(value := body[name], list) and len(value) > limit:
                 raise _build_length_error(name, len(value), limit, key)
 
 

@@ -188,7 +188,7 @@ class Run:
             warnings = read_reply_warnings(reply)
             return reply
         finally:
-            self._record_end(usage, warnings)
+            self._record_end(ReplyEnd(usage, warnings))
 
     async def _translate_reply(self, plan: TranslationPlan) -> Json:
         exchange, event_stage = plan.exchange, plan.event_stage
@@ -211,16 +211,20 @@ class Run:
                 plan.params.rename_param_of(error)
             raise
         finally:
-            self._record_end(usage, collect_warnings(facts), collect_unreported(facts))
+            self._record_end(
+                ReplyEnd(usage, collect_warnings(facts), collect_unreported(facts)) if facts else ReplyEnd(usage)
+            )
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
         return collector.result()
 
-    def _record_end(self, usage: Usage | None, warnings: Sequence[Json] = (), unreported: Sequence[str] = ()) -> None:
+    def _record_end(self, end: ReplyEnd) -> None:
         """Records what the end of a JSON reply says of it, as observations and as losses."""
-        self.observer.observe_end(ReplyEnd(usage, warnings, unreported))
-        self.late_losses.extend(build_warning_losses(warnings))
-        self.late_losses.extend(Loss(param, "not reported") for param in unreported)
+        self.observer.observe_end(end)
+        if end.warnings:
+            self.late_losses += build_warning_losses(end.warnings)
+        if end.unreported:
+            self.late_losses += [Loss(param, "not reported") for param in end.unreported]
 
     def build_loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
