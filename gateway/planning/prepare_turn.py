@@ -103,8 +103,11 @@ def prepare_exchange(turn: Turn, target: Target, endpoint: Endpoint) -> tuple[Ex
     profile = target.profile
     if profile.cite_documents and not endpoint.reply.cites_files:
         profile = replace(profile, cite_documents=False)
-    make_exchange = partial(target.provider.prepare, prepared, profile)
-    exchange = RetriedExchange(make_exchange) if profile.fix_empty_final == "retry" else make_exchange()
+    exchange: Exchange
+    if profile.fix_empty_final == "retry":
+        exchange = RetriedExchange(partial(target.provider.prepare, prepared, profile))
+    else:
+        exchange = target.provider.prepare(prepared, profile)
     losses += exchange.losses
     return exchange, event_stage, losses
 

@@ -37,6 +37,7 @@ from providers.errors import ProviderError
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.hygiene.call_tracker import DEFAULT_RULES
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -333,22 +334,27 @@ class RunFactory:
     def _build_presentation(
         self, admitted: AdmittedRequest, planned: PlanInput, plan: RelayPlan | TranslationPlan, *, is_stored: bool
     ) -> Presentation:
-        target, endpoint = planned.target, admitted.endpoint
-        max_frame_bytes = self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES)
-        presentation = Presentation(self._reasoning_fields, max_frame_bytes, self._clock)
-        presentation.is_stored = is_stored
-        presentation.hides_thinking = admitted.hides_thinking
-        presentation.profile = target.profile
-        presentation.scrub = build_redactor(planned.facts.tools.credentials, target.provider.redact)
-        if admitted.route.name != target.upstream_model:
-            presentation.reported_model = admitted.route.name
+        target, route_name = planned.target, admitted.route.name
+        item_seal = None
         if target.reasoning_seal is not None:
-            carries_seals = endpoint.reply.carries_seals or admitted.facts.wants_sealed_reasoning
-            presentation.item_seal = ReplyItemSeal(target.reasoning_seal, carries_seals)
+            carries_seals = admitted.endpoint.reply.carries_seals or admitted.facts.wants_sealed_reasoning
+            item_seal = ReplyItemSeal(target.reasoning_seal, carries_seals)
+        call_rules, summarizes_reasoning = DEFAULT_RULES, False
         if isinstance(plan, RelayPlan):
-            presentation.call_rules = plan.call_rules
-            presentation.summarizes_reasoning = plan.summarizes_reasoning
-        return presentation
+            call_rules, summarizes_reasoning = plan.call_rules, plan.summarizes_reasoning
+        return Presentation(
+            self._reasoning_fields,
+            self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES),
+            self._clock,
+            None if route_name == target.upstream_model else route_name,
+            target.profile,
+            is_stored,
+            build_redactor(planned.facts.tools.credentials, target.provider.redact),
+            item_seal,
+            call_rules,
+            summarizes_reasoning,
+            admitted.hides_thinking,
+        )
 
 
 def build_redactor(credentials: Sequence[str], redact: Callable[[str], str]) -> Callable[[str], str]:

@@ -123,9 +123,9 @@ class NoStorage:
 
     def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
         endpoint, body, facts, route = admitted[:4]
-        form = endpoint.storage
-        view = form.echo(body, route.target.profile, False, False) if isinstance(form, ResponseForm) else body
-        planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
+        form, target = endpoint.storage, route.target
+        view = form.echo(body, target.profile, False, False) if isinstance(form, ResponseForm) else body
+        planned = PlanInput(endpoint, body, facts, target, tool_host=tool_host)
         run = self._runs.build_run(admitted, planned, view)
         if tool_host is not None and self._parts is not None:
             self._parts.journal_open_calls(run)

@@ -35,6 +35,9 @@ _LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 _PLAIN_PARAMS: Final = SHARED_PARAMS | {"model", "messages", "stream", "stream_options", "stop", *_LIMIT_FIELDS}
 
+_TOOL_PARAMS: Final = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+"""Parameters that are not sent without tools."""
+
 _PLAIN_MESSAGE_KEYS: Final = {"role", "content"}
 
 _PLAIN_ROLES: Final = ("user", "assistant", *_SYSTEM_ROLES)
@@ -82,13 +85,13 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         relayed.setdefault(profile.raw_text_field, "none")
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
         losses.append(Loss("reasoning_effort", "dropped"))
-    if not relayed.get("tools"):
+    if relayed.get("tools"):
+        _prepare_tools(relayed, profile, losses)
+    elif not _TOOL_PARAMS.isdisjoint(relayed):
         if relayed.get("tool_choice", "auto") not in ("auto", "none"):
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
-        for name in ("tools", "tool_choice", "parallel_tool_calls"):
+        for name in _TOOL_PARAMS:
             relayed.pop(name, None)
-    else:
-        _prepare_tools(relayed, profile, losses)
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     return LoweredRequest(relayed, list(dict.fromkeys(losses)) if losses else losses)

@@ -99,7 +99,7 @@ def _unknown_params(body: Json) -> Json:
 
 
 def _sampling(body: Json) -> dict[str, Any]:
-    sampling = {key: value for key, value in body.items() if key in SHARED_PARAMS and value is not None}
+    sampling = {key: body[key] for key in filter(SHARED_PARAMS.__contains__, body) if body[key] is not None}
     if stop := body.get("stop"):
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     if _LOGPROBS in (body.get("include") or ()):
