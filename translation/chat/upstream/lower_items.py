@@ -16,7 +16,7 @@ from translation.chat.reasoning import (
     is_chat_detail,
 )
 from translation.chat.upstream.lower_parts import lower_content, lower_parts
-from translation.lowering.message_writer import MessageWriter
+from translation.lowering.message_writer import MOVED_MEDIA_NOTICE, MessageWriter
 from translation.lowering.text_parts import MessageBuilder
 from translation.lowering.turn_writer import WriteItem
 from translation.lowering.unsupported import find_output_losses
@@ -55,17 +55,8 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
 
 
 def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
-    """Returns the chat messages for a turn's instructions and items. Losses are appended to `losses`.
-
-    Calls, and the reasoning and text before them, become one assistant message. Its tool messages follow it directly,
-    wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its output or an
-    output without its call, and Unrepresentable for an item type that chat does not have.
-    """
-    writer = _MessageWriter(turn, profile, losses)
-    if turn.instructions:
-        writer.add_instructions(turn.instructions)
-    writer.write_items()
-    return writer.finish()
+    """Returns the chat messages for a turn's instructions and items, as `MessageWriter.write_messages` describes."""
+    return _MessageWriter(turn, profile, losses).write_messages(turn.instructions)
 
 
 class _MessageWriter(MessageWriter):
@@ -76,10 +67,6 @@ class _MessageWriter(MessageWriter):
         self._call_data = collect_call_data(turn.items)
         """Call id -> opaque data that the upstream sent with the call, and needs back."""
 
-    def add_instructions(self, text: str) -> None:
-        role = "developer" if self._profile.developer_role == "developer" else "system"
-        self.add_system(role, text)
-
     def _build_item_writers(self) -> dict[str, WriteItem]:
         custom = {"custom_tool_call": self._add_call, "custom_tool_call_output": self._check_output}
         return super()._build_item_writers() | custom
@@ -87,17 +74,7 @@ class _MessageWriter(MessageWriter):
     def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
         self._messages.append({"role": "user", "content": lower_content(parts, index, self._losses)})
 
-    def _add_assistant_text(self, text: str) -> None:
-        # No message may come between a call and its output, so the text joins the message with the calls.
-        assistant = (self._assistant if self._open_calls else None) or self._open_assistant()
-        assistant.add_paragraph("content", text)
-        if self._pending_reasoning:
-            self._attach_reasoning(assistant)
-
-    def _add_call(self, index: int, item: Item) -> None:
-        assistant = self._assistant or self._open_assistant()
-        if self._pending_reasoning:
-            self._attach_reasoning(assistant)
+    def _build_call(self, _index: int, item: Item) -> Json:
         if item["type"] == "function_call":
             function = {"name": item["name"], "arguments": item["arguments"] or "{}"}
             call = {"id": item["call_id"], "type": "function", "function": function}
@@ -106,38 +83,19 @@ class _MessageWriter(MessageWriter):
             call = {"id": item["call_id"], "type": "custom", "custom": custom}
         if (data := self._call_data.get(item["call_id"])) is not None:
             call[EXTRA_CONTENT] = data
-        assistant.message.setdefault("tool_calls", []).append(call)
-        self._open_calls.append(index)
+        return call
 
-    def close_assistant(self) -> None:
-        if self._assistant is not None:
-            if self._pending_reasoning:
-                self._attach_reasoning(self._assistant)
-            self._finish_assistant(self._assistant)
-        elif self._pending_reasoning:
-            self._losses.append(Loss("input", "reasoning dropped"))
-            self._pending_reasoning = []
-        if not self._open_calls:
-            return
+    def _finish_assistant(self, assistant: MessageBuilder) -> None:
+        super()._finish_assistant(assistant)
+        if self._open_calls and self._requires_fields:
+            assistant.message |= add_required_fields(assistant.message, self._profile)
+
+    def _add_outputs(self, outputs: Sequence[tuple[int, int]]) -> None:
         media: list[Json] = []
-        for index in sorted(map(self._pairs.output_of, self._open_calls)):
+        for index, _ in outputs:
             self._add_tool(index, media)
         if media:
             self._messages.append({"role": "user", "content": media})
-        self._open_calls = []
-
-    def _open_assistant(self) -> MessageBuilder:
-        if self._assistant is not None:
-            self._finish_assistant(self._assistant)
-        self._assistant = MessageBuilder({"role": "assistant"})
-        self._messages.append(self._assistant.message)
-        return self._assistant
-
-    def _finish_assistant(self, assistant: MessageBuilder) -> None:
-        message = assistant.build()
-        if self._open_calls and self._requires_fields:
-            message |= add_required_fields(message, self._profile)
-        self._assistant = None
 
     def _add_tool(self, index: int, media: list[Json]) -> None:
         """Writes a tool message. Parts that the upstream does not accept in one are appended to `media`."""
@@ -153,16 +111,14 @@ class _MessageWriter(MessageWriter):
             if media_parts and self._profile.media_in_tool_messages:
                 content = parts
             elif media_parts:
-                content = "\n".join([*texts, "(The media of this output are in the next user message.)"])
+                content = "\n".join([*texts, MOVED_MEDIA_NOTICE])
                 media += [{"type": "text", "text": f"Media from the output of tool call {call_id}:"}, *media_parts]
                 self._losses.append(Loss("input", "tool media moved to a user message"))
             else:
                 content = "\n".join(texts)
         self._messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
-    def _attach_reasoning(self, assistant: MessageBuilder) -> None:
-        """Adds the pending reasoning to an assistant message, in the field that the upstream reads it from."""
-        reasoning_items, self._pending_reasoning = self._pending_reasoning, []
+    def _replay_reasoning(self, assistant: MessageBuilder, reasoning_items: Sequence[Item]) -> None:
         field = find_replay_field(self._profile)
         details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
         if field == DETAILS_FIELD and details:

@@ -19,16 +19,16 @@ UNREADABLE: Item = {"type": "reasoning", "content": []}
 class Writer(MessageWriter):
     """Writes instructions and reasoning only."""
 
-    def close_assistant(self) -> None:
-        """Does nothing: no message is open."""
-
     def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
         raise NotImplementedError
 
-    def _add_assistant_text(self, text: str) -> None:
+    def _replay_reasoning(self, assistant: MessageBuilder, reasoning_items: Sequence[Item]) -> None:
         raise NotImplementedError
 
-    def _add_call(self, index: int, item: Item) -> None:
+    def _build_call(self, index: int, item: Item) -> Json:
+        raise NotImplementedError
+
+    def _add_outputs(self, outputs: Sequence[tuple[int, int]]) -> None:
         raise NotImplementedError
 
     def add_user(self) -> None:
