@@ -23,7 +23,11 @@ class ReplyEnd(NamedTuple):
 
 
 class RequestObserver(Protocol):
-    """Watches one accepted request. Its methods are called in this order, must not raise, and must not wait."""
+    """Watches one accepted request. Its methods are called in this order, must not raise, and must not wait.
+
+    A stream reports each of them. A reply that is one JSON object has no head and no content of its own: its observer
+    gets the attempts and their ends.
+    """
 
     def observe_attempt(self, provider: str, number: int) -> None:
         """A target of this provider is asked next. `number` counts the attempts from 1."""
@@ -38,7 +42,7 @@ class RequestObserver(Protocol):
         ...
 
     def observe_end(self, end: ReplyEnd) -> None:
-        """An attempt has ended, and the reply with it if no other attempt begins. So has one that the client left."""
+        """An attempt has ended, also because the client left. The reply has ended if no other attempt begins."""
         ...
 
 

@@ -13,6 +13,7 @@ from gateway.planning.resolver import Resolver
 from gateway.relayed_paths.relays import RelayedPaths
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import EventStreamReply
+from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.sealing.sealer import Sealer
 from gateway.service.admission import Admission
 from gateway.service.contexts import ContextService
@@ -70,6 +71,8 @@ class ConfigurationBuilder(NamedTuple):
     job_endpoints: Mapping[str, Endpoint]
     """The endpoints whose replies may be jobs, by dialect."""
     build_event_stream: Callable[..., EventStreamReply]
+    observer: Observer = LOG_OBSERVER
+    """Watches the requests."""
 
     def build(self, settings: Settings, providers: Mapping[str, Provider]) -> Configuration:
         """Returns the parts that serve requests by these settings. It changes nothing."""
@@ -80,7 +83,7 @@ class ConfigurationBuilder(NamedTuple):
             settings.tools.mcp, egress, self.operator_servers, has_store=has_store, kinds=build_kinds(settings.tools)
         )
         admission = Admission(resolver, self.sealer, settings.server, models, self.large_bodies, tool_host)
-        runs = RunFactory(settings, provider_hold)
+        runs = RunFactory(settings, provider_hold, self.observer)
         parts = None if self.jobs is None else self._build_storage_parts(settings, self.jobs)
         intake = Intake(admission, StorageChooser(runs, self.large_bodies, parts), keeps_keys=has_store)
         history = None if parts is None else HistorySource(parts.store.history, None, parts.approvals)

@@ -37,6 +37,7 @@ from providers.errors import ProviderError
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
 from translation.hygiene.call_tracker import DEFAULT_RULES
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
@@ -156,7 +157,7 @@ class Run:
         if self._collector.failed is None:
             self._collector.feed([build_failed_event(error)])
         reply = self._collector.result()
-        return reply if any(item["type"] == "mcp_call" for item in reply.get("output", ())) else None
+        return reply if any(item["type"] in HOSTED_CALL_TYPES for item in reply.get("output", ())) else None
 
     @property
     def loop_io(self) -> LoopIO | None:
@@ -177,10 +178,10 @@ class Run:
         return self._relay_reply(plan) if isinstance(plan, RelayPlan) else self._translate_reply(plan)
 
     async def _relay_reply(self, plan: RelayPlan) -> Json:
-        answer = await plan.exchange.fetch_body()
         usage: Usage | None = None
         warnings: Sequence[Json] = ()
         try:
+            answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
                 answer = plan.relay.collect_stream(self.body, answer, self.identity, self.presentation)
             elif isinstance(reported := answer.get("usage"), dict):
@@ -202,7 +203,7 @@ class Run:
             nonlocal usage
             events = batch if event_stage is None else event_stage.feed(batch)
             facts.extend(collect_facts(events))
-            usage = find_final_usage(events)
+            usage = find_final_usage(events) or usage
             collector.feed(events)
 
         try:

@@ -1,6 +1,6 @@
 """Finds reasoning in messages and deltas of chat: one text in several fields, and data that a later turn sends back.
 
-The names of these fields are here and nowhere else. A profile may add names (`reasoning_fields`).
+Whoever reads these fields takes their names from here. A profile may add names (`reasoning_fields`).
 """
 
 from collections.abc import Iterable, Sequence
