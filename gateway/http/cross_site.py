@@ -23,6 +23,9 @@ from providers.config import is_loopback
 _MAX_ACCEPTED: Final = 64
 """The most values of `Host` that are remembered as accepted. Each name may occur with several ports."""
 
+_PAGE_HEADERS: Final = frozenset({b"origin", b"sec-fetch-site"})
+"""The headers by which a request of a web page is known."""
+
 _NEEDS_JSON_TYPE: Final = "gateway.needs_json_type"
 """Scope key of requests whose JSON body must be declared as JSON."""
 
@@ -48,10 +51,12 @@ class CrossSiteCheck:
         The origin of a WebSocket is checked on every server: no other rule of browsers limits them.
         """
         headers = headers_of(scope)
+        host = headers.get(b"host")
+        if host in self._accepted_hosts and _PAGE_HEADERS.isdisjoint(headers):
+            return None  # most requests: no page sent this one, with keys or without
         has_keys = self._has_keys()
         if has_keys and scope["type"] == "http":
             return None
-        host = headers.get(b"host")
         if not has_keys and host is not None and host not in self._accepted_hosts and not self._accept_host(host):
             return self._build_error_reply(_build_host_error(host), scope)
         if (origin := headers.get(b"origin")) is None:

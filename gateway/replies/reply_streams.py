@@ -172,7 +172,8 @@ class TranslatedReply(Source[bytes]):
         return self._encode_batch(self._batches.take_read(read))
 
     def _encode_batch(self, batch: Batch) -> bytes:
-        self.is_draining = self._batches.is_draining
+        batches = self._batches
+        self.is_draining = batches.is_draining
         frames = b""
         if batch:
             if self._overflow_params is not None and isinstance(failed := batch[-1], Failed):
@@ -187,12 +188,14 @@ class TranslatedReply(Source[bytes]):
                 self.ended = True
                 self._last_batch = batch
                 self._failed = self._encoder.failed
-        elif self._batches.ended:
+        elif batches.ended:
             raise ProtocolViolation("the upstream's reply ended without a terminal event")
-        run = self._batches.delta_run
-        if run is not self._delta_run or self.template is None:
+        run = batches.delta_run
+        if run is None:
+            self.template = None
+        elif run is not self._delta_run or self.template is None:
             self._delta_run = run
-            self.template = None if run is None else self._grant_template(run)
+            self.template = self._grant_template(run)
         return frames
 
     def _grant_template(self, run: DeltaRun) -> ReadTemplate[bytes] | None:

@@ -98,14 +98,14 @@ class Run:
         return AttemptedReply(self._build_attempt_stream, self._begin_next_attempt)
 
     def _build_attempt_stream(self) -> ReplyStream:
-        plan = self.plan
-        self.observer.observe_attempt(self.attempt.target.provider.name, self.attempt_count)
+        target, plan, presentation = self.attempt
+        self.observer.observe_attempt(target.provider.name, self.attempt_count)
         if isinstance(plan, RelayPlan):
-            relay = plan.relay.make_relay(self.body, self.identity, self.presentation)
+            relay = plan.relay.make_relay(self.body, self.identity, presentation)
             if self.facts.is_obfuscated:
                 relay = ObfuscatingRelay(relay)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params, self.observer)
-        encoder = self.endpoint.reply.encoder(self.body, self.identity, self.presentation)
+        encoder = self.endpoint.reply.encoder(self.body, self.identity, presentation)
         if self.facts.is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(

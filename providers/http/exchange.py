@@ -205,18 +205,18 @@ class HttpExchange(Source[Batch]):
             payloads = splitter.parse_payloads(read)
         except ProtocolViolation as violation:
             raise self._build_garbled_error(str(violation)) from violation
-        done = DONE_PAYLOAD in payloads
+        done, characters = DONE_PAYLOAD in payloads, self._characters
         batch: list[Event] = []
         try:
             self._decode(payloads[: payloads.index(DONE_PAYLOAD)] if done else payloads, batch)
-            if (done or reply.ended) and self._characters.has_halves:
+            if characters.has_halves and (done or reply.ended):
                 raise self._build_garbled_error("the upstream's text ends within a character")
         except UpstreamGarbled as failure:
             if not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
                 return self._fail_after(batch, failure)
         if done:
             self._decode_after_done(payloads, batch)
-        at_run = splitter.at_boundary and not self._characters.has_halves
+        at_run = splitter.at_boundary and not characters.has_halves
         self.delta_run = self._decoder.delta_run if at_run else None
         if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
             self._is_complete = done or isinstance(batch[-1], Finished)
