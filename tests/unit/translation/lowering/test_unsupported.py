@@ -3,9 +3,16 @@
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.unsupported import build_unknown_item_error, find_history_losses, find_output_losses
-from translation.representation.json_types import Item
-from translation.representation.loss import Loss
+from translation.lowering.unsupported import (
+    build_unknown_item_error,
+    find_history_losses,
+    find_output_losses,
+    find_parameter_losses,
+    find_unknown_key_losses,
+)
+from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss, UnknownKey
+from translation.representation.turn import Turn
 
 CALL: Item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 OUTPUT: Item = {"type": "function_call_output", "call_id": "c", "output": "ok"}
@@ -49,3 +56,31 @@ def test_an_item_that_an_api_does_not_have_is_refused_by_its_place(
 ) -> None:
     found = build_unknown_item_error({"type": kind}, 3)
     assert (type(found), found.param, str(found)) == (error, "input[3]", message)
+
+
+TOOL: Json = {"type": "function", "name": "f", "color": "red"}
+UNKNOWN = UnknownKey("tools[0].color", "color", TOOL)
+
+BODIES: dict[str, tuple[Json | None, list[Loss]]] = {
+    "without a body": (None, [Loss("tools[0].color", "dropped")]),
+    "the object itself": ({"tools": [TOOL]}, []),
+    "a copy with a namespace": ({"tools": ({**TOOL, "name": "ns__f"},)}, []),
+    "a copy of another name": ({"tools": [{**TOOL, "name": "g"}]}, [Loss("tools[0].color", "dropped")]),
+    "a copy with another value": ({"tools": [{**TOOL, "color": "blue"}]}, [Loss("tools[0].color", "dropped")]),
+}
+
+
+@pytest.mark.parametrize(("body", "losses"), BODIES.values(), ids=BODIES)
+def test_an_unknown_key_is_lost_unless_the_body_has_it(body: Json | None, losses: list[Loss]) -> None:
+    assert find_unknown_key_losses([UNKNOWN, UNKNOWN], body) == losses
+
+
+def test_an_unknown_key_of_an_object_without_a_type_is_lost_from_its_copy() -> None:
+    holder: Json = {"color": "red"}
+    assert find_unknown_key_losses([UnknownKey("color", "color", holder)], {**holder}) == [Loss("color", "dropped")]
+    assert find_unknown_key_losses([], {}) == []
+
+
+def test_parameters_of_other_apis_and_unknown_keys_are_lost() -> None:
+    turn = Turn(model="m", items=[], extra={"best_of": 2}, unknown_keys=[UNKNOWN])
+    assert find_parameter_losses(turn) == [Loss("best_of", "dropped"), Loss("tools[0].color", "dropped")]

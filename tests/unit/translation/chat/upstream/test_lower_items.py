@@ -361,3 +361,10 @@ def test_the_detail_of_a_file_is_a_loss_in_chat() -> None:
     losses: list[Loss] = []
     lower_items(Turn("m", [user(file("a", "application/pdf", detail="high"))]), DEFAULT_PROFILE, losses)
     assert losses == [Loss("input[0].content[0].detail", "dropped")]
+
+
+def test_the_data_of_a_call_is_sent_back_with_it() -> None:
+    data = {"google": {"thought_signature": "SIG=="}}
+    carrier = {"type": "reasoning", "details": [{"type": "chat.call", "call_id": "x", "extra_content": data}]}
+    messages = lower_items(Turn(model="m", items=[carrier, call("x"), output("x")]), DEFAULT_PROFILE, [])
+    assert messages[0]["tool_calls"] == [{**chat_call("x"), "extra_content": data}]
