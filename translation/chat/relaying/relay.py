@@ -233,7 +233,7 @@ class ChatRelay:
         choices = chunk.get("choices")
         usage = chunk.get("usage")
         if not isinstance(choices, list):
-            if not usage and not self.has_content and chunk.get("object") != "chat.completion.chunk":
+            if not usage and not self._choices.has_content and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream's stream is not a chat completion")
             choices = []
         if isinstance(usage, dict):
@@ -241,15 +241,16 @@ class ChatRelay:
             if not choices and not self._form.include_usage:
                 return b""
         changed = self._identity.override(chunk)
-        warning_count = len(self.warnings)
+        warnings = self._choices.warnings
+        warning_count = len(warnings)
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
             if (choice.get("finish_reason") or choice.get("error")) and is_broken_off(choice):
                 return self._stop(build_broken_off_failure(choice))
             changed |= self._choices.read_choice(choice)
-        if len(self.warnings) > warning_count:
-            chunk[TOOL_WARNINGS] = self.warnings
+        if len(warnings) > warning_count:
+            chunk[TOOL_WARNINGS] = warnings
         return sse.encode_data(orjson.dumps(chunk)) if changed else raw
 
     def _stop(self, failed: Failed) -> bytes:
