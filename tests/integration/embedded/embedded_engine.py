@@ -54,7 +54,7 @@ def children_of(pid: int) -> list[int]:
 def is_alive(pid: int) -> bool:
     try:
         return (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended, before the file was opened or while it was read
         return False
 
 

@@ -70,10 +70,6 @@ _PART_FACTORIES = {
 }
 
 
-class ContradictedText(ProtocolViolation):
-    """The whole of a text is not what its deltas add up to."""
-
-
 @dataclass(slots=True)
 class _TextState:
     index: int
@@ -311,7 +307,7 @@ def _delta_events(text: _TextState, piece: Any, logprobs: Any) -> list[Event]:
 def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
     """Returns the text of a whole object that had no delta, as a delta: all of it, or the rest.
 
-    Raises ContradictedText if the deltas were another text: nobody could say which of the two is the model's.
+    Raises ProtocolViolation if the deltas were another text: nobody could say which of the two is the model's.
     """
     if text.text_key is None:
         return []
@@ -324,7 +320,7 @@ def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
         return _delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
     if text.is_reasoning or full_text.strip() == sent.strip():
         return []  # white space is trimmed by some upstreams, and thinking is shown as it was streamed
-    raise ContradictedText("the upstream's final text differs from the text that it streamed")
+    raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:

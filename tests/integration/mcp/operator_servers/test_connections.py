@@ -172,7 +172,7 @@ def is_alive(pid: int) -> bool:
     """Whether a process runs. An orphan that has ended may wait for the system to remove it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended, before the file was opened or while it was read
         return False
 
 
