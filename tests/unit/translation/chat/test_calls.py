@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
+from translation.chat.reasoning import build_call_detail
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.upstream.decode import ChatDecoder
 from translation.errors import ProtocolViolation
@@ -287,6 +288,26 @@ def test_text_after_the_end_of_a_call_is_left_out_with_a_warning() -> None:
     assert made(events) == TWO
     warnings = [event.facts for event in events if isinstance(event, Noted) and event.facts]
     assert warnings == [{"tool_warnings": [{"name": "f", "why": "text followed its complete arguments"}]}]
+
+
+DATA: Json = {"google": {"thought_signature": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "kinds"),
+    [
+        ([calls({**FIRST, "extra_content": DATA})], ["reasoning", "function_call"]),
+        ([completion({"tool_calls": [{**FIRST, "extra_content": DATA}]})], ["reasoning", "function_call"]),
+        ([calls({**FIRST, "index": 0}), calls({"index": 0, "extra_content": DATA})], ["function_call", "reasoning"]),
+    ],
+    ids=["with the call", "in a whole message", "after the call"],
+)
+def test_opaque_data_of_a_call_are_a_detail_of_reasoning(chunks: list[Json], kinds: list[str]) -> None:
+    events = decode(ChatDecoder(counting_ids()), [*chunks, chunk(finish="tool_calls")])
+    assert made(events) == ONE
+    found = collect(events)
+    assert [item["type"] for item in found] == kinds
+    assert [item["details"] for item in found if item["type"] == "reasoning"] == [[build_call_detail("a", DATA)]]
 
 
 CUSTOM: dict[str, list[Json]] = {

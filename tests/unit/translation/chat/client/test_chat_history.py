@@ -6,6 +6,7 @@ import pytest
 
 from translation.chat.client.lift import lift
 from translation.chat.client.schema import validate
+from translation.chat.reasoning import build_call_detail
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -107,6 +108,14 @@ CASES: dict[str, tuple[list[Json], list[Item]]] = {
             CALLED,
             {"type": "function_call_output", "call_id": "c1", "output": "r"},
             {"type": "function_call_output", "call_id": "c1", "output": [input_text("r")]},
+        ],
+    ),
+    "opaque data of a call are a detail of reasoning before it": (
+        [assistant(tool_calls=[{**CALL, "extra_content": {"google": {}}}, {**CALL, "id": "c2"}])],
+        [
+            {"type": "reasoning", "summary": [], "details": [build_call_detail("c1", {"google": {}})]},
+            CALLED,
+            {**CALLED, "call_id": "c2"},
         ],
     ),
     "custom calls and their results": (

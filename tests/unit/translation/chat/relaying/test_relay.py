@@ -169,3 +169,10 @@ def test_content_is_output_that_a_retry_would_repeat(sent: Json, has_content: bo
     relaying = relay()
     relaying.feed(wire(sent, done=False))
     assert relaying.has_content is has_content
+
+
+def test_chunks_are_not_added_up_to_a_response() -> None:
+    stream = relay()
+    run(stream, [wire(text_chunk("a"), chunk(finish="stop"))])
+    assert stream.ended
+    assert stream.response is None

@@ -12,6 +12,7 @@ from translation.chat.client.lift import lift
 from translation.chat.upstream.lower import lower
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss, UnknownKey
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
 
@@ -296,6 +297,16 @@ def test_unsupported_parameters_are_reported(
     lowered = lower(replace(TURN, **params), profile)
     assert lowered.body == PLAIN | expected
     assert list(map(str, lowered.losses)) == losses
+
+
+def test_unknown_keys_are_lost_unless_the_body_has_their_object() -> None:
+    schema = {"type": "object", "x_kept": 1}
+    asking = {**USER, "x_lost": 1}
+    keys = [UnknownKey("input[0].x_lost", "x_lost", asking), UnknownKey("tools[0].parameters.x_kept", "x_kept", schema)]
+    turn = replace(TURN, items=[asking], tools=[{**F, "parameters": schema}], unknown_keys=keys)
+    lowered = lower(turn, DEFAULT_PROFILE)
+    assert lowered.body["tools"][0]["function"]["parameters"]["x_kept"] == 1
+    assert lowered.losses == (Loss("input[0].x_lost", "dropped"),)
 
 
 ALLOW_X = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "x"}]}

@@ -8,6 +8,7 @@ from openai.types.chat import ChatCompletionContentPartParam, ChatCompletionMess
 from pydantic import TypeAdapter
 
 from tests.unit.support.items import IMAGE, PNG, assistant, call, file, message, output, user
+from translation.chat.reasoning import build_call_detail
 from translation.chat.upstream.lower_items import lower_items
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -115,6 +116,14 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
     "a call id that is used again belongs to the next output": (
         [call("x"), output("x", "1"), call("x"), output("x", "2")],
         [chat_calls(chat_call("x")), chat_output("x", "1"), chat_calls(chat_call("x")), chat_output("x", "2")],
+    ),
+    "opaque data of a call go back with it": (
+        [reasoning(details=[build_call_detail("y", PLACEHOLDER)]), call("x"), call("y"), output("x"), output("y")],
+        [
+            chat_calls(chat_call("x"), {**chat_call("y"), "extra_content": PLACEHOLDER}),
+            chat_output("x"),
+            chat_output("y"),
+        ],
     ),
     "custom calls": (
         [

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.messages.client.lift import lift, lift_count
+from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA, validate, validate_count
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.request_facts import RequestFacts, StateFacts, ToolFacts
 
 SCHEMA: Json = {"type": "object", "properties": {}}
 CLOSED: Json = {**SCHEMA, "additionalProperties": False}
@@ -336,6 +337,41 @@ def test_tokens_are_counted_without_a_limit() -> None:
 def test_a_compaction_does_not_change_the_count() -> None:
     body: Json = {"model": "m", "messages": HELLO}
     assert lift_count({**body, "compaction": {"type": "auto"}}) == lift(body)
+
+
+SERVER: Json = {"type": "url", "name": "s", "url": "https://e.org", "authorization_token": "secret"}
+HOSTED_SERVER: Json = {
+    "type": "mcp",
+    "server_label": "s",
+    "server_url": "https://e.org",
+    "require_approval": "never",
+    "authorization": "secret",
+}
+ADD: Json = {"name": "add", "input_schema": SCHEMA}
+SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
+
+FACTS: dict[str, tuple[Json, RequestFacts]] = {
+    "nothing": ({}, RequestFacts()),
+    "nothing, as null": (dict.fromkeys(("stream", "thread", "tools", "mcp_servers", "extensions")), RequestFacts()),
+    "a stream": ({"stream": True}, RequestFacts(streams=True)),
+    "a thread": ({"thread": {"type": "new"}}, RequestFacts(state=StateFacts(thread={"type": "new"}))),
+    "tools of the client": ({"tools": [ADD]}, RequestFacts(tools=ToolFacts())),
+    "a search among tools": ({"tools": [ADD, SEARCH]}, RequestFacts(tools=ToolFacts(hosted=({"type": "web_search"},)))),
+    "a server": (
+        {"mcp_servers": [SERVER]},
+        RequestFacts(tools=ToolFacts(hosted=(HOSTED_SERVER,), credentials=("secret",))),
+    ),
+    "a server before a search": (
+        {"mcp_servers": [SERVER], "tools": [SEARCH]},
+        RequestFacts(tools=ToolFacts(hosted=(HOSTED_SERVER, {"type": "web_search"}), credentials=("secret",))),
+    ),
+    "extensions": ({"extensions": True}, RequestFacts(has_extensions=True)),
+}
+
+
+@pytest.mark.parametrize(("params", "facts"), FACTS.values(), ids=FACTS)
+def test_each_parameter_is_one_fact(params: Json, facts: RequestFacts) -> None:
+    assert read_facts({"model": "m", "messages": HELLO, **params}) == facts
 
 
 def test_a_limit_of_no_tokens_is_for_anthropic_alone() -> None:
