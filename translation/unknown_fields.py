@@ -232,8 +232,6 @@ def _list_tags(member: Any, choose: Callable[[Any], Any]) -> tuple[str, ...]:
     if not (isinstance(choose, _KeyOf) and is_typeddict(member)):
         return ()
     hint = get_type_hints(member).get(choose.key)
-    while get_origin(hint) in (Required, NotRequired):
-        hint = get_args(hint)[0]
     values = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return tuple(tag for value in values if get_origin(value) is Literal for tag in get_args(value))
 

@@ -4,6 +4,7 @@ A form is a value of a tool, so that the loop knows nothing of the kinds of tool
 the executors of other tools bring their own.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -36,7 +37,7 @@ class PastHostedCall(NamedTuple):
     output: str
 
 
-class CallForm:
+class CallForm(ABC):
     """The form of the calls of one kind of tools. A subclass sets what differs; it has no state."""
 
     item_type: str
@@ -54,13 +55,13 @@ class CallForm:
     holds_output: bool = False
     """Whether the item holds the text that the model reads, so that a journal of items is enough to continue."""
 
+    @abstractmethod
     def build_fields(self, call: CallView) -> Json:
         """Returns the fields of the item besides its id, type and status."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_past(self, item: Item) -> PastHostedCall:
         """Returns the call of an item in an input, which a client may have written."""
-        raise NotImplementedError
 
     def read_text(self, arguments: str) -> str:
         """Returns the text of `text_key` for complete arguments."""

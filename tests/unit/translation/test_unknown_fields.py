@@ -40,6 +40,11 @@ class Two(TypedDict):
     b: int
 
 
+class Three(TypedDict, total=False):
+    type: Required[Literal["three"]]
+    c: int
+
+
 class Body(TypedDict, total=False):
     model: str
     leaf: Required[Leaf]
@@ -51,6 +56,11 @@ class Body(TypedDict, total=False):
         Annotated[Annotated[TaggedLeaf, Tag("leaf")] | Annotated[AnyKind, Tag("other")], discriminate_by("kind")]
     ]
     named: Annotated[One | Two, Field(discriminator="type")] | None
+    nested: Annotated[Annotated[One | Two, Field(discriminator="type")] | Three, Field(discriminator="type")]
+    chosen: Annotated[
+        Annotated[One, Tag("one")] | Annotated[Three, Tag("three")], Field(discriminator=discriminate_by("type"))
+    ]
+    listed: list[Leaf] | Leaf
 
 
 def find(**body: object) -> list[str]:
@@ -84,6 +94,18 @@ def test_the_member_of_a_union_is_examined_that_the_validator_chooses() -> None:
     assert find(named={"type": "one", "a": 1, "b": 2}) == ["named.b"]
     assert find(named={"type": "two", "a": 1, "b": 2}) == ["named.a"]
     assert find(named={"type": "new", "a": 1}) == find(named={"type": ["one"]}) == []
+
+
+def test_each_member_of_a_union_in_a_union_is_examined_as_itself() -> None:
+    assert find(nested={"type": "one", "a": 1, "b": 2, "c": 3}) == ["nested.b", "nested.c"]
+    assert find(nested={"type": "three", "a": 1, "b": 2, "c": 3}) == ["nested.a", "nested.b"]
+    assert find(chosen={"type": "one", "a": 1, "c": 3}) == ["chosen.c"]
+    assert find(chosen={"type": "three", "a": 1, "c": 3}) == ["chosen.a"]
+
+
+def test_a_union_of_a_list_and_an_object_is_examined_as_either() -> None:
+    assert find(listed=[{"text": "a"}, {"novel": 1}]) == ["listed[1].novel"]
+    assert find(listed={"text": "a", "novel": 1}) == ["listed.novel"]
 
 
 def test_paths_without_positions_name_a_key_once() -> None:

@@ -92,6 +92,13 @@ def test_a_limit_of_the_client_or_its_model_does_not_cancel_the_run(details: Any
     assert end["result"]["incompleteDetails"] == {"reason": "max_output_tokens"}
 
 
+@pytest.mark.parametrize("head", [HEAD, OLD])
+def test_an_end_whose_meaning_is_not_known_shows_the_reason_of_the_upstream(head: RunHead) -> None:
+    end = encode(*message("He"), Finished("other", raw_reason="load_shed"), head=head)[-1]
+    assert end["result"] == {"status": "completed", "nativeFinishReason": "load_shed"}
+    assert "result" not in encode(*message("He"), Finished("other"), head=head)[-1]
+
+
 def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:
     head = RunHead(thread_id="t", run_id="r", is_versioned=True, state={"a": 1})
     events = encode(*whole(REQUEST), head=head, expiry_of=lambda item: "2026-12-01T00:00:00Z")

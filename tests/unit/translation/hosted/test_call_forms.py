@@ -1,8 +1,10 @@
 """The items of hosted calls follow the form of their tool, and no other than MCP is known to the loop."""
 
+from dataclasses import replace
 from typing import Final
 
 import orjson
+import pytest
 
 from tests.tool_rounds import LoopDriver, call, hosted_tool, text
 from translation.hosted.call_forms import MCP_FORM, CallForm, CallView, PastHostedCall
@@ -33,6 +35,9 @@ class CodeForm(CallForm):
 
     def build_fields(self, call: CallView) -> Json:
         return {"code": self.read_text(call.arguments), "container_id": "cntr_1", "outputs": None}
+
+    def read_past(self, item: Item) -> PastHostedCall:
+        return PastHostedCall("code", "python", orjson.dumps({"code": item["code"]}).decode(), "The code was run.")
 
     def read_text(self, arguments: str) -> str:
         return str(orjson.loads(arguments)["code"]) if arguments else ""
@@ -95,3 +100,11 @@ def test_a_journal_has_the_output_beside_an_item_that_does_not_hold_it() -> None
     )
     assert failed.failed
     assert MCP_FORM.build_journal_media(FOUND) == ()
+
+
+@pytest.mark.parametrize("outcome", [ToolOutcome(output="5"), build_execution_error("broken")])
+def test_a_journal_restores_the_outcome_of_an_mcp_call_from_its_item(outcome: ToolOutcome) -> None:
+    image: Json = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+    ended = replace(outcome, media=[image])
+    item = {"type": "mcp_call", **MCP_FORM.build_fields(CallView("calc", "add", "{}", None, ended))}
+    assert MCP_FORM.restore_outcome(item, MCP_FORM.build_journal_media(ended)) == ended

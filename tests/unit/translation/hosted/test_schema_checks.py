@@ -51,6 +51,8 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "too deep": (nested(33), "its schema is nested deeper than 32 levels"),
     "too deep in lists": (nested(33, in_lists=True), "its schema is nested deeper than 32 levels"),
     "deeper than can be written": (nested(900), "its schema is nested deeper than 32 levels"),
+    "a number that is too large": (with_property(maximum=2**64), "its schema has a number of more than 64 bits, "),
+    "text that is not Unicode": (with_property(description="\ud800"), "its schema has a number of more than 64 bits, "),
     "too large": (with_property(description="x" * 65536), "its schema has more than 64 KiB"),
     "elsewhere": (with_property(**{"$ref": "http://h/x.json"}), "its schema refers to 'http://h/x.json', and nothing"),
     "a file": (with_property(**{"$ref": "file:///etc/passwd"}), "its schema refers to 'file:///etc/passwd'"),

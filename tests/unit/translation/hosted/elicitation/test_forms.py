@@ -54,6 +54,7 @@ def test_requests_and_answers_survive_as_json() -> None:
         (replace(asking(), state="x" * 1001), "its state has more than 1000 bytes"),
         (replace(asking(), state="\ud800" * 400), "its state has more than 1000 bytes"),
         (asking(replace(SIZE, message="x" * 1001)), "its forms have more than 1000 bytes"),
+        (asking(replace(SIZE, schema={"maximum": 2**64})), "its forms have a number of more than 64 bits, or too many"),
         (asking(replace(SIZE, schema={"$ref": "https://example.com/schema"})), "its schema refers to"),
         *(
             (asking(replace(LOGIN, url=url)), "it wants the user to open an address that is not https")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
+from translation.errors import ProtocolViolation
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.outcomes import build_execution_error
 from translation.parsers.text_calls import TOOL_WARNINGS
@@ -313,3 +314,14 @@ def test_calls_beside_those_of_the_client_are_skipped_where_their_results_would_
     alone = LoopDriver(hosted_tool(), own=[function_tool("ask_user")], bounds=bounds)
     alone.run_round(call())
     assert alone.output[0]["output"] == "3"
+
+
+def test_events_of_a_round_that_was_not_begun_are_a_violation() -> None:
+    with pytest.raises(ProtocolViolation, match="not begun"):
+        LoopDriver(hosted_tool()).loop.feed([Started("m")])
+
+
+def test_a_reply_has_no_end_while_a_round_follows() -> None:
+    driver = LoopDriver(hosted_tool())
+    driver.run_round(call(), reason="tool_calls")
+    assert driver.loop.build_end_events() == []

@@ -92,6 +92,12 @@ def test_the_done_reason_follows_the_finish_reason(reason: FinishReason, done_re
     assert reply_of(*text(0, "Hi"), Finished(reason))["done_reason"] == done_reason
 
 
+def test_a_reason_whose_meaning_is_not_known_is_shown_beside_the_done_reason() -> None:
+    reply = reply_of(*text(0, "Hi"), Finished("other", raw_reason="load_shed"))
+    assert (reply["done_reason"], reply["native_finish_reason"]) == ("stop", "load_shed")
+    assert "native_finish_reason" not in reply_of(*text(0, "Hi"), STOP)
+
+
 def test_thoughts_are_separate_and_sent_only_if_requested() -> None:
     events = [*text(0, "Hm", ".", part=THOUGHT, item=REASONING), *text(1, "Hi"), STOP]
     message = reply_of(*events)["message"]

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.ollama.client.lift import lift_chat, lift_generate
+from translation.ollama.client.lift import lift_chat, lift_generate, read_facts
 from translation.ollama.client.schema import CHAT_SCHEMA, GENERATE_SCHEMA, validate_chat, validate_generate
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.request_facts import RequestFacts
 
 HELLO: list[Json] = [{"role": "user", "content": "hi"}]
 HELLO_ITEM: Json = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
@@ -163,3 +164,8 @@ def test_a_malformed_field_is_named(param: str) -> None:
 def test_the_schemas_name_every_parameter() -> None:
     assert {"messages", "tools", "options"} <= CHAT_SCHEMA()["properties"].keys()
     assert {"prompt", "system", "raw"} <= GENERATE_SCHEMA()["properties"].keys()
+
+
+def test_only_the_stream_is_a_fact_of_a_request() -> None:
+    assert read_facts({"stream": True, "think": True, "tools": [{}]}) == RequestFacts(streams=True)
+    assert read_facts({"stream": False}) == read_facts({}) == RequestFacts()

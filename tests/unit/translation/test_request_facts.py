@@ -1,0 +1,20 @@
+"""What the facts of a request say together."""
+
+import pytest
+
+from translation.request_facts import ContextFacts
+
+
+@pytest.mark.parametrize(
+    ("context", "is_compacted", "is_managed"),
+    [
+        (ContextFacts(), False, False),
+        (ContextFacts(is_compacted=True), True, True),
+        (ContextFacts(has_trigger=True), True, True),
+        (ContextFacts(is_truncated=True), False, True),
+    ],
+)
+def test_truncation_manages_a_context_without_its_compaction(
+    context: ContextFacts, is_compacted: bool, is_managed: bool
+) -> None:
+    assert (context.needs_compaction, context.is_managed) == (is_compacted, is_managed)
