@@ -1,10 +1,11 @@
 """Converts a message between stream and whole reply, for upstreams that reply in the form that was not requested."""
 
 import sys
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
+from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.reply_objects import split_block
 from translation.representation.json_types import Json
@@ -38,25 +39,68 @@ def build_message_stream(message: Json) -> bytes:
 
 
 def build_message(frames: bytes) -> Json:
-    """Returns a stream that ended without an error as a whole message."""
+    """Returns a stream that ended without an error as a whole message.
+
+    Raises ProtocolViolation for events that do not add up to a message.
+    """
     decoder = sse.FrameDecoder()
-    message: Json = {}
-    texts: dict[int, dict[str, list[str]]] = {}
-    for frame in [*decoder.feed(frames), *decoder.finish()]:
-        match orjson.loads(frame.payload):
-            case {"type": "message_start", "message": dict(head)}:
-                message = {**head, "content": []}
-            case {"type": "content_block_start", "content_block": block}:
-                texts[len(message["content"])] = {}
-                message["content"].append(block)
-            case {"type": "content_block_delta", "index": index, "delta": delta}:
-                _add_delta(message["content"][index], texts[index], delta)
-            case {"type": "message_delta", "delta": delta, **more}:
-                usage: Any = more.get("usage") or {}
-                message |= {**cast("Json", more), **delta, "usage": {**(message.get("usage") or {}), **usage}}
-    for index, pieces in texts.items():
-        _complete_block(message["content"][index], pieces)
-    return message
+    stream = _MessageStream()
+    try:
+        for frame in [*decoder.feed(frames), *decoder.finish()]:
+            stream.add_event(orjson.loads(frame.payload))
+        return stream.build_message()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolViolation("the upstream sent an event that the Messages API does not know") from error
+
+
+class _MessageStream:
+    """The message of a stream, as far as it has come.
+
+    The methods raise ProtocolViolation, AttributeError, KeyError, TypeError or ValueError for a malformed stream.
+    """
+
+    def __init__(self) -> None:
+        self._message: Json | None = None
+        self._blocks: dict[int, Json] = {}
+        """The blocks by the index that their events have, in the order of their start."""
+        self._texts: dict[int, dict[str, list[str]]] = {}
+        """The pieces of each block's texts, by the block's key for the text."""
+
+    def add_event(self, event: Json) -> None:
+        match event["type"]:
+            case "message_start":
+                if self._message is not None:
+                    raise ProtocolViolation("the upstream began a second message in the same reply")
+                self._message = {**event["message"]}
+            case "content_block_start":
+                index, block = event["index"], event["content_block"]
+                if index in self._blocks:
+                    raise ProtocolViolation("the upstream began two blocks with the same index")
+                self._blocks[index], self._texts[index] = {"type": block["type"], **block}, {}
+            case "content_block_delta":
+                index = event["index"]
+                if index not in self._blocks:
+                    raise ProtocolViolation("the upstream sent a delta for a block that is not open")
+                _add_delta(self._blocks[index], self._texts[index], event["delta"])
+            case "message_delta":
+                self._update_message(event)
+
+    def build_message(self) -> Json:
+        message = self._require_message()
+        for index, pieces in self._texts.items():
+            _complete_block(self._blocks[index], pieces)
+        return {**message, "content": list(self._blocks.values())}
+
+    def _update_message(self, event: Json) -> None:
+        message = self._require_message()
+        usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
+        more = {key: value for key, value in event.items() if key not in ("type", "delta")}
+        self._message = {**message, **more, **event["delta"], "usage": usage}
+
+    def _require_message(self) -> Json:
+        if self._message is None:
+            raise ProtocolViolation("the upstream's reply does not begin with a message")
+        return self._message
 
 
 def _add_delta(block: Json, texts: dict[str, list[str]], delta: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.support.golden import GOLDEN, recordings
 from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
+from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.reply_forms import build_message, build_message_stream
@@ -188,6 +189,61 @@ def test_unknown_deltas_are_left_out_of_a_whole_message() -> None:
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta"}}
     wire = b"".join([HEAD, b"\n\n", START, encode_event("content_block_delta", orjson.dumps(delta))])
     assert build_message(wire)["content"] == [{"type": "text", "text": ""}]
+
+
+def _delta_event(**changes: Any) -> Json:
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}} | changes
+
+
+MESSAGE_START: Json = {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}}
+BLOCK_START: Json = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+MALFORMED: dict[str, list[Any]] = {
+    "no start": [BLOCK_START, _delta_event()],
+    "nothing": [],
+    "only a stop": [{"type": "message_stop"}],
+    "an end without a start": [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}],
+    "a start without a message": [{"type": "message_start"}],
+    "a start whose message is a text": [{"type": "message_start", "message": "m"}],
+    "two starts": [MESSAGE_START, MESSAGE_START],
+    "a delta before its block": [MESSAGE_START, _delta_event()],
+    "an index of no block": [MESSAGE_START, BLOCK_START, _delta_event(index=1)],
+    "a negative index": [MESSAGE_START, BLOCK_START, _delta_event(index=-1)],
+    "an index that is a text": [MESSAGE_START, BLOCK_START, _delta_event(index="0")],
+    "an index that is a list": [MESSAGE_START, BLOCK_START, _delta_event(index=[])],
+    "a delta without an index": [MESSAGE_START, BLOCK_START, {"type": "content_block_delta", "delta": {}}],
+    "no delta": [MESSAGE_START, BLOCK_START, {"type": "content_block_delta", "index": 0}],
+    "a delta that is a text": [MESSAGE_START, BLOCK_START, _delta_event(delta="a")],
+    "a delta without a type": [MESSAGE_START, BLOCK_START, _delta_event(delta={"text": "a"})],
+    "a delta without a text": [MESSAGE_START, BLOCK_START, _delta_event(delta={"type": "text_delta"})],
+    "a text that is a number": [MESSAGE_START, BLOCK_START, _delta_event(delta={"type": "text_delta", "text": 1})],
+    "no citation": [MESSAGE_START, BLOCK_START, _delta_event(delta={"type": "citations_delta"})],
+    "a block without an index": [MESSAGE_START, {"type": "content_block_start", "content_block": {"type": "text"}}],
+    "a block that is null": [MESSAGE_START, BLOCK_START | {"content_block": None}],
+    "a block without a type": [MESSAGE_START, BLOCK_START | {"content_block": {"text": ""}}],
+    "two blocks with one index": [MESSAGE_START, BLOCK_START, BLOCK_START],
+    "an end without a delta": [MESSAGE_START, {"type": "message_delta"}],
+    "an end whose delta is null": [MESSAGE_START, {"type": "message_delta", "delta": None}],
+    "a usage that is a list": [MESSAGE_START, {"type": "message_delta", "delta": {}, "usage": [1]}],
+    "an event without a type": [MESSAGE_START, {}],
+    "an event that is a number": [MESSAGE_START, 3],
+}
+
+
+@pytest.mark.parametrize("events", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_stream_is_no_whole_message(events: list[Any]) -> None:
+    with pytest.raises(ProtocolViolation):
+        build_message(b"".join(encode_data(orjson.dumps(event)) for event in events))
+
+
+def test_a_stream_that_is_not_json_is_no_whole_message() -> None:
+    with pytest.raises(ProtocolViolation):
+        build_message(b"event: content_block_delta\ndata: {a}\n\n")
+
+
+def test_blocks_are_found_by_the_index_that_their_events_have() -> None:
+    events = [MESSAGE_START, BLOCK_START | {"index": 3}, _delta_event(index=3), {"type": "message_stop"}]
+    message = build_message(b"".join(encode_data(orjson.dumps(event)) for event in events))
+    assert message["content"] == [{"type": "text", "text": "a"}]
 
 
 def test_a_compaction_is_whole_in_a_whole_message() -> None:
