@@ -36,11 +36,11 @@ class Sink(Protocol):
     """The fast path for the next reads, if there is one. What it does not forward is pushed."""
 
     def push(self, read: bytes) -> bool:
-        """Handles a read, and returns whether to go on waiting; False wakes the task.
+        """Handles bytes that were received. Returns True to wait for more, and False to wake the waiting task.
 
-        `read` is not empty if it holds everything that has arrived, and more may follow. It is then consumed: `take`
-        does not return it again. Otherwise `read` is empty, and the sink has to call `take`. A push never waits. An
-        exception ends the connection.
+        If `read` is not empty, it is everything that has arrived, and the sink has to process it, since `take` will not
+        return it. If `read` is empty, the sink has to call `take` to get what has arrived: there are older pieces, or
+        the reply has ended or failed. A push never waits. An exception ends the connection.
         """
         ...
 
@@ -72,8 +72,9 @@ class Source(Generic[T]):
     delta_run: DeltaRun | None = None
     """The delta run that the next read belongs to, if the source knows of one."""
     is_draining = False
-    """Whether the reply is complete, and late pieces are waited for a moment longer. Each wait then has a deadline, so
-    it has to be begun anew."""
+    """Whether the caller has to end a wait and call `wait_for_read` again, because the next one differs: it has a short
+    deadline, once only pieces such as token counts may follow the content, or there is a failure for `take` to raise,
+    or the next of several sources."""
 
     @property
     @abstractmethod

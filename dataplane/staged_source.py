@@ -1,4 +1,8 @@
-"""A source whose pieces are processed by a stage. Delta runs may bypass the stage."""
+"""A source whose pieces are processed by a stage, such as a filter of events.
+
+A delta run is a sequence of frames that differ only in their text. The stage may let such a run bypass it, if it would
+not change these texts.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
@@ -7,8 +11,9 @@ from dataplane.source import Sink, Source
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 
 RunGrant: TypeAlias = Callable[[DeltaRun], DeltaRun | None]
-"""Decides about a delta run of the source. Returns the run as it is behind the stage, if its deltas may bypass the
-stage; None if the stage has to process them."""
+"""Is asked about each delta run of the source. Returns None if the stage has to process its texts itself. If they may
+bypass the stage, returns the run with the changes that the stage makes to it: its key, and who else observes its texts.
+"""
 
 
 class StagedDeltaRun:

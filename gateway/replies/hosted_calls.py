@@ -1,4 +1,8 @@
-"""Replies with hosted tools in chat and Messages, which have no items for them: joins the texts of all rounds."""
+"""Removes the calls that the gateway ran from replies of APIs that cannot show them, such as chat.
+
+One reply may consist of several answers of the model, with calls between them. An API whose reply has a single text
+gets the texts of all answers, joined as paragraphs.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace

@@ -102,7 +102,8 @@ async def call_once(
 ) -> CallToolResult:
     """Calls a tool once. Raises InputRequired if the tool asks for input, and what the library raises.
 
-    A server that asks only to be called again with its own state is called again: it so continues a long call.
+    A server may split a long call into several: it answers with a state instead of a result, and asks for no input.
+    Then the tool is called again with that state, after a pause.
     """
     record = current_record.get()
     watchers = None if on_progress is None or record is None else record.watchers

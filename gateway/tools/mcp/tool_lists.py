@@ -1,9 +1,11 @@
-"""Lists of tools of servers. Tools that cannot be used are left out and named.
+"""Reads the list of the tools of an MCP server. Unusable tools are left out of it, each with the reason.
 
-The library refuses a whole page if one tool on it is malformed, so pages are filtered before it reads them. The
-operator may pin the definitions of tools: a definition is an instruction to the model, and a server that changes it
-after it was examined (a "rug pull") could make the model do something else. Tools with another definition are held
-back.
+The MCP library refuses a whole page of a list if one tool on it is malformed. So malformed tools are removed from a
+page before the library reads it.
+
+The operator may pin tools: the configuration then has a digest of each definition that was reviewed. The model follows
+what a definition says, so a server that changes it after the review (a "rug pull") could make the model do something
+else. Tools whose definition has another digest are left out.
 """
 
 import asyncio

@@ -280,8 +280,9 @@ class OperatorServers:
     def _refuse_equal_names(self, label: str, tools: "Sequence[Tool]") -> None:
         """Raises McpFault if two tools would have the same name for models.
 
-        Servers of the configuration have precedence: if one of them lists a name of an added server, the added one
-        loses its list of tools and gets the fault. An added server can so never disable a server of the file.
+        Servers of the configuration file have precedence. If one of them lists a name that an added server has, the
+        added server loses its list of tools, and the fault is reported for it. This way an added server cannot disable
+        a server of the file.
         """
         added = self._set.added
         others = {name.casefold(): key for name, key in self.list_names().items() if key.server != label}

@@ -54,11 +54,12 @@ _ROUND_KEYS: Final = frozenset({"output", "usage"})
 class ToolLoop:
     """Joins the rounds of one response.
 
-    `turn` has the client's own tools; its items are in terms of function calls (see `resolve_history`), and the calls
-    that the client approved are in `approved`: if there are any, `start_approved_calls` comes before the first round.
-    If the tool of one of them has changed, the reply ends without asking the model. `new_id` makes ids. `reader` has
-    the results of the history that were cut. `sources` comes from `ResolvedHistory`. Raises InvalidRequest for a tool
-    choice that cannot be met.
+    `turn` is the client's request: its tools are those that the client runs, and `resolve_history` has rewritten the
+    hosted calls among its items as function calls. `catalogue` has the hosted tools. `approved` has the calls of an
+    earlier response that the client has now approved. If there are any, call `start_approved_calls` before the first
+    round; if the definition of a tool has changed since the client was asked, the client is asked again, and the reply
+    ends without a round. `new_id` makes ids of items. `reader` keeps the whole text of results that were shortened for
+    the model. `sources` is that of `ResolvedHistory`. Raises InvalidRequest for a tool choice that cannot be met.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
-"""Declares in single calls that their client accepts requests for input, and reports the requests that are declined.
+"""Tells an MCP server, call by call, whether it may ask the user for input (the capability `elicitation`).
 
-The library declares the capability for a whole session or not at all, but one session serves clients of both kinds. In
-the revision 2026-07-28 each request has the capabilities of its own client, so requests are changed before they are
-sent. Servers of older revisions send a request of their own while the call is open; the library refuses it.
+The MCP library declares this capability for a whole session or not at all. One session of the gateway serves many
+clients, and only some of them can answer such a request. Since the revision 2026-07-28 of MCP every request names the
+capabilities of its client, so this module adds the capability to the calls of clients that can answer. Servers of older
+revisions send a request for input while a call is open. The library declines it, and this module reports that.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
