@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import random
 import sys
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -117,6 +119,31 @@ def test_a_body_may_have_several_members_or_frames() -> None:
     many = gzip.compress(b" " * 100_000) * 1000
     with pytest.raises(BodyTooLarge):
         decompress_body(many, "gzip", MB)
+
+
+@pytest.mark.parametrize(("coding", "compress"), [CODINGS["gzip"], CODINGS["Zstandard"]])
+def test_a_body_has_at_most_a_thousand_members_or_frames(coding: str, compress: Compress) -> None:
+    content = bytes(range(256)) * 400
+    assert expand(content, coding, lambda content: compress(b"") * 999 + compress(content)) == content
+    with pytest.raises(BodyTooLarge, match="more than 1000 compressed members"):
+        expand(content, coding, lambda content: compress(b"") * 1000 + compress(content))
+
+
+@pytest.mark.parametrize(("coding", "compress"), [CODINGS["gzip"], CODINGS["Zstandard"]])
+def test_many_empty_members_or_frames_take_no_time(coding: str, compress: Compress) -> None:
+    """A copy of the rest for each one took seconds for this body, and minutes for the largest one."""
+    empty = compress(b"")
+    body = empty * (2_560_000 // len(empty))
+    began = time.thread_time()
+    with pytest.raises(BodyTooLarge):
+        decompress_body(body, coding, 32 * MB)
+    assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize(("coding", "compress"), [CODINGS["gzip"], CODINGS["Zstandard"]])
+def test_members_may_begin_and_end_anywhere_in_a_body(coding: str, compress: Compress) -> None:
+    contents = [random.Random(size).randbytes(size) for size in (65_000, 1, 65_536, 0, 200_000, 65_490, 30)]
+    assert expand(b"", coding, lambda _: b"".join(map(compress, contents))) == b"".join(contents)
 
 
 @pytest.mark.parametrize(("coding", "compress"), [CODINGS["deflate"], CODINGS["Brotli"]])
