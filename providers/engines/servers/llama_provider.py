@@ -2,6 +2,7 @@
 are checked here."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from providers.base import Capabilities, Dialect, Exchange, WireDialect
@@ -36,6 +37,8 @@ class LlamaServerProvider(TwoPassProvider):
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         refuse_invalid_bounds({"tools": turn.tools, "text.format": turn.text_format, **turn.extra})
+        if _ends_with_prefill(turn.items):
+            turn = replace(turn, stream=True)
         return super().prepare(turn, profile)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> HttpRelay:
@@ -45,6 +48,9 @@ class LlamaServerProvider(TwoPassProvider):
             "text.format.schema": _schema_of_format(mapping_or_empty(body.get("text")).get("format")),
             "json_schema": body.get("json_schema"),
         }
+        if _ends_with_prefill(body.get("messages") or body.get("input")) and not body.get("stream"):
+            usage = {"stream_options": {"include_usage": True}} if dialect == "chat" else {}
+            body = {**body, "stream": True, **usage}
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, _schema_losses(schemas, uses_llguidance=False))
 
     def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
@@ -52,6 +58,13 @@ class LlamaServerProvider(TwoPassProvider):
         in_tokens = profile.two_pass == "on" and may_think(turn)
         schemas = {"text.format.schema": _schema_of_format(turn.text_format), "json_schema": extra}
         return _schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
+
+
+def _ends_with_prefill(conversation: Any) -> bool:
+    """Whether the server continues the last message, and so has to be asked for a stream: its whole replies repeat the
+    beginning of the message that they continue, and its streams do not."""
+    last = conversation[-1] if isinstance(conversation, list | tuple) and conversation else None
+    return isinstance(last, dict) and last.get("role") == "assistant"
 
 
 def _schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list[Loss]:

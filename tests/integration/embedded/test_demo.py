@@ -65,3 +65,29 @@ def test_a_compacted_conversation_continues(client: httpx.Client) -> None:
     assert answer_of(post(client, "/responses", model="demo", input=[*compacted["output"], question])) == (
         "The answer is 7."
     )
+
+
+def test_a_whole_reply_continues_a_begun_answer_without_repeating_it(client: httpx.Client, gateway: Command) -> None:
+    question, begun = "Say hello.", "Hello! How"
+    messages = [{"role": "user", "content": question}, {"role": "assistant", "content": begun}]
+    contents = [{"role": "user", "parts": [{"text": question}]}, {"role": "model", "parts": [{"text": begun}]}]
+    message = post(client, "/messages", model="demo", max_tokens=60, thinking={"type": "disabled"}, messages=messages)
+    root = gateway.v1.removesuffix("/v1")
+    generated = post(
+        client,
+        f"{root}/v1beta/models/demo:generateContent",
+        contents=contents,
+        generationConfig={"thinkingConfig": {"thinkingBudget": 0}},
+    )
+    ollama = post(client, f"{root}/api/chat", model="demo", messages=messages, think=False, stream=False)
+    completion = post(client, "/chat/completions", model="demo", messages=messages, reasoning_effort="none")
+    response = post(client, "/responses", model="demo", input=messages, reasoning={"effort": "none"})
+    texts = {
+        "messages": message["content"][0]["text"],
+        "gemini": generated["candidates"][0]["content"]["parts"][0]["text"],
+        "ollama": ollama["message"]["content"],
+        "chat": completion["choices"][0]["message"]["content"],
+        "responses": answer_of(response),
+    }
+    assert texts == dict.fromkeys(texts, " can I help you today?")
+    assert completion["usage"]["completion_tokens"] == message["usage"]["output_tokens"] > 0
