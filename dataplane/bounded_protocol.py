@@ -125,6 +125,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.logger.warning(message)
         self.send_400_response(message)
 
+    def _should_upgrade(self) -> bool:
+        # Only a GET begins a WebSocket (RFC 6455, section 4.1). uvicorn hands over other requests too, but a WebSocket
+        # server cannot parse them, and their clients get no reply.
+        return bool(self.parser.get_method() == b"GET" and super()._should_upgrade())
+
     def _has_other_upgrade(self) -> bool:
         """Whether the present head has an `Upgrade` that the server does not follow."""
         return self._get_upgrade() is not None and not self._should_upgrade()

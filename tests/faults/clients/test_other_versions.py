@@ -54,6 +54,19 @@ def test_a_client_of_http_1_0_gets_no_chunks(path: str, stream: bool, gateway: G
     assert b"completed" in body or b"stop" in body or b"done" in body
 
 
+@pytest.mark.parametrize("path", BODIES)
+def test_a_body_that_is_sent_with_the_handshake_of_a_websocket_is_served(path: str, gateway: Gateway) -> None:
+    content = json.dumps({"model": "demo", **BODIES[path], "stream": False}).encode()
+    request = (
+        b"POST %b HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nHost: localhost\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nContent-Length: %d\r\n\r\n%b"
+    ) % (path.encode(), len(content), content)
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    head, rest = talk(gateway, request + last)
+    assert head.startswith(b"http/1.1 200"), head + rest
+    assert rest.endswith(b'{"status":"ok"}')
+
+
 @pytest.mark.parametrize("in_chunks", [False, True])
 @pytest.mark.parametrize("path", BODIES)
 def test_a_client_that_offers_http_2_is_served(path: str, in_chunks: bool, gateway: Gateway) -> None:

@@ -319,7 +319,7 @@ HEADS: dict[str, bytes] = {
     "an unknown method": ASKED.replace(b"POST", b"ASK"),
     "headers in capitals": ASKED.replace(b"host: here", b"HOST: Here\r\nX-A:  b \r\nX-A: c"),
     "a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", IN_CHUNKS),
-    "a socket": ASKED.replace(b"host", TO_ANOTHER.replace(b"h2c", b"websocket")),
+    "a socket": b"GET /v1 HTTP/1.1\r\n" + TO_ANOTHER.replace(b"h2c", b"websocket") + b": here\r\n\r\n",
     "two in a row": ASKED + ASKED.replace(b"/asked", b"/v2"),
     "two in a row, the first the last": ASKED_BY["a client that wants to be hung up on"] + ASKED,
     "no HTTP": b"what?\r\n\r\n",
@@ -336,10 +336,18 @@ H2C = (
     b"Connection: Upgrade, HTTP2-Settings, keep-alive\r\nUpgrade: h2c\r\n"
     b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
 )
+TO_SOCKET = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nhost"
+)
 UPGRADES: dict[str, bytes] = {
     "to HTTP/2, with a body": ASKED.replace(b"host", H2C + b"host"),
     "to HTTP/2, with a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", H2C + IN_CHUNKS),
     "to another protocol": ASKED.replace(b"host", TO_ANOTHER.replace(b"h2c", b"tls/1.2, h2c")),
+    "to a WebSocket, which needs a GET (RFC 6455, section 4.1)": ASKED.replace(b"host", TO_SOCKET),
+    "to a WebSocket, with a body in chunks": ASKED.replace(
+        b"host: here\r\ncontent-length: 2\r\n\r\n{}", TO_SOCKET + b": here\r\n" + IN_CHUNKS
+    ),
     "in several headers": ASKED.replace(b"host", b"connection: upgrade\r\nupgrade: a\r\nupgrade: b\r\nhost"),
 }
 
