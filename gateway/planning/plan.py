@@ -281,8 +281,7 @@ def _plan_translation(request: PlanInput) -> TranslationPlan:
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
-    if endpoint.reply.visible_items is not None:
-        event_stage = InvisibleOutputCheck(endpoint.reply.visible_items, event_stage)
+    event_stage = InvisibleOutputCheck(endpoint.reply.visible_items, event_stage)
     if turn.sampling.get("logprobs"):
         event_stage = LogprobsCheck(endpoint.param_names.logprobs, event_stage)
     if requests_tier(turn.sampling) and all(loss.param != "service_tier" for loss in turn_losses):

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.serving import serving
-from tests.upstream import ScriptedUpstream
+from tests.upstream import ScriptedUpstream, anthropic
 from tests.upstream.builders import CHAT_USAGE, SSE, chat_chunk, chat_json, chat_sse, data_frame, either, json_reply
 from tests.upstream.gemini import last as gemini_last
 from tests.upstream.script import Reply, Script
@@ -25,7 +25,6 @@ REQUESTS: dict[str, tuple[str, Json]] = {
     "generate": ("/generate", MESSAGES),
 }
 WITH_IMAGES = ("translated chat", "responses", "gemini")
-OTHER_APIS = pytest.mark.parametrize("api", [api for api in REQUESTS if api != "responses"])
 APIS = pytest.mark.parametrize("api", REQUESTS)
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 
@@ -56,11 +55,17 @@ ALONE: dict[str, tuple[str, Script]] = {
     "images of a message": ("openai_compatible", _chat({"images": [IMAGE]}, images=[IMAGE])),
     "an image of Gemini": ("gemini", _gemini(_INLINE)),
 }
+_HOLOGRAM: Json = {"type": "hologram", "data": "x"}
+UNKNOWN_BLOCK = either(
+    anthropic.anthropic_sse([anthropic.opening(), *anthropic.block(0, _HOLOGRAM), *anthropic.closing()]),
+    json_reply(anthropic.message(_HOLOGRAM)),
+)
 _FOREIGN_AUDIO: Json = {"id": "a", "data": "UklGRg==", "transcript": "Miau"}
 FOREIGN: dict[str, tuple[str, Script]] = {
     "audio": ("openai_compatible", _chat({"audio": _FOREIGN_AUDIO}, audio=_FOREIGN_AUDIO)),
     "code": ("gemini", _gemini({"executableCode": {"language": "PYTHON", "code": "1"}})),
     "a code's result": ("gemini", _gemini({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}})),
+    "an unknown part": ("gemini", _gemini({"hologram": {"data": "x"}})),
     "a file": ("gemini", _gemini({"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/cat"}})),
 }
 
@@ -104,9 +109,16 @@ async def test_an_image_alone_is_shown_or_a_failure(drawn: str, stream: bool, ap
         assert "no form for" in reply.text, reply.text
 
 
-@OTHER_APIS
+@APIS
 @FORMS
 @pytest.mark.parametrize("foreign", FOREIGN)
 async def test_output_that_no_api_shows_is_a_failure_if_it_is_all(foreign: str, stream: bool, api: str) -> None:
     reply = await ask(api, *FOREIGN[foreign], stream=stream)
     assert "no form for" in reply.text, reply.text
+
+
+@pytest.mark.parametrize("api", [api for api in REQUESTS if api != "messages"])  # which is relayed
+@FORMS
+async def test_an_unknown_block_is_a_failure_if_it_is_all(stream: bool, api: str) -> None:
+    reply = await ask(api, "anthropic", UNKNOWN_BLOCK, stream=stream)
+    assert "no form for: hologram" in reply.text, reply.text

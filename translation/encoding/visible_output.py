@@ -22,17 +22,20 @@ STEP_ITEMS: Final = frozenset(
 """Types of items that are steps to the answer: what they found is in its text, and APIs without such items lose
 nothing of it."""
 
-_VISIBLE_PARTS: Final = frozenset({"output_text", "refusal", "reasoning_text", "summary_text"})
+_THOUGHT_PARTS: Final = frozenset({"reasoning_text", "summary_text"})
+
+_VISIBLE_PARTS: Final = frozenset({"output_text", "refusal"}) | _THOUGHT_PARTS
 
 
 class InvisibleOutputCheck:
     """A stage that notes the output which an API does not show: items that are not of `visible_items`, and parts.
 
-    It adds the fact `unreported` for each type before the end. If nothing of the answer is shown, the reply fails
-    instead. `event_stage` sees the events first.
+    With None the API shows all items with all their parts, and lacks only output that is no part of an item. The stage
+    adds the fact `unreported` for each type before the end. If nothing of the answer is shown, the reply fails instead.
+    `event_stage` sees the events first.
     """
 
-    def __init__(self, visible_items: frozenset[str], event_stage: EventStage | None) -> None:
+    def __init__(self, visible_items: frozenset[str] | None, event_stage: EventStage | None) -> None:
         self._visible_items = visible_items
         self._event_stage = event_stage
         self._has_answer = False
@@ -51,8 +54,7 @@ class InvisibleOutputCheck:
                 case ItemStarted():
                     self._examine_item(event.item["type"])
                 case PartStarted():
-                    if (kind := event.part.get("type")) not in _VISIBLE_PARTS:
-                        self._invisible[str(kind)] = None
+                    self._examine_part(event.part.get("type"))
                 case Opaque(payload=dict(part), is_output=True):
                     self._invisible[str(part.get("type") or next(iter(part), "part"))] = None
                 case Finished() if self._invisible:
@@ -60,10 +62,17 @@ class InvisibleOutputCheck:
         return events
 
     def _examine_item(self, kind: str) -> None:
-        if kind in self._visible_items:
-            self._has_answer = self._has_answer or kind != "reasoning"
+        if self._visible_items is None or kind in self._visible_items:
+            # A message is an answer by its parts.
+            self._has_answer = self._has_answer or kind not in ("reasoning", "message")
         elif kind not in STEP_ITEMS:
             self._invisible[kind] = None
+
+    def _examine_part(self, kind: str | None) -> None:
+        if self._visible_items is not None and kind not in _VISIBLE_PARTS:
+            self._invisible[str(kind)] = None
+        else:
+            self._has_answer = self._has_answer or kind not in _THOUGHT_PARTS
 
     def _end(self, finished: Finished) -> list[Event]:
         if not self._has_answer:

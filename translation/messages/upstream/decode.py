@@ -207,7 +207,7 @@ class AnthropicDecoder(ChunkDecoder):
                 return events + self._searches.end_search(block)
             case "server_tool_use" if block["name"] == WEB_SEARCH:
                 return events
-        return [*events, Opaque("anthropic", block)]
+        return [*events, Opaque("anthropic", block, is_output=True)]
 
     def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
         if index != self._block_index:

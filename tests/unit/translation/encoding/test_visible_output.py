@@ -30,6 +30,7 @@ TEXT: list[Event] = [
     PartEnded(0, 0),
     ItemEnded(0),
 ]
+AUDIO_PART: list[Event] = [PartStarted(0, 1, {"type": "output_audio"}), PartEnded(0, 1)]
 END = Finished("stop")
 ENDPOINTS = {"chat": CHAT, "messages": MESSAGES, "gemini": GEMINI, "ollama": OLLAMA_CHAT}
 OTHERS = ("code_interpreter_call", "computer_call", "shell_call", "apply_patch_call", "local_shell_call", "novel_item")
@@ -39,7 +40,7 @@ def item(kind: str) -> list[Event]:
     return [ItemStarted(1, {"type": kind, "id": "i"}), ItemEnded(1)]
 
 
-def feed(shown: frozenset[str], *events: Event) -> list[Event]:
+def feed(shown: frozenset[str] | None, *events: Event) -> list[Event]:
     return list(InvisibleOutputCheck(shown, None).feed(events))
 
 
@@ -66,8 +67,29 @@ def test_parts_of_dialects_count_and_events_around_the_answer_do_not() -> None:
     assert noted == Noted(facts={UNREPORTED_FACT: "output.executableCode"})
     around = [*TEXT, Opaque("responses", {"type": "novel"}), END]
     assert feed(frozenset({"message"}), *around) == around
-    odd: list[Event] = [TEXT[0], PartStarted(0, 0, {"type": "output_audio"}), PartEnded(0, 0), ItemEnded(0)]
+    odd: list[Event] = [*TEXT[:-1], *AUDIO_PART, TEXT[-1]]
     assert Noted(facts={UNREPORTED_FACT: "output.output_audio"}) in feed(frozenset({"message"}), *odd, END)
+
+
+def test_a_message_of_which_no_part_is_shown_fails() -> None:
+    *_, end = feed(frozenset({"message"}), TEXT[0], *AUDIO_PART, TEXT[-1], END)
+    assert isinstance(end, Failed)
+    assert "output_audio" in end.message
+
+
+def test_an_api_that_shows_all_items_lacks_only_what_is_in_none() -> None:
+    shown = [TEXT[0], *AUDIO_PART, TEXT[-1], *item("novel_item")]
+    assert feed(None, *shown, END) == [*shown, END]
+    foreign = Opaque("chat", {"type": "audio"}, is_output=True)
+    assert feed(None, *shown, foreign, END)[-2:] == [Noted(facts={UNREPORTED_FACT: "output.audio"}), END]
+    reasoning: list[Event] = [
+        ItemStarted(0, {"type": "reasoning", "id": "r"}),
+        PartStarted(0, 0, {"type": "reasoning_text", "text": ""}),
+    ]
+    for before in ([], reasoning):
+        *_, end = feed(None, *before, foreign, END)
+        assert isinstance(end, Failed)
+        assert "audio" in end.message
 
 
 def test_deltas_of_a_run_bypass_it() -> None:
