@@ -117,6 +117,34 @@ async def test_output_that_no_api_shows_is_a_failure_if_it_is_all(foreign: str, 
     assert "no form for" in reply.text, reply.text
 
 
+CUSTOM_CALL: Json = {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "run_sql", "input": "select 1"}}
+WITH_CUSTOM_CALLS = ("translated chat", "responses")
+
+
+@APIS
+@FORMS
+async def test_a_call_of_a_custom_tool_is_shown_or_a_failure(stream: bool, api: str) -> None:
+    script = _chat({"tool_calls": [CUSTOM_CALL]}, tool_calls=[CUSTOM_CALL])
+    reply = await ask(api, "openai_compatible", script, stream=stream)
+    if api in WITH_CUSTOM_CALLS:
+        assert reply.status_code == 200, reply.text
+        assert "run_sql" in reply.text
+        assert "select 1" in reply.text
+    else:
+        assert "no form for: custom_tool_call" in reply.text, reply.text
+
+
+@APIS
+@FORMS
+async def test_a_call_of_a_custom_tool_beside_text_is_shown_or_reported(stream: bool, api: str) -> None:
+    script = _chat({"content": "Here."}, {"tool_calls": [CUSTOM_CALL]}, content="Here.", tool_calls=[CUSTOM_CALL])
+    reply = await ask(api, "openai_compatible", script, stream=stream)
+    assert "Here." in reply.text
+    assert ("select 1" in reply.text) == (api in WITH_CUSTOM_CALLS)
+    if api not in WITH_CUSTOM_CALLS and not stream:
+        assert "output.custom_tool_call=not reported" in reply.headers["x-gateway-loss"]
+
+
 @pytest.mark.parametrize("api", [api for api in REQUESTS if api != "messages"])  # which is relayed
 @FORMS
 async def test_an_unknown_block_is_a_failure_if_it_is_all(stream: bool, api: str) -> None:

@@ -10,8 +10,9 @@ UNREPORTED_FACT: Final = "unreported"
 """The name of the fact that a reply lacks something: a result that was requested, by the client's parameter, or output
 of the model, as `output.TYPE`."""
 
-TEXT_ITEMS: Final = frozenset({"message", "reasoning", "function_call", "custom_tool_call"})
-"""Types of items that every API shows, unless its client asked not to see them."""
+TEXT_ITEMS: Final = frozenset({"message", "reasoning", "function_call"})
+"""Types of items that every API shows, unless its client asked not to see them. Calls of custom tools, whose input is
+text, are not among them: some APIs have only calls with the JSON of an object."""
 
 STEP_ITEMS: Final = frozenset(
     {

@@ -121,7 +121,7 @@ CHAT: Final = Endpoint(
     reply=ReplyForm(
         encoder=_encoder,
         collector=_collector,
-        visible_items=TEXT_ITEMS | {IMAGE_ITEM},
+        visible_items=TEXT_ITEMS | {"custom_tool_call", IMAGE_ITEM},
         joins_texts=True,
         has_seals=False,
     ),
