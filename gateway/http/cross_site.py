@@ -29,6 +29,8 @@ _PAGE_HEADERS: Final = frozenset({b"origin", b"sec-fetch-site"})
 _NEEDS_JSON_TYPE: Final = "gateway.needs_json_type"
 """Scope key of requests whose JSON body must be declared as JSON."""
 
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+
 _PREFLIGHT_SECONDS: Final = "60"
 
 
@@ -83,7 +85,7 @@ class CrossSiteCheck:
 
     def _allows_origin(self, origin: str, host: str) -> bool:
         """Whether pages of an origin may send requests: those of this server, and those of `server.cors.origins`."""
-        return origin.partition("://")[2] == host != "" or origin in self._origins or "*" in self._origins
+        return _is_of_host(origin, host) or origin in self._origins or "*" in self._origins
 
     def _refuse_origin(self, scope: Scope, origin: str, *, has_keys: bool) -> Response:
         """Returns a refusal that the refused page can read. It says which key of the configuration allows the origin.
@@ -121,6 +123,16 @@ def require_json_type(scope: Scope, content_type: bytes) -> None:
 def names_this_machine(host: str) -> bool:
     """Whether a value of `Host` has a name or an address of the loopback, with or without a port."""
     return is_loopback(_name_of(host))
+
+
+def _is_of_host(origin: str, host: str) -> bool:
+    """Whether an origin has the name and port of a value of `Host`.
+
+    Browsers leave out the default port of the scheme, but some proxies add it to `Host`.
+    """
+    scheme, _, address = origin.partition("://")
+    port = _DEFAULT_PORTS.get(scheme, "")
+    return address.removesuffix(port) == host.removesuffix(port) != ""
 
 
 def _name_of(host: str) -> str:

@@ -45,6 +45,13 @@ SENDERS: dict[str, Sender] = {
     "a page of this server behind TLS": Sender(
         {"host": "gateway.example.com", "origin": "https://gateway.example.com"}, None
     ),
+    "a page of this server behind TLS, by a proxy that adds the port": Sender(
+        {"host": "gateway.example.com:443", "origin": "https://gateway.example.com"}, None
+    ),
+    "a page of this server by the port of HTTP": Sender({"host": "localhost:80", "origin": "http://localhost"}, None),
+    "a page of this server whose origin has the port of HTTP": Sender(
+        {"host": "localhost", "origin": "http://localhost:80"}, None
+    ),
     "a page of the configuration": Sender({"origin": APP, "sec-fetch-site": "cross-site"}, None),
     "a name that leads here": Sender({"host": "evil.example"}, 421),
     "a page of a name that leads here": Sender({"host": "evil.example", "origin": "http://evil.example"}, 421),
@@ -54,6 +61,11 @@ SENDERS: dict[str, Sender] = {
     "no name": Sender({"host": ""}, 421),
     "a page of another site": Sender({"origin": EVIL, "sec-fetch-site": "cross-site"}, 403),
     "a page on another port": Sender({"host": "localhost:1", "origin": "http://localhost:2"}, 403),
+    "a page on the port of the other scheme": Sender({"host": "localhost:443", "origin": "http://localhost"}, 403),
+    "a page of another site, by the port of HTTPS": Sender(
+        {"host": "localhost:443", "origin": "https://evil:443"}, 403
+    ),
+    "a page of no name, by a port alone": Sender({"host": "localhost:443", "origin": "https://:443"}, 403),
     "a page without an origin": Sender({"origin": "null"}, 403),
     "a page with the origin of a page of this server in it": Sender(
         {"host": "localhost:1", "origin": "http://localhost:1.evil.example"}, 403
