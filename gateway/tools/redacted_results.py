@@ -3,13 +3,19 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from providers.redaction import Redactor
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.outcomes import ToolOutcome
+
+_SHORT_CHARS: Final = 4096
+"""Longer texts are redacted in steps, between which other requests run."""
+
+_MAX_DEPTH: Final = 64
+"""The deepest nesting of arrays and objects that is examined."""
 
 
 class ResultRedactor:
@@ -46,17 +52,32 @@ class ResultRedactor:
         redactor = self.record_tokens()
         output = None if outcome.output is None else await _redact_text(outcome.output, redactor)
         error = None if outcome.error is None else await _redact_json(outcome.error, redactor)
+        fields = None if outcome.fields is None else await _redact_values(outcome.fields, redactor)
+        media = [await _redact_values(part, redactor) for part in outcome.media]
         requested = outcome.requested_input
         if requested is not None:
-            fields = requested.to_json()
+            request = requested.to_json()
             # The state belongs to the server, is sent only to it, and must not be changed.
-            fields["forms"] = await _redact_json(fields["forms"], redactor)
-            requested = RequestedInput.from_json(fields)
-        return replace(outcome, output=output, error=error, requested_input=requested)
+            request["forms"] = await _redact_json(request["forms"], redactor)
+            requested = RequestedInput.from_json(request)
+        return replace(outcome, output=output, error=error, fields=fields, media=media, requested_input=requested)
 
     async def redact_json(self, value: Any) -> Any:
         """Returns a value without credentials."""
         return await _redact_json(value, self.record_tokens())
+
+
+async def _redact_values(value: Any, redactor: Redactor, depth: int = 0) -> Any:
+    """Returns a JSON value with every text in it redacted, but no key. What is nested too deeply is hidden."""
+    if isinstance(value, str):
+        return redactor.redact(value) if len(value) <= _SHORT_CHARS else await _redact_text(value, redactor)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth == _MAX_DEPTH:
+        return "[hidden]"
+    if isinstance(value, dict):
+        return {name: await _redact_values(each, redactor, depth + 1) for name, each in value.items()}
+    return [await _redact_values(each, redactor, depth + 1) for each in value]
 
 
 async def _redact_json(value: Any, redactor: Redactor) -> Any:

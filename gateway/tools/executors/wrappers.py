@@ -138,6 +138,10 @@ class RedactedExecutor(WrapperExecutor):
         super().__init__(inner)
         self._redactor = redactor
 
+    def find_known_tools(self, allows: Allows) -> ListedTools | None:
+        # Any other list is requested from `list_tools`, which can redact a long one while other requests run.
+        return self._inner.find_known_tools(allows) if self.source.has_clean_lists else None
+
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
         listed = await self._inner.list_tools(allows, must_be_fresh=must_be_fresh)
         if self.source.has_clean_lists:

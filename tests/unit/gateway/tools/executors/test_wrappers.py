@@ -105,6 +105,21 @@ async def test_credentials_are_removed_from_lists_and_outcomes() -> None:
     assert (await executor.run(call, 1)).output == "the token is [hidden]"
 
 
+class CleanListExecutor(ListExecutor):
+    """Has lists without credentials."""
+
+    source = ToolSource(label="files", has_clean_lists=True)
+
+
+async def test_a_known_list_that_may_have_credentials_is_used_only_after_it_is_redacted() -> None:
+    known, redactor = ListedTools([define("read")]), ResultRedactor([SECRET], list)
+    executor = RedactedExecutor(KnownListExecutor(ListExecutor(), known), redactor)
+    assert executor.find_known_tools(allow_all) is None
+    assert [each["description"] for each in (await executor.list_tools(allow_all)).definitions] == ["[hidden]"]
+    clean = RedactedExecutor(KnownListExecutor(CleanListExecutor(), known), redactor)
+    assert clean.find_known_tools(allow_all) is known
+
+
 async def test_a_known_list_is_asked_for_only_if_it_must_be_fresh() -> None:
     inner, known = ListExecutor(), ListedTools([define("read")])
     executor = KnownListExecutor(inner, known)
