@@ -106,10 +106,13 @@ class Service:
         providers that are no longer used, once the previous `provider_hold` is gone. After a failure, nothing has
         changed.
         """
-        self.current: Configuration = self._builder.build(settings, providers)
+        configuration = self._builder.build(settings, providers)
+        addresses = {name: describe_address(config) for name, config in settings.providers.items()}
         limits_servers = settings.auth is not None and settings.auth.limits_servers
         self.operator_servers.use_configuration(settings.tools.mcp, names_others=not limits_servers)
-        name_upstreams({name: describe_address(config) for name, config in settings.providers.items()})
+        # Nothing below can fail.
+        name_upstreams(addresses)
+        self.current: Configuration = configuration
 
     @property
     def settings(self) -> Settings:

@@ -126,8 +126,9 @@ class OperatorServers:
         New servers are connected at once, so that the log and `report_conditions` show unusable ones. `names_others`:
         errors of a server, which its users read, may name other servers.
         """
+        combined = combine_servers(settings.servers, self._added)  # may fail, so nothing is replaced before
         self._configured, self._names_others = settings, names_others
-        self._combine(connects=True)
+        self._use_combined(*combined, connects=True)
 
     def use_added(
         self,
@@ -138,8 +139,9 @@ class OperatorServers:
     ) -> None:
         """Replaces the added servers. `unreadable` are servers whose settings cannot be read. With `connects` new
         servers are connected at once."""
+        combined = combine_servers(self._configured.servers, added)
         self._added, self._unreadable = added, unreadable
-        self._combine(connects=connects)
+        self._use_combined(*combined, connects=connects)
 
     def find_name_problem(self, label: str, own: McpServerSettings) -> str | None:
         """Returns the reason why a server cannot be added with this label and prefix; None if it can."""
@@ -148,8 +150,9 @@ class OperatorServers:
         others = {name: other for name, other in self.configured.items() if name != label}
         return find_server_problem({**others, label: own})
 
-    def _combine(self, *, connects: bool) -> None:
-        servers, name_conflicts = combine_servers(self._configured.servers, self._added)
+    def _use_combined(
+        self, servers: dict[str, McpServerSettings], name_conflicts: Mapping[str, str], *, connects: bool
+    ) -> None:
         unusable: dict[str, UnusableReason] = {**self._unreadable, **dict.fromkeys(name_conflicts, "name_taken")}
         for label in unusable.keys() - self.unusable.keys():
             _log.warning("mcp_server_unusable", server=label, reason=unusable[label], problem=name_conflicts.get(label))

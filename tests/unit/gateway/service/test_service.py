@@ -40,6 +40,21 @@ async def test_the_operators_default_holds_unless_the_client_gives_a_value(path:
         assert [request.json["temperature"] for request in upstream.requests] == [sent for _, sent in GIVEN]
 
 
+def test_a_configuration_that_cannot_be_used_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    sections = {"providers": {"s": {"type": "scripted"}}, "models": {"m": {"provider": "s"}}}
+    settings = parse_settings(sections, environ={})
+    service = Service(settings, build_providers(settings), DrainState())
+    before = service.current
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the servers cannot be used")
+
+    monkeypatch.setattr(service.operator_servers, "use_configuration", refuse)
+    with pytest.raises(RuntimeError):
+        service.use_configuration(settings, build_providers(settings))
+    assert service.current is before
+
+
 async def test_a_job_whose_credentials_are_not_stored_is_not_run_again(tmp_path: Path) -> None:
     settings = parse_settings(
         {
