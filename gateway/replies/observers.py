@@ -19,7 +19,7 @@ class ReplyEnd(NamedTuple):
     unreported: Sequence[str] = ()
     """The requested parameters that the upstream's reply has no result for."""
     failed: Failed | None = None
-    """The event that ended a stream in failure."""
+    """The event that ended the reply in failure."""
 
 
 class RequestObserver(Protocol):

@@ -39,7 +39,7 @@ from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
 from translation.hygiene.call_tracker import DEFAULT_RULES
-from translation.representation.events import Usage
+from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.request_facts import RequestFacts
@@ -130,6 +130,8 @@ class Run:
             return False
         self.attempt = attempt
         self.attempt_count += 1
+        self.late_losses.clear()  # those of an attempt whose reply nobody gets
+        self._collector = None
         return True
 
     async def produce_reply(self) -> Json:
@@ -180,6 +182,7 @@ class Run:
     async def _relay_reply(self, plan: RelayPlan) -> Json:
         usage: Usage | None = None
         warnings: Sequence[Json] = ()
+        failed: Failed | None = None
         try:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
@@ -189,8 +192,11 @@ class Run:
             reply = plan.relay.build_json(self.body, answer, self.identity, self.presentation)
             warnings = read_reply_warnings(reply)
             return reply
+        except TurnFailed as error:
+            failed = error.failed
+            raise
         finally:
-            self._record_end(ReplyEnd(usage, warnings))
+            self._record_end(ReplyEnd(usage, warnings, failed=failed))
 
     async def _translate_reply(self, plan: TranslationPlan) -> Json:
         exchange, event_stage = plan.exchange, plan.event_stage
@@ -213,9 +219,8 @@ class Run:
                 plan.params.rename_param_of(error)
             raise
         finally:
-            self._record_end(
-                ReplyEnd(usage, collect_warnings(facts), collect_unreported(facts)) if facts else ReplyEnd(usage)
-            )
+            warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
+            self._record_end(ReplyEnd(usage, warnings, unreported, collector.failed))
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
         return collector.result()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.dialects.chat.endpoint import CHAT
+from gateway.errors import TurnFailed
 from gateway.http.auth import ANONYMOUS
 from gateway.planning.plan_input import AdmittedRequest, PlanInput
 from gateway.replies.endpoints import ReplyIdentity
@@ -19,7 +20,8 @@ from tests.unit.support.chat_replies import text
 from tests.unit.support.routing import Recorder, resolver, settings
 from tests.unit.support.translator_drivers import conclude
 from translation.errors import Unrepresentable
-from translation.representation.events import Finished, Started, Usage
+from translation.parsers.text_calls import TOOL_WARNINGS
+from translation.representation.events import Failed, Finished, Noted, Started, Usage
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
@@ -54,6 +56,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self.moments: list[str] = []
+        self.ends: list[ReplyEnd] = []
 
     def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
         self.moments.append(f"accepted {endpoint} {model} {streams}")
@@ -69,6 +72,7 @@ class Watcher:
         self.moments.append("content")
 
     def observe_end(self, end: ReplyEnd) -> None:
+        self.ends.append(end)
         self.moments.append("end" if end.usage is None else f"end {end.usage.output}")
 
 
@@ -114,6 +118,22 @@ async def test_a_json_reply_comes_from_the_next_target_if_the_first_fails_at_all
     reply = await build_run(first, second, watcher=watcher).produce_reply()
     assert reply["choices"][0]["message"]["content"] == "Hi"
     assert watcher.moments == ["accepted chat mine False", "attempt 1 a", "end", "attempt 2 b", "end 2"]
+
+
+async def test_warnings_of_a_failed_attempt_are_not_losses_of_the_next() -> None:
+    warned = Noted(facts={TOOL_WARNINGS: [{"name": "f", "text": "odd"}]})
+    first, second = Upstream("a", played=[[Started("m")], [warned]], error=UpstreamBroken("cut")), Upstream("b")
+    run = build_run(first, second)
+    await run.produce_reply()
+    assert run.build_loss_headers() == {}
+
+
+async def test_the_end_of_a_failed_json_reply_has_the_failure() -> None:
+    watcher = Watcher()
+    failing = Upstream("a", played=[[Started("m")], [Failed("server_error", "it broke")]])
+    with pytest.raises(TurnFailed, match="it broke"):
+        await build_run(failing, watcher=watcher).produce_reply()
+    assert watcher.ends[-1].failed == Failed("server_error", "it broke")
 
 
 async def test_nobody_else_is_asked_once_content_was_sent() -> None:
