@@ -1,5 +1,7 @@
 """Loads the progress of an interrupted job: the events that it sent, and the calls of tools that it made."""
 
+import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobNotResumable
@@ -7,11 +9,12 @@ from gateway.replies.endpoints import Endpoint, ResponseForm, SentStream
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord
 from gateway.state.store import Store
-from gateway.state.values import Job
+from gateway.state.values import Job, LogEntry
 from providers.new_id import new_id
 from translation.framing import sse
 from translation.hosted.interruptions.interruption import Interruption
 from translation.hosted.interruptions.sent_output import SentOutput
+from translation.representation.events import Event
 from translation.representation.json_types import Json
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.upstream.decode import ResponsesDecoder
@@ -52,15 +55,20 @@ async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
     if not job.request.get("runs_tools"):
         raise JobNotResumable
     frames, decoder = sse.FrameDecoder(), ResponsesDecoder(new_id)
-    events = []
+    events: list[Event] = []
+
+    def decode_entries(entries: Iterable[LogEntry]) -> None:
+        for entry in entries:
+            events.extend(decoder.decode_payloads([frame.payload for frame in frames.feed(entry.frames)]))
+
     last_sequence_number, has_more = -1, True
     while has_more:
         page = await store.event_log.load_log_page(job.owner, job.response_id, after=last_sequence_number)
-        for entry in page.entries:
-            events += decoder.decode_payloads([frame.payload for frame in frames.feed(entry.frames)])
-            last_sequence_number = entry.last
+        # Decoding takes some 10 µs for each event, and a log may be long: other requests run meanwhile.
+        await asyncio.to_thread(decode_entries, page.entries)
+        last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
         has_more = page.has_more
-    interruption = Interruption(job.progress, SentOutput(events))
+    interruption = Interruption(job.progress, await asyncio.to_thread(SentOutput, events))
     if not interruption.is_resumable:
         raise JobNotResumable
     records = await store.call_journal.load_calls(job.owner, job.response_id)
