@@ -177,10 +177,13 @@ class CallRunner:
         on_progress = (
             None if reports is None else partial(reports.report_progress, call, self._redactor.redact_beginning)
         )
-        if call.tool is READ_RESULT:
-            outcome = await self._own.run(call, left_s)
-        else:
-            outcome = await self._executors[call.key.server].run(call, left_s, on_progress)
+        try:
+            if call.tool is READ_RESULT:
+                outcome = await self._own.run(call, left_s)
+            else:
+                outcome = await self._executors[call.key.server].run(call, left_s, on_progress)
+        except ToolFault as fault:
+            outcome = await self._redactor.redact_outcome(fault.as_outcome())
         if reports is not None:
             reports.end_call(call, outcome)
         _log.info("tool_ended", **ids, failed=outcome.failed)

@@ -13,6 +13,7 @@ from translation.hosted.past_hosted_calls import ApprovedCall
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
+from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 
 INVALID_JSON: Final = "Could not parse arguments as JSON"
@@ -207,19 +208,20 @@ class HostedCall:
 
 
 def build_approved_call(
-    approval: ApprovedCall, catalogue: ToolCatalogue, item_id: str, given: UserInput | None, *, is_changed: bool
+    approval: ApprovedCall, catalogue: ToolCatalogue, new_id: NewId, given: UserInput | None, *, is_changed: bool
 ) -> HostedCall:
-    """Returns a call that the client approved, or gave input to, with `item_id` for its item.
+    """Returns a call that the client approved, or gave input to. `new_id` makes the id of its item.
 
     If its tool `is_changed`, the approval is not valid; a call that asked for input is settled then.
     """
     name = catalogue.name_of(approval.key)
+    tool = catalogue.find(name)
     call = HostedCall(
-        item_id=item_id,
+        item_id=new_id(MCP_FORM.id_prefix if tool is None else tool.form.id_prefix),
         call_id=approval.approval_request_id,
         key=approval.key,
         model_name=name,
-        tool=catalogue.find(name),
+        tool=tool,
         index=NO_ITEM,
         approval_request_id=None if is_changed and given is None else approval.approval_request_id,
     )

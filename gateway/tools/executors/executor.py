@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from translation.hosted.calls import HostedCall
-from translation.hosted.outcomes import ToolOutcome
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.tools import HostedTool
 from translation.representation.json_types import Json
 
@@ -28,7 +28,7 @@ class ToolFault(Exception):
 
     def as_outcome(self) -> ToolOutcome:
         """Returns the outcome of a call that ended in this fault."""
-        raise NotImplementedError
+        return build_execution_error(str(self))
 
 
 class ListedTools(NamedTuple):
@@ -81,7 +81,7 @@ class CallExecutor(Protocol):
     """Runs calls."""
 
     async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
-        """Runs a call with checked arguments, and returns its outcome, also if it failed.
+        """Runs a call with checked arguments, and returns its outcome, also if it failed. It may raise ToolFault too.
 
         Several calls may run at once. `deadline_s` is the remaining time of the response, which may be infinite.
         `on_progress` gets the progress that is reported. The buffered result is bounded. If the task is cancelled, the

@@ -176,7 +176,7 @@ class ToolLoop:
         for approval in approvals.calls:
             given = approvals.inputs.get(approval.approval_request_id)
             is_changed = approval.approval_request_id in approvals.changed_ids
-            call = build_approved_call(approval, self._catalogue, self._new_id("mcp"), given, is_changed=is_changed)
+            call = build_approved_call(approval, self._catalogue, self._new_id, given, is_changed=is_changed)
             self._approved.append((call, approval))
             if not call.is_settled:
                 self._checks.settle_unless_runnable(call)

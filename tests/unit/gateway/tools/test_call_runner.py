@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.tools.call_runner import CallRunner, LoopClock
+from gateway.tools.executors.executor import ToolFault
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
 from tests.tool_rounds import LoopDriver, call, hosted_tool, text
@@ -67,6 +68,28 @@ class RecordingJournal:
         self.states[hosted_call.item_id] = "finished"
 
     async def close(self) -> None: ...
+
+
+class FaultyExecutor:
+    """Has a fault in every call."""
+
+    async def run(self, hosted_call: HostedCall, deadline_s: float, on_progress: Any = None) -> ToolOutcome:
+        raise ToolFault("it does not know a-secret-of-the-request")
+
+
+async def test_a_fault_of_an_executor_is_the_outcome_of_its_call() -> None:
+    driver = LoopDriver(hosted_tool(), bounds=_BOUNDS)
+    reader, redactor = ResultReader(_BOUNDS.result_chars), ResultRedactor(["a-secret-of-the-request"], list)
+    runner = CallRunner(
+        LoopIO(None), {"calc": FaultyExecutor()}, reader, _BOUNDS, LoopClock(None), redactor, parallel_calls=1
+    )
+    assert driver.loop.build_next_turn() is not None
+    driver.feed(events_of_round(call()))
+    async for batch in runner.run_calls(driver.loop):
+        driver.take(batch)
+    (item,) = driver.output
+    assert item["status"] == "failed"
+    assert item["error"]["content"] == [{"type": "text", "text": "it does not know [hidden]"}]
 
 
 @given(st.data())

@@ -2,6 +2,7 @@
 
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text
 from translation.hosted.bounds import LoopBounds
+from translation.hosted.call_forms import McpForm
 from translation.representation.events import (
     Delta,
     Finished,
@@ -83,6 +84,19 @@ def test_a_truncated_call_needs_no_approval() -> None:
     assert isinstance(end, Finished)
     assert end.reason == "length"
     assert [(item["type"], item["status"]) for item in driver.output] == [("mcp_call", "incomplete")]
+
+
+class SearchForm(McpForm):
+    """The form of another kind of tools."""
+
+    id_prefix = "ws"
+
+
+def test_the_item_of_an_approved_call_has_an_id_of_its_form() -> None:
+    tool = hosted_tool(needs_approval=True, form=SearchForm())
+    driver = LoopDriver(tool, past=[QUESTION, request(), answer()], approved_ids=["mcpr_1"])
+    driver.take(driver.loop.start_approved_calls())
+    assert [each.item_id for each in driver.loop.pending_calls] == ["ws_new_1"]
 
 
 def test_an_approved_call_runs_before_the_model_is_prompted() -> None:
