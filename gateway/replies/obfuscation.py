@@ -8,7 +8,6 @@ from typing import Final
 
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
-from translation.representation.json_types import Json
 
 _PADDED_BYTES: Final = 128
 """The size of a padded frame is a multiple of this number of bytes. Most deltas then have the same size."""
@@ -17,11 +16,6 @@ _PADDING_START: Final = b',"obfuscation":"'
 _PADDING_END: Final = b'"}\n\n'
 _OWN_PADDING: Final = b'"obfuscation":'
 _ADDED_BYTES: Final = len(_PADDING_START) + len(_PADDING_END) - len(b"}")
-
-
-def requests_obfuscation(body: Json) -> bool:
-    """Whether a request body asks for padded deltas."""
-    return bool((body.get("stream_options") or {}).get("include_obfuscation"))
 
 
 def pad_frames(frames: bytes) -> bytes:

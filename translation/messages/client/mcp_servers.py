@@ -43,11 +43,6 @@ def lift_mcp_servers(body: Json, losses: list[Loss] | None = None) -> list[Json]
     return lifted
 
 
-def list_server_names(body: Json) -> frozenset[str]:
-    """Returns the names of the servers that a body uses: its client gets the blocks of their calls."""
-    return frozenset(tool["server_label"] for tool in lift_mcp_servers(body))
-
-
 def _build_tool(name: str, server: Json | None, allowed_tools: Any) -> Json:
     tool: Json = {"type": "mcp", "server_label": name}
     if server is not None:

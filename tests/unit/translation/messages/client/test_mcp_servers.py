@@ -9,7 +9,7 @@ from translation.errors import InvalidRequest
 from translation.messages.client.collect import MessageCollector
 from translation.messages.client.encode import MessagesEncoder
 from translation.messages.client.lift import lift
-from translation.messages.client.mcp_servers import lift_mcp_servers, list_server_names
+from translation.messages.client.mcp_servers import lift_mcp_servers
 from translation.messages.schema.request import validate
 from translation.representation.events import (
     Delta,
@@ -44,7 +44,7 @@ def test_servers_are_tools_with_and_without_a_toolset() -> None:
     wiki = {"type": "mcp", "server_label": "wiki", "server_url": WIKI["url"], "require_approval": "never"}
     turn = lift(body(mcp_servers=[WIKI, CALC], tools=[TOOLSET]))
     assert (turn.tools, turn.losses, turn.extra) == ([TOOL, wiki], (), {})
-    assert list_server_names(body(mcp_servers=[WIKI, CALC])) == {"calc", "wiki"}
+    assert {tool["server_label"] for tool in lift_mcp_servers(body(mcp_servers=[WIKI, CALC]))} == {"calc", "wiki"}
     assert lift_mcp_servers(body()) == []
     assert lift(body(mcp_servers=[CALC], tools=[TOOLSET]), relayed=True).tools == []
     assert lift_mcp_servers(body(tools=[TOOLSET])) == [{"type": "mcp", "server_label": "calc"}]
