@@ -7,7 +7,9 @@ from gateway.planning.unreported_params import requests_tier
 from gateway.replies.endpoints import Endpoint
 from providers.base import Capabilities
 from translation.errors import Unrepresentable
+from translation.lowering.reasoning import may_think
 from translation.representation.loss import Loss
+from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _MEDIA_CAPABILITIES: Final = {"input_image": "images", "input_audio": "audio", "input_file": "files"}
@@ -17,6 +19,11 @@ _PREFILL_REFUSED: Final = (
     "This model does not support assistant message prefill. The conversation must end with a user message."
 )
 """The message of the Messages API itself, whose newer models refuse prefill too."""
+
+_PREFILL_AFTER_THINKING_REFUSED: Final = (
+    "This model thinks in a pass of its own before it answers, so it cannot continue an answer. The conversation must "
+    "end with a user message, or thinking must be off."
+)
 
 
 def apply_capabilities(
@@ -61,6 +68,17 @@ def apply_capabilities(
     return turn, dropped
 
 
+def require_continuable(turn: Turn, profile: Profile, endpoint: Endpoint) -> None:
+    """Raises Unrepresentable for an answer that the client began if two passes would begin it anew, after thinking."""
+    if profile.two_pass == "on" and _has_prefill(turn, endpoint) and may_think(turn):
+        raise Unrepresentable(_PREFILL_AFTER_THINKING_REFUSED, param=endpoint.param_names.input)
+
+
+def _has_prefill(turn: Turn, endpoint: Endpoint) -> bool:
+    """Whether the client began the answer, in an API where the reply continues it."""
+    return endpoint.request.continues_prefill and bool(turn.items) and turn.items[-1].get("role") == "assistant"
+
+
 def _require_features(turn: Turn, can: Capabilities, endpoint: Endpoint) -> None:
     """Raises Unrepresentable for the first feature of the turn that the upstream does not have."""
     names = endpoint.param_names
@@ -72,12 +90,7 @@ def _require_features(turn: Turn, can: Capabilities, endpoint: Endpoint) -> None
         raise _build_refusal("structured output", names.text_format)
     if not can.logprobs and turn.sampling.get("logprobs"):
         raise _build_refusal("log probabilities", names.logprobs)
-    if (
-        endpoint.request.continues_prefill
-        and not can.prefill
-        and turn.items
-        and turn.items[-1].get("role") == "assistant"
-    ):
+    if not can.prefill and _has_prefill(turn, endpoint):
         raise Unrepresentable(_PREFILL_REFUSED, param=names.input)
     if can.images and can.audio and can.files:
         return

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from dataplane.staged_source import StagedDeltaRun, StagedSource
-from gateway.planning.capability_check import apply_capabilities
+from gateway.planning.capability_check import apply_capabilities, require_continuable
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.resolver import Target
 from gateway.planning.second_attempt import RetriedExchange
@@ -73,6 +73,7 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     `endpoint` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
     in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
+    require_continuable(turn, target.profile, endpoint)
     fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
     if target.profile.volatile_lines:
         fitted = move_volatile_lines_of_turn(fitted, target.profile.volatile_lines)

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from providers.engines.base import OutputConstraint
 from providers.engines.output_constraints import CONSTRAINT_FIELDS, parse_output_constraint
-from providers.engines.thinking_budget import may_think, resolve_thinking_budget
+from providers.engines.thinking_budget import resolve_thinking_budget
 from translation.chat.upstream.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses
+from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, may_think
 from translation.parsers.tools import (
     PARSER_FACTORIES,
     ForcedCall,

@@ -16,18 +16,6 @@ _MAX_ANSWER_RESERVE: Final = 256
 """The most tokens that are reserved for the answer."""
 
 
-def may_think(turn: Turn) -> bool:
-    """Whether the turn asks the model to think, or leaves it to the model."""
-    if turn.thinking is False or (turn.reasoning or {}).get("effort") == "none":
-        return False
-    template_arguments = turn.extra.get("chat_template_kwargs")
-    return (
-        turn.thinking is True
-        or not isinstance(template_arguments, dict)
-        or template_arguments.get("enable_thinking") is not False
-    )
-
-
 def resolve_thinking_budget(turn: Turn, profile: Profile) -> int:
     """Returns the thinking budget of a turn that may think, in tokens. The first of these that is set decides: the
     request's `reasoning.max_tokens`, its `reasoning.effort`, the model's `max_thinking_tokens`."""

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from providers.engines.generation_request import list_lost_params
 from providers.engines.servers.llama_server import LLAMA_PARAMETERS
-from providers.engines.thinking_budget import may_think
 from providers.harmony.encoding import Encoding
 from providers.harmony.grammar import HarmonyGrammar
 from providers.harmony.prompt import (
@@ -18,7 +17,7 @@ from providers.harmony.prompt import (
 )
 from translation.chat.upstream.lower import lower
 from translation.errors import Unrepresentable
-from translation.lowering.reasoning import find_reasoning_losses, render_past_reasoning
+from translation.lowering.reasoning import find_reasoning_losses, may_think, render_past_reasoning
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -5,6 +5,7 @@ from typing import Final
 from translation.representation.items import new_reasoning_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.representation.turn import Turn
 
 
 def render_past_reasoning(item: Item) -> str:
@@ -77,3 +78,15 @@ def find_thinking_losses(thinking: bool | None, amount: str | int | None) -> lis
     if thinking is None or (amount is not None and thinking == (amount != "none")):
         return []
     return [Loss("thinking", "dropped")]
+
+
+def may_think(turn: Turn) -> bool:
+    """Whether the turn asks the model to think, or leaves it to the model."""
+    if turn.thinking is False or (turn.reasoning or {}).get("effort") == "none":
+        return False
+    template_arguments = turn.extra.get("chat_template_kwargs")
+    return (
+        turn.thinking is True
+        or not isinstance(template_arguments, dict)
+        or template_arguments.get("enable_thinking") is not False
+    )

@@ -10,10 +10,10 @@ from providers.engines.servers.llama_schemas import list_unenforced_keywords
 from providers.engines.servers.llama_server import LlamaServerEngine
 from providers.engines.servers.provider import TwoPassProvider
 from providers.engines.servers.schema_bounds import refuse_invalid_bounds
-from providers.engines.thinking_budget import may_think
 from providers.http.dialects import RELAY_DIALECTS
 from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
+from translation.lowering.reasoning import may_think
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile

@@ -8,10 +8,11 @@ from providers.engines.base import Engine
 from providers.engines.exchange import count_prompt_tokens, prepare_engine_exchange
 from providers.engines.generation_request import THINKING_BUDGET_PARAM
 from providers.engines.servers.remote import ModelCache
-from providers.engines.thinking_budget import may_think, resolve_thinking_budget
+from providers.engines.thinking_budget import resolve_thinking_budget
 from providers.http.exchange import HttpProvider
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable
+from translation.lowering.reasoning import may_think
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 

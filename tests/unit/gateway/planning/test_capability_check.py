@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 
 from gateway.dialects.chat.endpoint import CHAT
+from gateway.dialects.gemini.endpoint import GEMINI
+from gateway.dialects.messages.endpoint import MESSAGES
+from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
 from gateway.dialects.responses.endpoint import RESPONSES
-from gateway.planning.capability_check import apply_capabilities
+from gateway.planning.capability_check import apply_capabilities, require_continuable
 from gateway.replies.endpoints import Endpoint
 from providers.base import Capabilities, Dialect
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss
+from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 Json = dict[str, Any]
@@ -131,3 +135,16 @@ def test_supported_features_are_sent_as_requested() -> None:
     losses: list[Loss] = []
     assert apply_capabilities(asked, EVERYTHING, CHAT, losses, relayed=False) == (asked, set())
     assert losses == []
+
+
+@pytest.mark.parametrize("endpoint", [MESSAGES, GEMINI, OLLAMA_CHAT], ids=["messages", "gemini", "ollama"])
+def test_an_answer_that_the_client_began_is_refused_if_two_passes_would_think_before_it(endpoint: Endpoint) -> None:
+    begun = [user_message(), {"type": "message", "role": "assistant", "content": "Hello! How"}]
+    one, two = Profile(), Profile(two_pass="on")
+    with pytest.raises(Unrepresentable, match="cannot continue an answer") as refusal:
+        require_continuable(turn(items=begun), two, endpoint)
+    assert refusal.value.param == endpoint.param_names.input
+    require_continuable(turn(items=begun, thinking=False), two, endpoint)
+    require_continuable(turn(items=begun), one, endpoint)
+    require_continuable(turn(items=begun[:1]), two, endpoint)
+    require_continuable(turn(items=begun), two, RESPONSES)

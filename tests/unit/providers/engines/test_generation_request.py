@@ -8,10 +8,11 @@ import pytest
 from providers.engines.base import OutputConstraint
 from providers.engines.generation_request import EngineRequest, build_engine_request
 from providers.engines.output_constraints import render_structural_tag
-from providers.engines.thinking_budget import fit_budget, may_think, resolve_thinking_budget
+from providers.engines.thinking_budget import fit_budget, resolve_thinking_budget
 from tests.unit.providers.engines.engine_exchanges import WEATHER
 from tests.unit.support.fake_engine import message
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.reasoning import may_think
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
