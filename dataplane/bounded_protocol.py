@@ -126,9 +126,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.send_400_response(message)
 
     def _should_upgrade(self) -> bool:
-        # Only a GET begins a WebSocket (RFC 6455, section 4.1). uvicorn hands over other requests too, but a WebSocket
-        # server cannot parse them, and their clients get no reply.
-        return bool(self.parser.get_method() == b"GET" and super()._should_upgrade())
+        # Only a GET without a body begins a WebSocket (RFC 6455, section 4.1). uvicorn hands over other requests too,
+        # but a WebSocket server cannot parse them, and their clients get no reply.
+        return bool(self.parser.get_method() == b"GET" and super()._should_upgrade() and not self._announces_body())
+
+    def _announces_body(self) -> bool:
+        return any(
+            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+            for name, value in self.headers
+        )
 
     def _has_other_upgrade(self) -> bool:
         """Whether the present head has an `Upgrade` that the server does not follow."""

@@ -320,6 +320,9 @@ HEADS: dict[str, bytes] = {
     "headers in capitals": ASKED.replace(b"host: here", b"HOST: Here\r\nX-A:  b \r\nX-A: c"),
     "a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", IN_CHUNKS),
     "a socket": b"GET /v1 HTTP/1.1\r\n" + TO_ANOTHER.replace(b"h2c", b"websocket") + b": here\r\n\r\n",
+    "a socket, by a client that says it has no body": (
+        b"GET /v1 HTTP/1.1\r\n" + TO_ANOTHER.replace(b"h2c", b"websocket") + b": here\r\ncontent-length: 0\r\n\r\n"
+    ),
     "two in a row": ASKED + ASKED.replace(b"/asked", b"/v2"),
     "two in a row, the first the last": ASKED_BY["a client that wants to be hung up on"] + ASKED,
     "no HTTP": b"what?\r\n\r\n",
@@ -346,6 +349,10 @@ UPGRADES: dict[str, bytes] = {
     "to another protocol": ASKED.replace(b"host", TO_ANOTHER.replace(b"h2c", b"tls/1.2, h2c")),
     "to a WebSocket, which needs a GET (RFC 6455, section 4.1)": ASKED.replace(b"host", TO_SOCKET),
     "to a WebSocket, with a body in chunks": ASKED.replace(
+        b"host: here\r\ncontent-length: 2\r\n\r\n{}", TO_SOCKET + b": here\r\n" + IN_CHUNKS
+    ),
+    "to a WebSocket, by a GET with a body": ASKED.replace(b"POST", b"GET").replace(b"host", TO_SOCKET),
+    "to a WebSocket, by a GET with a body in chunks": ASKED.replace(b"POST", b"GET").replace(
         b"host: here\r\ncontent-length: 2\r\n\r\n{}", TO_SOCKET + b": here\r\n" + IN_CHUNKS
     ),
     "in several headers": ASKED.replace(b"host", b"connection: upgrade\r\nupgrade: a\r\nupgrade: b\r\nhost"),
