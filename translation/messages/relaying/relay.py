@@ -61,6 +61,7 @@ class MessagesRelay:
         self._frames = sse.FrameDecoder(max_frame_bytes)
         self._closing_frames = b""
         self._stopped = False
+        self._has_stop_reason = False
         self._is_concluded = False
 
     def feed(self, read: bytes) -> bytes:
@@ -127,6 +128,8 @@ class MessagesRelay:
         match event:
             case {"type": "error"}:
                 return self._report(event)
+            case {"type": "message_stop"} if not self._has_stop_reason:
+                return self._stop(replace(_BROKEN_OFF))
             case {"type": "message_stop"}:
                 self._close(_to_one_line(event, frame))
                 return b""
@@ -135,12 +138,20 @@ class MessagesRelay:
                 if self._model is not None:
                     renamed = {**event, "message": {**message, "model": self._model}}
                     return sse.encode_event("message_start", orjson.dumps(renamed))
-            case {"type": "message_delta", "usage": dict(usage)}:
-                # Searches and other tools of the upstream add to the input while the reply is produced.
-                self.usage = read_message_usage(usage, self.usage)
+            case {"type": "message_delta"}:
+                self._read_end(event)
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
         return _to_one_line(event, frame)
+
+    def _read_end(self, event: Json) -> None:
+        """Reads the usage and the stop reason of an event `message_delta`, of which there may be several."""
+        match event:
+            case {"delta": {"stop_reason": reason}} if reason is not None:
+                self._has_stop_reason = True
+        if isinstance(usage := event.get("usage"), dict):
+            # Searches and other tools of the upstream add to the input while the reply is produced.
+            self.usage = read_message_usage(usage, self.usage)
 
     def _report(self, event: Json) -> bytes:
         """Records an error that the upstream reports. After content the error ends the stream."""

@@ -58,7 +58,7 @@ _BLOCK_OF_DELTA: Final = {
 _DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
 
 _NO_STOP_REASON: Final = "whole answer"
-"""Replaces a missing stop reason of a message that is complete."""
+"""Replaces the missing stop reason of a whole message. Such a message cannot have been truncated."""
 
 _ERROR_CODES: Final = {
     "authentication_error": "upstream_unauthorized",
@@ -128,7 +128,6 @@ class AnthropicDecoder(ChunkDecoder):
             case "message_delta":
                 return self._end_message(chunk["delta"], chunk.get("usage"))
             case "message_stop":
-                self._stop_reason = self._stop_reason or _NO_STOP_REASON
                 return self.finish()
         return [Opaque("anthropic", chunk)]
 

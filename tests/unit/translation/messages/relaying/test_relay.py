@@ -99,6 +99,18 @@ def test_nothing_follows_the_end() -> None:
     assert relay.failed is None
 
 
+@pytest.mark.parametrize("end", [[], [{"type": "message_delta", "delta": {"stop_reason": None}}]])
+@pytest.mark.parametrize("has_content", [True, False])
+def test_a_stream_that_stops_without_a_reason_is_truncated(has_content: bool, end: list[Json]) -> None:
+    stop = b"".join(encode_event(event["type"], orjson.dumps(event)) for event in [*end, {"type": "message_stop"}])
+    relay = relay_of()
+    frames = relay_to_end(relay, HEAD + b"\n\n" + (START + DELTA if has_content else b"") + stop)
+    assert relay.failed is not None
+    assert relay.failed.code == "upstream_truncated"
+    assert b"message_stop" not in frames
+    assert frames.count(b"event: error") == has_content
+
+
 def test_an_error_before_content_can_still_become_a_status() -> None:
     relay = relay_of()
     assert relay.feed(HEAD + b"\n\n" + ERROR_FRAME) == HEAD + b"\n\n"

@@ -72,13 +72,18 @@ def test_a_turn_with_calls_finishes_with_tool_calls() -> None:
     assert finished.reason == "tool_calls"
 
 
-@pytest.mark.parametrize(
-    "chunks", [[opening(), {"type": "message_stop"}], [message(stop_reason=None)]], ids=["stream", "whole"]
-)
-def test_an_end_without_a_reason_is_an_end(chunks: list[Json]) -> None:
-    *_, finished = events_of(*chunks)
+def test_a_whole_message_without_a_reason_is_whole() -> None:
+    *_, finished = events_of(message(stop_reason=None))
     assert isinstance(finished, Finished)
     assert (finished.reason, finished.raw_reason) == ("stop", None)
+
+
+@pytest.mark.parametrize("end", [[{"type": "message_stop"}], closing(None)], ids=["without an end", "with null"])
+@pytest.mark.parametrize("content", [[], block(0, text_block(), *text_deltas("a"))], ids=["empty", "with text"])
+def test_a_stream_that_stops_without_a_reason_is_truncated(content: list[Json], end: list[Json]) -> None:
+    *_, failed = events_of(opening(), *content, *end)
+    assert isinstance(failed, Failed)
+    assert failed.code == "upstream_truncated"
 
 
 def test_a_stream_that_broke_off_after_its_reason_is_whole() -> None:
