@@ -207,7 +207,11 @@ class OutputReader:
         for output_index, item in self._items.items():
             final = finals.get(output_index)
             same = final is not None and final.get("id") == item.start["id"]
+            if final is not None and same:
+                _require_ended_texts(item, final)
             events += self._end_item(item, final if same else None, status)
+            if final is not None and not same and len(output) == self._count and final.get("type") == item.type:
+                _require_ended_texts(item, final)  # some upstreams change an item's id
         if len(output) > self._count:
             for output_index, final in finals.items():
                 if output_index not in self._items:
@@ -321,6 +325,16 @@ def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
     if text.is_reasoning or full_text.strip() == sent.strip():
         return []  # white space is trimmed by some upstreams, and thinking is shown as it was streamed
     raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
+
+
+def _require_ended_texts(item: OutputItem, final: Item) -> None:
+    """Raises ProtocolViolation if the item's texts that have ended are others in the final item."""
+    for (list_key, position), text in item.texts.items():
+        parts = final.get(list_key) or ()
+        if not text.is_open and position < len(parts):
+            _missing_text(text, parts[position])
+    if not item.own_text.is_open:
+        _missing_text(item.own_text, final)
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:

@@ -58,7 +58,7 @@ ENDS: dict[str, tuple[bool, Callable[[str], Json]]] = {
 CASES = pytest.mark.parametrize(("is_text", "end"), ENDS.values(), ids=ENDS)
 
 
-def decode(is_text: bool, end: Json) -> list[Event]:
+def decode(is_text: bool, *ends: Json) -> list[Event]:
     decoder = ResponsesDecoder(counting_ids())
     start, kind = (message(""), "output_text") if is_text else (call(""), "function_call_arguments")
     if is_text:
@@ -66,7 +66,7 @@ def decode(is_text: bool, end: Json) -> list[Event]:
     place = PLACE if is_text else ARGUMENTS
     chunks: list[Json] = [CREATED, {"type": "response.output_item.added", "output_index": 0, "item": start}]
     chunks += [{"type": f"response.{kind}.delta", **place, "delta": piece} for piece in ('{"a"', ": 1")]
-    return [event for chunk in [*chunks, end] for event in decoder.feed(chunk)]
+    return [event for chunk in [*chunks, *ends] for event in decoder.feed(chunk)]
 
 
 def text_of(events: list[Event]) -> str:
@@ -90,3 +90,22 @@ def test_another_final_value_is_a_failure(is_text: bool, end: Callable[[str], Js
 @pytest.mark.parametrize("final", ["", ' {"a": 1\n'])
 def test_an_empty_or_trimmed_final_value_says_nothing(is_text: bool, end: Callable[[str], Json], final: str) -> None:
     assert text_of(decode(is_text, end(final))) == '{"a": 1'
+
+
+@CASES
+def test_a_response_that_contradicts_what_has_ended_is_a_failure(is_text: bool, end: Callable[[str], Json]) -> None:
+    text, make = ('{"a": 1', message if is_text else call)
+    ended = [end(text)] if end(text)["type"] != "response.completed" else []
+    for ends in (ended, [*ended, ended_by_item(make(text))]):
+        for item in (make("no"), make("no") | {"id": "another"}):
+            with pytest.raises(ProtocolViolation, match="differs"):
+                decode(is_text, *ends, ended_by_response(item))
+    with pytest.raises(ProtocolViolation, match="differs"):
+        decode(is_text, *ended, ended_by_item(make(text)), ended_by_response(make(text + "}")))
+    for same in (make(text), make(""), make(f" {text}\n"), make(text) | {"id": "another"}):
+        assert text_of(decode(is_text, *ended, ended_by_response(same))) == text
+
+
+def test_a_response_whose_items_have_other_places_is_not_compared() -> None:
+    end: Json = {"type": "response.completed", "response": {"output": [message("b") | {"id": "j"}, call("{}")]}}
+    assert text_of(decode(True, ended_by_item(message('{"a": 1')), end)).startswith('{"a": 1')
