@@ -28,7 +28,8 @@ from typing_extensions import is_typeddict
 from translation.representation.json_types import Json
 from translation.representation.loss import UnknownKey
 
-_MAX_KEY_CHARS: Final = 50
+MAX_KEY_CHARS: Final = 50
+"""The longest name of a key in a path. Longer names are cut."""
 
 _OTHER_TAG: Final = "other"
 """The tag of union members that stand for all types which a schema does not list: their keys are not known."""
@@ -142,9 +143,9 @@ class _ObjectFinder:
             return
         if not self._known.issuperset(value):
             keys += [
-                UnknownKey(f"{path}.{key:.{_MAX_KEY_CHARS}}", key, value)
+                UnknownKey(f"{path}.{key:.{MAX_KEY_CHARS}}", key, value)
                 for key, inner in value.items()
-                if key not in self._known and not _is_empty(inner)
+                if key not in self._known and not is_empty(inner)
             ]
         for name in filter(self._finders.__contains__, value):
             inner = value[name]
@@ -180,7 +181,7 @@ class _MapFinder:
     def __call__(self, value: Any, path: str, keys: list[UnknownKey]) -> None:
         if type(value) is dict:
             for key, entry in value.items():
-                self._inner(entry, f"{path}.{key:.{_MAX_KEY_CHARS}}", keys)
+                self._inner(entry, f"{path}.{key:.{MAX_KEY_CHARS}}", keys)
 
 
 def _join(finders: list[_Finder]) -> _Finder | None:
@@ -236,5 +237,6 @@ def _list_tags(member: Any, choose: Callable[[Any], Any]) -> tuple[str, ...]:
     return tuple(tag for value in values if get_origin(value) is Literal for tag in get_args(value))
 
 
-def _is_empty(value: Any) -> bool:
+def is_empty(value: Any) -> bool:
+    """Whether nothing is lost with a key that has this value."""
     return value is None or value is False or (isinstance(value, str | list | dict) and not value)

@@ -9,6 +9,7 @@ from translation.agui.agui_history import join_history
 from translation.agui.interrupts import NO_REQUEST_STATES, RequestStates, read_resume
 from translation.agui.messages import read_messages
 from translation.agui.run import is_empty_state
+from translation.agui.schema import find_unknown_in_run
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -115,6 +116,7 @@ def build_run_request(
     losses = [Loss(f"messages[{entry.position}]", "dropped") for entry in joined.dropped]
     resumed = read_resume(run_input, joined, request_states)
     losses += resumed.losses
+    losses += [Loss(path, "dropped") for path in find_unknown_in_run(run_input)]
     props = run_input.get("forwardedProps") or {}
     tools, hosted = _read_tools(run_input.get("tools") or (), props.get("tools"))
     body: Json = {name: value for name, value in props.items() if name in FORWARDED_PARAMS and value is not None}

@@ -1,17 +1,18 @@
 """The schema of `RunAgentInput`, the body of an AG-UI run.
 
-Source: the AG-UI specification 1.0, and requests of clients of 0.0.x. Members that are not listed here are ignored, as
-the specification demands.
+Source: the AG-UI specification 1.0, and requests of clients of 0.0.x. Members that are not listed here are no errors,
+as the specification demands, and what they say is a loss.
 """
 
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
 from pydantic import Field, Tag, TypeAdapter
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.unknown_fields import MAX_KEY_CHARS, UnknownFields, is_empty
 from translation.validation import build_adapter, check_body, discriminate_by, discriminate_by_shape
 
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -175,6 +176,25 @@ class _RunInput(TypedDict):
     context: NotRequired[list[_Context] | None]
     forwardedProps: NotRequired[Any]
     resume: NotRequired[list[_ResumeEntry] | None]
+
+
+_UNREAD_KEYS: Final = ("id", "type", "metadata", "mimeType", "encryptedValue", "subagentRunId")
+"""Keys of the specification that say nothing to a model: marks and data of the application, which it gets back."""
+
+_OWN_FIELDS: Final = frozenset({*_RunInput.__annotations__, "model"})
+"""The keys of a run, and its model, which is set from the path or the forwarded properties."""
+
+
+@cache
+def _unknown_fields() -> UnknownFields:
+    # Activities are not for the model: they are left out whole.
+    return UnknownFields(_RunInput, skipped=(_ActivityMessage,), ignored=_UNREAD_KEYS, indexed=False)
+
+
+def find_unknown_in_run(body: Json) -> list[str]:
+    """Returns the paths of the keys of a valid run that the schema does not have and that say something."""
+    own = [f"{key:.{MAX_KEY_CHARS}}" for key, value in body.items() if key not in _OWN_FIELDS and not is_empty(value)]
+    return own + _unknown_fields().find(body)
 
 
 def validate(body: Json) -> None:

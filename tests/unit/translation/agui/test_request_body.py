@@ -179,6 +179,28 @@ def test_parameters_are_forwarded_and_other_properties_reported() -> None:
     assert [str(loss) for loss in request.losses] == ["forwardedProps.threadMetadata=dropped"]
 
 
+def test_keys_that_the_schema_does_not_have_are_losses() -> None:
+    part = {"type": "text", "text": "hello", "id": "p1", "weight": 2}
+    question = {"id": "1", "role": "user", "name": "Ada", "content": [part], "metadata": {"shown": True}}
+    call = {**calling("c"), "encryptedValue": "x", "subagentRunId": "s"}
+    activity = {"id": "a", "role": "activity", "activityType": "PLAN", "content": {"steps": []}}
+    request = build(
+        *(question, activity, call, result("c")),
+        model="m",
+        modelSettings={"temperature": 0},
+        extension=None,
+        tools=[{"name": "add", "strict": True, "metadata": {"a": 1}}],
+        context=[{"description": "d", "value": 1, "priority": 1}],
+    )
+    assert sorted(str(loss) for loss in request.losses) == [
+        "context.priority=dropped",
+        "messages.content.weight=dropped",
+        "messages.name=dropped",
+        "modelSettings=dropped",
+        "tools.strict=dropped",
+    ]
+
+
 def test_sealed_reasoning_is_requested_once() -> None:
     props = {"include": ["reasoning.encrypted_content"]}
     assert build(HELLO, forwardedProps=props).body["include"] == ["reasoning.encrypted_content"]
