@@ -2,8 +2,9 @@
 
 import pytest
 
-from translation.lowering.reasoning import find_reasoning_losses, is_signature_only, with_readable_content
+from translation.lowering.reasoning import find_reasoning_losses, is_signature_only, may_think, with_readable_content
 from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 
 BARE: Item = {"type": "reasoning", "summary": []}
 MARK = {"type": "gemini.text", "thought": False, "signature": "s"}
@@ -60,3 +61,19 @@ def test_other_reasoning_is_the_same_object(item: Item) -> None:
 )
 def test_only_the_length_of_a_summary_is_lost(unsupported: Json, losses: list[str]) -> None:
     assert list(map(str, find_reasoning_losses(unsupported))) == losses
+
+
+@pytest.mark.parametrize(
+    ("turn", "thinks"),
+    [
+        (Turn("m", []), True),
+        (Turn("m", [], thinking=False), False),
+        (Turn("m", [], reasoning={"effort": "none"}), False),
+        (Turn("m", [], extra={"chat_template_kwargs": {"enable_thinking": False}}), False),
+        (Turn("m", [], extra={"chat_template_kwargs": {"enable_thinking": True}}), True),
+        (Turn("m", [], thinking=True, extra={"chat_template_kwargs": {"enable_thinking": False}}), True),
+    ],
+    ids=["left to the model", "off", "no effort", "off in the template", "on in the template", "on"],
+)
+def test_a_turn_may_think_unless_it_turns_thinking_off(turn: Turn, thinks: bool) -> None:
+    assert may_think(turn) is thinks
