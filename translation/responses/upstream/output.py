@@ -331,7 +331,7 @@ def _require_ended_texts(item: OutputItem, final: Item) -> None:
     """Raises ProtocolViolation if the item's texts that have ended are others in the final item."""
     for (list_key, position), text in item.texts.items():
         parts = final.get(list_key) or ()
-        if not text.is_open and position < len(parts):
+        if not text.is_open and 0 <= position < len(parts):  # damaged streams number parts below 0
             _missing_text(text, parts[position])
     if not item.own_text.is_open:
         _missing_text(item.own_text, final)

@@ -109,3 +109,11 @@ def test_a_response_that_contradicts_what_has_ended_is_a_failure(is_text: bool, 
 def test_a_response_whose_items_have_other_places_is_not_compared() -> None:
     end: Json = {"type": "response.completed", "response": {"output": [message("b") | {"id": "j"}, call("{}")]}}
     assert text_of(decode(True, ended_by_item(message('{"a": 1')), end)).startswith('{"a": 1')
+
+
+@pytest.mark.parametrize("position", [-1, -(2**63), 7])
+def test_a_part_at_a_place_that_the_final_item_does_not_have_is_not_compared(position: int) -> None:
+    strays = [{"type": "response.output_text.delta", **PLACE, "content_index": position, "delta": "x"}]
+    strays += [{"type": "response.output_text.done", **PLACE, "content_index": position, "text": "x"}]
+    whole = message('{"a": 1')
+    assert '{"a": 1' in text_of(decode(True, *strays, ended_by_item(whole), ended_by_response(whole)))
