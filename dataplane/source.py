@@ -139,6 +139,36 @@ class Source(Generic[T]):
             await self.close()
 
 
+class ForwardedSource(Source[bytes]):
+    """Forwards the reads of another source, which a subclass may replace while no read was taken.
+
+    Reads that the subclass took before, to decide whether to replace the source, are taken first.
+    """
+
+    def __init__(self, source: Source[bytes]) -> None:
+        self._source = source
+        self._held_reads = b""
+
+    @property
+    def ended(self) -> bool:
+        return not self._held_reads and self._source.ended
+
+    def take(self) -> bytes:
+        if self._held_reads:
+            reads, self._held_reads = self._held_reads, b""
+            return reads
+        return self._source.take()
+
+    def take_read(self, read: bytes) -> bytes:
+        return self._source.take_read(read)
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._source.wait_for_read(sink)
+
+    async def close(self, *, whole: bool = False) -> None:
+        await self._source.close(whole=whole)
+
+
 def as_source(reply: object, iterate: Callable[[], AsyncGenerator[T, None]], empty: T) -> Source[T]:
     """Returns `reply` if it is a source, else a source of what `iterate` yields, which then has no fast path.
 

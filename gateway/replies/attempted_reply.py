@@ -1,14 +1,14 @@
 """A stream that asks the next target as long as no content has arrived. Streams with one target do without it."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 
-from dataplane.source import ReadTemplate, Sink, Source, as_source
+from dataplane.source import ForwardedSource, ReadTemplate, Source, as_source
 from gateway.replies.event_stream import ReplyStream
 from providers.errors import ProviderError
 from translation.representation.json_types import Json
 
 
-class AttemptedReply(Source[bytes]):
+class AttemptedReply(ForwardedSource):
     """A ReplyStream of the first attempt with content. The last failure is raised if there is none.
 
     Frames without content are held back, because those of a failed attempt must not be sent. `begin_next` begins
@@ -20,12 +20,11 @@ class AttemptedReply(Source[bytes]):
         self._build_stream = build_stream
         self._begin_next = begin_next
         self._stream = build_stream()
-        self._source = _source_of(self._stream)
-        self._held_frames = b""
+        super().__init__(_source_of(self._stream))
 
     @property
     def ended(self) -> bool:
-        return not self._held_frames and (self._source.ended or self._stream.ended)
+        return not self._held_reads and (self._source.ended or self._stream.ended)
 
     @property
     def has_content(self) -> bool:
@@ -51,7 +50,7 @@ class AttemptedReply(Source[bytes]):
                 if not self._begin_next(error):
                     raise
                 await self._source.close()
-                self._held_frames = b""
+                self._held_reads = b""
                 self._stream = self._build_stream()
                 self._source = _source_of(self._stream)
             else:
@@ -61,24 +60,9 @@ class AttemptedReply(Source[bytes]):
         stream, source = self._stream, self._source
         while not (stream.has_content or source.ended or stream.ended):
             if frames := source.take():
-                self._held_frames += frames
+                self._held_reads += frames
             elif not (source.ended or stream.ended):
                 await source.wait_for_read()
-
-    def take(self) -> bytes:
-        if self._held_frames:
-            frames, self._held_frames = self._held_frames, b""
-            return frames
-        return self._source.take()
-
-    def take_read(self, read: bytes) -> bytes:
-        return self._source.take_read(read)
-
-    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        return self._source.wait_for_read(sink)
-
-    async def close(self, *, whole: bool = False) -> None:
-        await self._source.close(whole=whole)
 
     def result(self) -> Json | None:
         return self._stream.result()

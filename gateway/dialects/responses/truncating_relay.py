@@ -1,12 +1,12 @@
 """`truncation: auto` on a relay: an input that does not fit the model's context is relayed without its beginning."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Final
 
 import orjson
 import structlog
 
-from dataplane.source import Sink, Source
+from dataplane.source import ForwardedSource
 from gateway.errors import TurnFailed
 from gateway.planning.truncation import INPUT_TRUNCATED, RETRY_SHARES, is_overflow
 from gateway.replies.reply_streams import batch_has_content
@@ -25,7 +25,7 @@ from translation.responses.upstream.decode import ResponsesDecoder
 _log = structlog.get_logger(__name__)
 
 
-class TruncatingRelay(Source[bytes]):
+class TruncatingRelay(ForwardedSource):
     """A relay that sends a body again with fewer items as long as the upstream rejects it as too long.
 
     It retries only before the reply has content: earlier reads are held back. `report_loss` is called before the first
@@ -42,12 +42,7 @@ class TruncatingRelay(Source[bytes]):
         self._shorter_bodies = _shorter_bodies(body)
         self._exchange = make_relay(body)
         self.losses: Final = self._exchange.losses
-        self._source: Source[bytes] = read_source_of(self._exchange)
-        self._held_reads = b""
-
-    @property
-    def ended(self) -> bool:
-        return not self._held_reads and self._source.ended
+        super().__init__(read_source_of(self._exchange))
 
     def reads(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -82,21 +77,6 @@ class TruncatingRelay(Source[bytes]):
             if failed is None or not is_overflow(failed) or not self._send_less():
                 self._report_truncation()
                 return answer
-
-    def take(self) -> bytes:
-        if self._held_reads:
-            reads, self._held_reads = self._held_reads, b""
-            return reads
-        return self._source.take()
-
-    def take_read(self, read: bytes) -> bytes:
-        return self._source.take_read(read)
-
-    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        return self._source.wait_for_read(sink)
-
-    async def close(self, *, whole: bool = False) -> None:
-        await self._source.close(whole=whole)
 
     def _send_less(self) -> bool:
         """Replaces the exchange by one with the next shorter body. Returns False if there is none."""
