@@ -136,6 +136,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             for name, value in self.headers
         )
 
+    def _get_upgrade(self) -> bytes | None:
+        # uvicorn's reads the last `Connection` only. The parser reads all of them, and does not read the body of a
+        # request that it takes for an upgrade.
+        if not self.parser.should_upgrade():
+            return None
+        return next((value.lower() for name, value in reversed(self.headers) if name == b"upgrade"), None)
+
     def _has_other_upgrade(self) -> bool:
         """Whether the present head has an `Upgrade` that the server does not follow."""
         return self._get_upgrade() is not None and not self._should_upgrade()

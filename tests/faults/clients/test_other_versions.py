@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -83,4 +84,19 @@ def test_a_client_that_offers_http_2_is_served(path: str, in_chunks: bool, gatew
     head, rest = talk(gateway, request + framing + last)
     assert head.startswith(b"http/1.1 200"), head + rest
     assert b"connection: close" not in head
+    assert rest.endswith(b'{"status":"ok"}')
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("order", list(permutations((b"Upgrade", b"HTTP2-Settings", b"keep-alive"))))
+def test_several_connection_headers_are_one_list(order: tuple[bytes, ...], in_chunks: bool, gateway: Gateway) -> None:
+    content = json.dumps({"model": "demo", "input": "Hi"}).encode()
+    connection = b"".join(b"Connection: %b\r\n" % option for option in order)
+    request = b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\n" + connection + b"Upgrade: h2c\r\n"
+    framing = b"Content-Length: %d\r\n\r\n%b" % (len(content), content)
+    if in_chunks:
+        framing = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(content), content)
+    last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    head, rest = talk(gateway, request + framing + last)
+    assert head.startswith(b"http/1.1 200"), head + rest
     assert rest.endswith(b'{"status":"ok"}')

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -355,6 +356,12 @@ UPGRADES: dict[str, bytes] = {
     "to a WebSocket, by a GET with a body in chunks": ASKED.replace(b"POST", b"GET").replace(
         b"host: here\r\ncontent-length: 2\r\n\r\n{}", TO_SOCKET + b": here\r\n" + IN_CHUNKS
     ),
+    **{
+        f"named by several connection headers: {order}": ASKED.replace(
+            b"host", b"".join(b"Connection: %b\r\n" % line for line in order) + b"Upgrade: h2c\r\nhost"
+        )
+        for order in permutations((b"Upgrade", b"HTTP2-Settings", b"keep-alive"))
+    },
     "in several headers": ASKED.replace(b"host", b"connection: upgrade\r\nupgrade: a\r\nupgrade: b\r\nhost"),
 }
 
