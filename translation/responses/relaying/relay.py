@@ -1,10 +1,12 @@
 """Relays the stream of a Responses upstream to a Responses client."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import orjson
 
 from translation.decoding.surrogates import SurrogateJoiner
+from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
@@ -15,6 +17,13 @@ from translation.representation.json_types import Item, Json
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
+from translation.responses.relaying.final_output import (
+    STREAMED_TEXTS,
+    DoneItem,
+    add_done_item,
+    join_output,
+    parse_done_items,
+)
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
     OwnResponse,
@@ -50,8 +59,9 @@ class ResponsesRelay:
     other frame is forwarded as it came, known or not. A frame without an `event:` line gets one. The
     terminal event has `tool_warnings` about invalid calls.
 
-    The response of `own` ends as failed if the upstream never began one. If it is stored, its items are collected, and
-    a response with output that cannot be stored fails. `scrub` redacts the upstream's error messages.
+    The response of `own` ends as failed if the upstream never began one. Items that the terminal event lacks are taken
+    from the events that ended them. If the response is stored, one with output that cannot be stored fails. `scrub`
+    redacts the upstream's error messages.
     Raises ProtocolViolation for a frame longer than `max_frame_bytes`.
     """
 
@@ -76,7 +86,10 @@ class ResponsesRelay:
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
         self._overrides = build_own_fields(own)
-        self._stored_items: dict[int, Item] | None = {} if own.is_stored else None
+        self._is_stored = own.is_stored
+        self._done_items: dict[int, DoneItem] = {}
+        self._unread_items: list[bytes] = []
+        """The payloads of events that ended an item and were forwarded without parsing."""
         self._initial_response = own.initial
         self._scrub = scrub
         self._seal = seal
@@ -122,7 +135,7 @@ class ResponsesRelay:
         response = self.response or self._initial_response
         snapshot = Snapshot(response, clock=int)
         snapshot.apply(self.failed)
-        snapshot.response["output"] = response.get("output") or self._stored_output()
+        snapshot.response["output"] = response.get("output") or self._list_done_items()
         event = {
             "type": "response.failed",
             "sequence_number": self._next_number(),
@@ -159,6 +172,8 @@ class ResponsesRelay:
             self.has_content = True
             self._event_count += 1
             self._last_payload = frame.payload
+            if name == ITEM_DONE:
+                self._unread_items.append(frame.payload)
             return frame.raw
         if frame.payload == DONE_PAYLOAD:
             return self.fail(_TRUNCATED)
@@ -171,7 +186,7 @@ class ResponsesRelay:
     def _must_parse(self, name: str | None, payload: bytes) -> bool:
         if name in ARGUMENT_EVENTS:
             return bool(self._calls.watched_indexes)
-        if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._stored_items is not None):
+        if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._is_stored):
             return True
         return self._calls.may_hold_call(payload) or (self._seal is not None and self._seal.may_need_seal(payload))
 
@@ -219,10 +234,10 @@ class ResponsesRelay:
         if self._seal is not None and is_item(item):
             sealed = self._seal.seal_done_item(item) if is_done else self._seal.seal_added_item(item)
             client_event = client_event if sealed is item else {**client_event, "item": sealed}
-        if is_done and self._stored_items is not None:
-            if not (isinstance(event["output_index"], int) and is_item(item)):
+        if is_done:
+            if self._is_stored and not (isinstance(event["output_index"], int) and is_item(item)):
                 return None
-            self._stored_items[event["output_index"]] = client_event["item"]
+            add_done_item(event, client_event.get("item"), self._done_items)
         return [*before, client_event]
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
@@ -230,13 +245,10 @@ class ResponsesRelay:
         response["usage"] = usage.fill_counts(response.get("usage"))
         if self._summaries is not None and response.get("output"):
             response["output"] = rewrite_output(response["output"])
-        if not response.get("output"):
-            response["output"] = self._stored_output()
-        elif self._stored_items is not None and not has_items(response["output"]):
-            response["output"] = self._stored_output()
-            return self.fail(_GARBLED)
-        elif isinstance(response["output"], list):
-            response["output"] = self._calls.rewrite_output(response["output"])
+        response["output"] = upstream_output = response.get("output") or []
+        if isinstance(upstream_output, list):
+            response["output"] = self._calls.rewrite_output(upstream_output)
+        response["output"] = seal_output(response["output"], self._seal)
         # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         reported = f"response.{response.get('status')}"
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
@@ -244,10 +256,38 @@ class ResponsesRelay:
             response["status"] = event["type"].removeprefix("response.")
         if self.failed is not None:
             event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
-        response["output"] = seal_output(response["output"], self._seal)
         if event["type"] == "response.failed":
             self.failed = scrub_failure(response, self._scrub)
+        try:
+            self._complete_output(response, upstream_output)
+        except ProtocolViolation as error:
+            response["output"] = self._list_done_items()
+            return self.fail(Failed("upstream_garbled", str(error), usage=self.usage))
         return self._end_response(event)
+
+    def _complete_output(self, response: Json, upstream_output: Any) -> None:
+        """Adds the items of the stream that the output of the upstream's terminal event lacks.
+
+        Raises ProtocolViolation if the two are different answers, and for output that cannot be stored.
+        """
+        if has_items(upstream_output):
+            response["output"] = join_output(upstream_output, response["output"], self._read_done_items())
+        elif self._is_stored:
+            raise ProtocolViolation(_GARBLED.message)
+        if not response["output"] and response["status"] == "completed" and self._ends_inside_item():
+            raise ProtocolViolation("the upstream's response has no output, although the stream before it had")
+
+    def _ends_inside_item(self) -> bool:
+        """Returns whether the last event before the terminal event had the text of an item that never ended."""
+        try:
+            return orjson.loads(self._last_payload)["type"] in STREAMED_TEXTS
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return False
+
+    def _read_done_items(self) -> dict[int, DoneItem]:
+        payloads, self._unread_items = self._unread_items, []
+        parse_done_items(payloads, self._done_items)
+        return self._done_items
 
     def _end_response(self, event: Json) -> bytes:
         self.ended = True
@@ -257,9 +297,9 @@ class ResponsesRelay:
         self._closing_frames = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
         return _encode_events(self._calls.release_all())
 
-    def _stored_output(self) -> list[Item]:
-        """Returns the complete items in order; none if the gateway does not store the response."""
-        return [item for _, item in sorted((self._stored_items or {}).items())]
+    def _list_done_items(self) -> list[Item]:
+        """Returns the complete items of the stream in their order."""
+        return [item.client for _, item in sorted(self._read_done_items().items())]
 
     def _next_number(self) -> int:
         """Returns the sequence number after the last event's. If that has none, returns the number of events sent."""

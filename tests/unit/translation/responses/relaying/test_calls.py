@@ -243,8 +243,9 @@ ODD: dict[str, Json] = {
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_odd_events_are_relayed_unchanged(odd: Json) -> None:
-    wire = stream_of(call_events(1, "c")[0], odd, output=[])
-    assert feed_to_end(relay(), wire) == wire
+    wire = stream_of(call_events(1, "c")[0], odd, {"type": "response.strange"}, output=[])
+    before_end = wire[: wire.index(b"event: response.completed")]
+    assert feed_to_end(relay(), wire).startswith(before_end)
 
 
 def test_a_call_begun_twice_is_one_and_another_in_its_place_is_another() -> None:

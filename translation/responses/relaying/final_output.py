@@ -1,0 +1,113 @@
+"""Joins the output of a terminal event with the items of the stream before it, on a relay of the Responses API."""
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from translation.errors import ProtocolViolation
+from translation.representation.json_types import Item, Json
+from translation.representation.text_fields import TEXT_FIELDS, text_of
+from translation.responses.relaying.whole_response import is_item
+
+STREAMED_TEXTS: Final = frozenset(
+    f"{field.event_prefix}.{phase}" for field in TEXT_FIELDS.values() for phase in ("delta", "done")
+) | {"response.content_part.added", "response.content_part.done"}
+"""Types of events with text of an item that has not ended."""
+
+
+class DoneItem(NamedTuple):
+    """An item that ended in the stream: as the upstream sent it, and as the client got it."""
+
+    upstream: Item
+    client: Item
+
+
+def parse_done_items(payloads: list[bytes], items: dict[int, DoneItem]) -> None:
+    """Adds the items of `response.output_item.done` events to `items`, by their output indexes."""
+    for payload in payloads:
+        try:
+            event = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            continue  # it was forwarded without parsing, so the client saw that it is damaged
+        add_done_item(event, event.get("item"), items)
+
+
+def add_done_item(event: Json, client_item: Any, items: dict[int, DoneItem]) -> None:
+    """Adds the item of an event to `items`, if it has the form of one and a place in the output."""
+    output_index, item = event.get("output_index"), event.get("item")
+    if isinstance(output_index, int) and is_item(item) and is_item(client_item):
+        items[output_index] = DoneItem(item, client_item)
+
+
+def join_output(upstream_output: list[Item], client_output: list[Item], done_items: dict[int, DoneItem]) -> list[Item]:
+    """Returns the whole output: the items of the terminal event, and those of the stream that it lacks.
+
+    `client_output` has the items of the upstream's output as the client gets them. An item without any text in the
+    terminal event is that of the stream. Raises ProtocolViolation for an item with another text than in the stream:
+    nobody could say which of the two is the model's.
+    """
+    joined = list(client_output)
+    places = _find_places(upstream_output, done_items)
+    for index, done in sorted(done_items.items()):
+        if index in places and _lacks_text(upstream_output[places[index]], done.upstream):
+            joined[places[index]] = done.client
+    for index, done in sorted(done_items.items()):
+        if index not in places:
+            joined.insert(index, done.client)
+    return joined
+
+
+def _find_places(output: list[Item], done_items: dict[int, DoneItem]) -> dict[int, int]:
+    """Returns the place in `output` of each item of the stream that is there, by the item's output index.
+
+    Some upstreams give an item a new id in each event. Then its place is that of its index, if it has its type, or else
+    the next place with an item of its type.
+    """
+    by_id = {item["id"]: place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
+    places: dict[int, int] = {}
+    for index, (done, _) in done_items.items():
+        place = by_id.get(done["id"]) if isinstance(done.get("id"), str) else None
+        if place is not None and output[place]["type"] == done["type"]:
+            places[index] = place
+    free = [place for place in range(len(output)) if place not in places.values()]
+    for index, (done, _) in sorted(done_items.items()):
+        candidates = [place for place in free if output[place]["type"] == done["type"]]
+        if index not in places and candidates:
+            places[index] = index if index in candidates else candidates[0]
+            free.remove(places[index])
+    return places
+
+
+def _lacks_text(final: Item, done: Item) -> bool:
+    """Returns whether only the item of the stream has a text. Raises ProtocolViolation if both have, and differ."""
+    streamed_text, final_text = _read_text(done), _read_text(final)
+    if not (streamed_text and final_text):
+        return bool(streamed_text)
+    if final_text.strip() != streamed_text.strip() and not _is_same_json(final_text, streamed_text):
+        raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
+    return False
+
+
+def _read_text(item: Item) -> str:
+    """Returns the answer or the arguments in an item. Thinking is shown as it was streamed, and not compared."""
+    field = TEXT_FIELDS.get((item["type"], None))
+    if field is not None:
+        text = item.get(field.key)
+        return text if isinstance(text, str) else ""
+    parts: Any = item.get("content") if item["type"] == "message" else None
+    if not isinstance(parts, list):
+        return ""
+    return "".join([_text_of_part(part) for part in parts if isinstance(part, dict)])
+
+
+def _text_of_part(part: Json) -> str:
+    text = text_of("message", part)
+    return text if isinstance(text, str) else ""
+
+
+def _is_same_json(one: str, other: str) -> bool:
+    try:
+        same: bool = orjson.loads(one) == orjson.loads(other)
+    except orjson.JSONDecodeError:
+        return False
+    return same
