@@ -9,7 +9,7 @@ from dataplane.staged_source import StagedDeltaRun, StagedSource
 from gateway.planning.capability_check import apply_capabilities, require_continuable
 from gateway.planning.plan_input import PlanInput
 from gateway.planning.resolver import Target
-from gateway.planning.second_attempt import RetriedExchange
+from gateway.planning.second_attempt import RetriedExchange, ask_for_answer
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
 from providers.base import Batch, Exchange, batch_source_of
@@ -104,11 +104,9 @@ def prepare_exchange(turn: Turn, target: Target, endpoint: Endpoint) -> tuple[Ex
     profile = target.profile
     if profile.cite_documents and not endpoint.reply.cites_files:
         profile = replace(profile, cite_documents=False)
-    exchange: Exchange
+    exchange = target.provider.prepare(prepared, profile)
     if profile.fix_empty_final == "retry":
-        exchange = RetriedExchange(partial(target.provider.prepare, prepared, profile))
-    else:
-        exchange = target.provider.prepare(prepared, profile)
+        exchange = RetriedExchange(exchange, lambda: target.provider.prepare(ask_for_answer(prepared), profile))
     losses += exchange.losses
     return exchange, event_stage, losses
 

@@ -21,8 +21,29 @@ from translation.representation.events import (
     add_usage,
 )
 from translation.representation.item_indexes import shift_index
+from translation.representation.json_types import Item
+from translation.representation.turn import Turn
 
 _log = structlog.get_logger(__name__)
+
+
+_REMINDER: Final = "Your last reply had no answer. Write the answer for the user now."
+_REMINDER_WITH_TOOLS: Final = (
+    "Your last reply had neither an answer nor a valid tool call. Write the answer for the user now, or call a tool."
+)
+
+
+def ask_for_answer(turn: Turn) -> Turn:
+    """Returns the turn of a second attempt: the first one, and a message of the user that asks for the answer.
+
+    The same request again would end the same way at temperature 0. A turn whose last message is the beginning of the
+    answer stays as it is, because the answer would not continue that message otherwise.
+    """
+    if turn.items and turn.items[-1].get("role") == "assistant":
+        return turn
+    text = _REMINDER_WITH_TOOLS if turn.tools else _REMINDER
+    reminder: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    return replace(turn, items=[*turn.items, reminder])
 
 
 class AttemptJoiner:
@@ -84,12 +105,13 @@ class AttemptJoiner:
 class RetriedExchange:
     """An exchange with a second attempt if the first reply has no answer. The reply joins both attempts.
 
-    Thinking is sent as it is generated, so the client gets the thinking of both. Errors of the second are raised.
+    `make_second` is called once the first has ended so. Thinking is sent as it is generated, so the client gets the
+    thinking of both. Errors of the second are raised.
     """
 
-    def __init__(self, make_exchange: Callable[[], Exchange]) -> None:
-        self._make_exchange = make_exchange
-        self._first = make_exchange()
+    def __init__(self, first: Exchange, make_second: Callable[[], Exchange]) -> None:
+        self._make_second = make_second
+        self._first = first
         self.losses: Final = self._first.losses
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
@@ -101,7 +123,7 @@ class RetriedExchange:
         if not joiner.needs_retry:
             return
         _log.info("empty_reply_retried")
-        async with aclosing(self._make_exchange().batches()) as batches:
+        async with aclosing(self._make_second().batches()) as batches:
             async for batch in batches:
                 if events := joiner.feed(batch):
                     yield events

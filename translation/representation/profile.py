@@ -75,8 +75,8 @@ class Profile:
     `true`. `false` is for hosts without citations, and saves the tokens of citations."""
     fix_empty_final: EmptyFinalFix = False
     """`true`: a reply that completes with neither text nor a valid call gets a message: its reasoning, or a statement
-    that there is no answer. `retry`: the model is asked once more, and a second reply without an answer gets that
-    message."""
+    that there is no answer. `retry`: the model is asked once more, with a message of the user that asks for the
+    answer, and a second reply without an answer gets that message."""
     two_pass: TwoPass = "off"
     """Whether to generate thinking and answer in two passes of the engine, which enforces the thinking budget: `true`,
     `false`, or `engine` for one pass in which vLLM enforces the budget. May also be a mapping with the five keys

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.second_attempt import AttemptJoiner, RetriedExchange
+from gateway.planning.second_attempt import AttemptJoiner, RetriedExchange, ask_for_answer
 from providers.base import Batch, Exchange
 from tests.unit.support.translator_drivers import collect
 from translation.representation.events import (
@@ -29,6 +29,8 @@ from translation.representation.items import (
     new_reasoning,
     new_reasoning_text,
 )
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
 
 
 def block(index: int, kind: str, text: str) -> list[Event]:
@@ -68,7 +70,7 @@ class Attempts:
 async def run(attempts: Attempts) -> list[Event]:
     events: list[Event] = []
     batch: Batch
-    async for batch in RetriedExchange(attempts.make).batches():
+    async for batch in RetriedExchange(attempts.make(), attempts.make).batches():
         events += batch
     grammar = EventGrammar()
     grammar.check(events)
@@ -154,3 +156,29 @@ def test_the_end_of_an_empty_attempt_is_held_back() -> None:
     joiner = AttemptJoiner()
     assert joiner.feed(EMPTY["nothing"]) == [Started("m")]
     assert joiner.needs_retry
+
+
+QUESTION: Item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+RESULT: Item = {"type": "function_call_output", "call_id": "c", "output": "3"}
+BEGUN: Item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes, "}]}
+
+
+@pytest.mark.parametrize("last", [QUESTION, RESULT], ids=["a question", "a result"])
+@pytest.mark.parametrize("tools", [(), ({"type": "function", "name": "f"},)], ids=["no tools", "tools"])
+def test_the_second_attempt_asks_for_the_answer(last: Item, tools: tuple[Json, ...]) -> None:
+    first = Turn("m", [QUESTION, last], tools=tools)
+    second = ask_for_answer(first)
+    *before, reminder = second.items
+    assert before == first.items
+    assert reminder["role"] == "user"
+    assert ("tool" in reminder["content"][0]["text"]) == bool(tools)
+    assert second.tools == tools
+
+
+def test_the_beginning_of_an_answer_remains_the_last_message() -> None:
+    for turn in (Turn("m", [QUESTION, BEGUN]), Turn("m", [BEGUN])):
+        assert ask_for_answer(turn) is turn
+
+
+def test_a_turn_without_items_is_asked_too() -> None:
+    assert len(ask_for_answer(Turn("m", [], instructions="Speak.")).items) == 1
