@@ -110,6 +110,7 @@ _LLAMA_SERVER_PROFILE = Profile(
     raw_text_field="reasoning_format",
     forced_tool="alone",
     thinking_switch="chat_template_kwargs",
+    tool_names="any",
     extra_params=_COMMON_PARAMS
     | {"cache_prompt", "chat_template_kwargs", "grammar", "id_slot", "json_schema", "n_probs"},
 )
@@ -134,16 +135,19 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         replay_reasoning="none",
         max_thinking_tokens=16_384,
         cite_documents=True,
+        tool_names="anthropic",
         extra_params=_ANTHROPIC_PARAMS,
     ),
     "gemini": Profile(
         # The API returns a summary of the thinking, not the thinking itself.
         reasoning_part="summary_text",
+        tool_names="gemini",
         extra_params=_GEMINI_PARAMS,
     ),
-    "ollama": Profile(replay_reasoning="thinking", extra_params=_OLLAMA_PARAMS),
+    "ollama": Profile(replay_reasoning="thinking", tool_names="any", extra_params=_OLLAMA_PARAMS),
     "vllm": Profile(
         replay_reasoning="reasoning",
+        tool_names="any",
         thinking_switch="chat_template_kwargs",
         extra_params=_VLLM_PARAMS,
     ),
@@ -156,6 +160,7 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         thinking_switch="chat_template_kwargs",
         parsing_format="think_tags",
         tool_parser="hermes",
+        tool_names="any",
         extra_params=_VLLM_ENGINE_PARAMS,
     ),
     "demo": replace(

@@ -30,6 +30,7 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.request_facts import RequestFacts
 from translation.tools.searches import SEARCH_ITEM
+from translation.tools.tool_rewriting import has_accepted_names
 
 
 @dataclass(slots=True)
@@ -69,7 +70,6 @@ def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = Fal
     unchanged, because only a relay can have several. Raises InvalidRequest; StoreUnavailable if the key to sealed
     reasoning cannot be loaded; if `strict`, Unrepresentable for the first loss.
     """
-    plan: RelayPlan | TranslationPlan
     facts, target = request.facts, request.target
     if target.reasoning_seal is not None:
         target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
@@ -80,12 +80,9 @@ def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = Fal
     relay = None
     if request.tool_host is None and not buffers_sentences:
         relay = find_relay(request.endpoint, facts, target)
-    if relay is not None:
-        plan = _plan_relay(request, relay)
-    else:
-        plan = _plan_translation(request)
-        if buffers_sentences:
-            plan.event_stage = SentenceBuffer(plan.event_stage)
+    plan = (None if relay is None else _plan_relay(request, relay)) or _plan_translation(request)
+    if buffers_sentences and isinstance(plan, TranslationPlan):
+        plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
         require_no_loss(plan.losses, strict=strict)
     return plan
@@ -185,7 +182,9 @@ def _changes_replies(profile: Profile) -> bool:
     return profile.max_tool_calls_per_turn is not None or bool(profile.fix_empty_final)
 
 
-def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan:
+def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan | None:
+    """Returns the relay of a request; None if its tools need other names for the upstream, as only a translation gives
+    them. Raises InvalidRequest and StoreUnavailable."""
     endpoint, body, facts, target = request.endpoint, request.body, request.facts, request.target
     if relay.needs_no_checks is not None and relay.needs_no_checks(body, target.capabilities):
         lowered = relay.build_body(body, target.profile, model=target.upstream_model)
@@ -198,6 +197,8 @@ def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan:
         )
         return RelayPlan(relay, exchange, [*lowered.losses, *exchange.losses], call_rules)
     turn = endpoint.request.lift(body, relayed=True)
+    if not has_accepted_names(turn, target.profile.tool_names):
+        return None
     params = ClientParams(endpoint.param_names, body, turn, request.history_count or 0)
     plan_losses: list[Loss] = []
     try:

@@ -81,7 +81,13 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, target.profile, None)
     can = target.capabilities
-    rewritten = rewrite_tools(fitted, kinds=can.tool_kinds, hosted=can.hosted_tools, holds_grammars=can.input_grammars)
+    rewritten = rewrite_tools(
+        fitted,
+        kinds=can.tool_kinds,
+        hosted=can.hosted_tools,
+        holds_grammars=can.input_grammars,
+        name_form=target.profile.tool_names,
+    )
     losses += rewritten.losses
     normalized = normalize_turn(rewritten.turn, target.profile, losses)
     return normalized, _build_event_stage(normalized, target.profile, rewritten.call_mapper)

@@ -7,6 +7,7 @@ from gateway.planning.prepare_turn import prepare_turn, unseal_turn
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
+from translation.tools.tool_rewriting import has_accepted_names
 
 _TEMPLATE_TOKENS = 1000
 """An upper bound of the tokens of a chat template: its system prompt and its instructions for calling tools."""
@@ -24,7 +25,9 @@ async def count_tokens(turn: Turn, request: PlanInput, *, relayed: bool = False)
     if target.capabilities.counting == "none":
         raise Unrepresentable("the model's upstream cannot count tokens", param="model")
     # On a relay the upstream accepts tools and items of every kind unchanged.
-    is_unchanged = relayed and target.capabilities.counting == "responses"
+    is_unchanged = (
+        relayed and target.capabilities.counting == "responses" and has_accepted_names(turn, target.profile.tool_names)
+    )
     prepared = unseal_turn(turn, target) if is_unchanged else prepare_turn(turn, target, request.endpoint, [])[0]
     return await target.provider.count_tokens(prepared, target.profile, target.capabilities.counting)
 

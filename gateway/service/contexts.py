@@ -30,6 +30,7 @@ from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import usage as usage_object
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import CompactionContent, build_compaction_item
+from translation.tools.tool_rewriting import has_accepted_names
 
 
 class CompactionReply(NamedTuple):
@@ -137,12 +138,13 @@ class ContextService:
         relay = find_relay(endpoint, facts, route.target) if tool_host is None else None
         if relay is not None and route.target.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
-            relayed, losses = await self._pool.run(
+            lowered = await self._pool.run(
                 client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, route.target
             )
             counter = route.target.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
-            return TokenCount(await counter.count_relayed_tokens(relay.dialect, relayed), losses)
+            if lowered is not None:
+                return TokenCount(await counter.count_relayed_tokens(relay.dialect, lowered.body), lowered.losses)
         planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
         turn, params = await self._pool.run(client_request.weight, lift_request, planned)
         return await _count_prepared(_PreparedTurn(turn, params, planned, relayed=False))
@@ -173,9 +175,13 @@ class ContextService:
         return prepared._replace(is_strict=admitted.is_strict)
 
 
-def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target) -> LoweredRequest:
-    """Returns the body for the upstream's endpoint for counting, and its losses. Raises InvalidRequest for a thread."""
-    endpoint.request.lift(body, relayed=True)
+def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target) -> LoweredRequest | None:
+    """Returns the body for the upstream's endpoint for counting, and its losses; None if it would not be relayed.
+
+    Raises InvalidRequest for a thread.
+    """
+    if not has_accepted_names(endpoint.request.lift(body, relayed=True), target.profile.tool_names):
+        return None
     input_losses: Sequence[Loss] = ()
     if relay.fit_input is not None:
         body, input_losses = relay.fit_input(body, None, target.profile, has_history=False)

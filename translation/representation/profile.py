@@ -29,6 +29,7 @@ ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
 """The formats of tool calls in text that a parser exists for."""
 
+ToolNameForm: TypeAlias = Literal["openai", "anthropic", "gemini", "any"]
 ToolValidation: TypeAlias = Literal["drop", "report"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
 RawTextField: TypeAlias = Literal["reasoning_format", "none"]
@@ -154,6 +155,11 @@ class Profile:
     call_signatures: CallSignatures = "by_model"
     """The signature with which past calls that have none are sent to Gemini: Gemini's `placeholder`, no signature
     (`none`), or what the model requires (`by_model`; in chat, no signature)."""
+    tool_names: ToolNameForm = "openai"
+    """The names of tools that the upstream accepts. `openai`: up to 64 letters, digits, underscores and dashes.
+    `anthropic`: up to 128 of them. `gemini`: up to 64, also dots and colons, and first a letter or an underscore.
+    `any`: names are sent as they are. A tool with another name is sent under [one that is
+    accepted](tools.md#names-of-tools), and clients get its own name back."""
     schema_shims: frozenset[SchemaShim] = frozenset()
     """Changes to tools. `no_empty_required` omits an empty `required`, `no_schema_key` omits `$schema`,
     `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` omits the descriptions of

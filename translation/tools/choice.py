@@ -100,7 +100,7 @@ def _resolve_choice(choice: Json, native: frozenset[str], names: ToolNames) -> l
         if kind in native:
             return [choice]
         return [_tool_reference(callee, native, names) for callee in names.callees_named(kind, kind)]
-    if "namespace" in native and kind in native:
+    if "namespace" in native and kind in native and names.keeps(choice["name"]):
         return [choice]
     name: str = choice["name"]
     namespace = choice.get("namespace")

@@ -1,38 +1,48 @@
 """The names of tools on the wire, where only flat functions exist, and the tools that they stand for."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2s
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
+from translation.representation.profile import ToolNameForm
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]+")
+NameCheck: TypeAlias = Callable[[str], object]
+"""Returns something true for a name that the upstream accepts."""
+
+_FORMS: Final[Mapping[ToolNameForm, NameCheck | None]] = {
+    "openai": re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch,
+    "anthropic": re.compile(r"[a-zA-Z0-9_-]{1,128}").fullmatch,
+    "gemini": re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}").fullmatch,
+    "any": None,
+}
 
 
-def require_function_name(tool: Json, param: str, *, max_chars: int) -> str:
+def find_name_check(form: ToolNameForm) -> NameCheck | None:
+    """Returns the check of names in a form; None if every name has it."""
+    return _FORMS[form]
+
+
+def require_function_name(tool: Json, param: str) -> str:
     """Returns the name of a function tool; see `require_tool_name`.
 
     Raises Unrepresentable for any other kind of tool.
     """
     if tool.get("type") != "function":
         raise Unrepresentable(f"this model's API has no tools of type {tool.get('type')!r}", param=param)
-    return require_tool_name(tool, param, max_chars=max_chars)
+    return require_tool_name(tool, param)
 
 
-def require_tool_name(tool: Json, param: str, *, max_chars: int) -> str:
-    """Returns the name of a tool if it has only characters that every upstream accepts. `param` is the path of the
-    tool.
+def require_tool_name(tool: Json, param: str) -> str:
+    """Returns the name of a tool, whose path is `param`. Its form is not checked: `rewrite_tools` has chosen it.
 
-    Raises InvalidRequest for a name that is missing, too long, or has other characters.
+    Raises InvalidRequest for a name that is missing.
     """
     name = tool.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > max_chars:
-        raise InvalidRequest(
-            f"Invalid tool name {name!r}: use 1 to {max_chars} letters, digits, underscores and dashes.",
-            param=f"{param}.name",
-        )
+    if not isinstance(name, str) or not name:
+        raise InvalidRequest("A tool needs a name.", param=f"{param}.name")
     return name
 
 
@@ -55,12 +65,16 @@ class ToolNames:
     to turn.
     """
 
-    def __init__(self, reserved: Iterable[ClientToolName] = ()) -> None:
+    def __init__(self, reserved: Iterable[ClientToolName] = (), check: NameCheck | None = None) -> None:
         """`reserved` are the tools that the upstream knows by their names. The form of these names is not checked.
 
-        They are read when the first name is asked for, which most turns do not need.
+        They are read when the first name is asked for, which most turns do not need. `check` is that of the upstream's
+        form of names.
         """
         self._reserved = reserved
+        self._check = check
+        self._accepted_names: set[str] = set()
+        """Names that the upstream accepts. A history names the same few tools again and again."""
         self._wire_names: dict[ClientToolName, str] = {}
         self._callees: dict[str, ClientToolName] = {}
         self._tools: dict[ClientToolName, Json] = {}
@@ -81,13 +95,22 @@ class ToolNames:
         wire = self._wire_names.get(callee)
         if wire is None:
             wire = f"{callee.namespace}__{callee.name}" if callee.namespace else callee.name
-            if not _LEGAL.fullmatch(wire) or wire.casefold() in self._used_names:
+            if not (self._check or _LEGAL.fullmatch)(wire) or wire.casefold() in self._used_names:
                 wire = _hashed_name(callee)
             self._wire_names[callee] = wire
             self._callees[wire] = callee
             self._tools[callee] = tool or {}
             self._used_names.add(wire.casefold())
         return wire
+
+    def keeps(self, name: str) -> bool:
+        """Whether the upstream accepts a name of a tool that it knows the kind of."""
+        if self._check is None or name in self._accepted_names:
+            return True
+        if not self._check(name):
+            return False
+        self._accepted_names.add(name)
+        return True
 
     def wire_name(self, callee: ClientToolName) -> str | None:
         """Returns the wire name of a callee, or None if it has none."""
@@ -127,4 +150,6 @@ class ToolNames:
 def _hashed_name(callee: ClientToolName) -> str:
     readable = _ILLEGAL.sub("_", "__".join(filter(None, (callee.namespace, callee.name))))
     digest = blake2s("\0".join((callee.kind, callee.namespace or "", callee.name)).encode(), digest_size=8).hexdigest()
+    if not readable[0].isalpha():
+        readable = f"_{readable}"  # the beginning that every form has
     return f"{readable[:47]}_{digest}"

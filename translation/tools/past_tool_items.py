@@ -48,7 +48,9 @@ def rewrite_items(
     changed: dict[int, Item | None] = {}
     for i, item in enumerate(items):
         kind = item["type"]
-        if kind in _UNCHANGED_TYPES or (kind == "function_call" and not item.get("namespace")):
+        if kind in _UNCHANGED_TYPES:
+            continue
+        if kind == "function_call" and not item.get("namespace") and names.keeps(item["name"]):
             continue
         if (new_item := _rewrite_item(item, i, native, names, losses)) is None:
             _require_no_approval(items, i)
@@ -86,14 +88,13 @@ def _rewrite_item(item: Item, i: int, native: frozenset[str], names: ToolNames, 
 def _rewrite_named_call(item: Item, native: frozenset[str], names: ToolNames) -> Item:
     freeform_call = item["type"] == "custom_tool_call"
     kind = "custom" if freeform_call else "function"
-    namespace = None if "namespace" in native else item.get("namespace")
-    if kind in native and not namespace:
+    keeps_name = names.keeps(item["name"])
+    namespace = None if "namespace" in native and keeps_name else item.get("namespace")
+    if kind in native and not namespace and keeps_name:
         return item
     wire = names.claim(ClientToolName(kind, item["name"], namespace))
     if kind in native:
-        renamed = {**item, "name": wire}
-        del renamed["namespace"]
-        return renamed
+        return {key: value for key, value in {**item, "name": wire}.items() if key != "namespace"}
     return _function_call(item, wire, freeform.wrap_input(item["input"]))
 
 

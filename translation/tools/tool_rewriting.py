@@ -3,18 +3,24 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.representation.profile import ToolNameForm
 from translation.representation.turn import Turn
 from translation.tools.call_mapper import ToolCallMapper
 from translation.tools.choice import rewrite_tool_choice
 from translation.tools.function_schemas import FREEFORM_PARAMETERS
 from translation.tools.kinds import CLIENT_TOOL_KINDS, is_client_run
-from translation.tools.names import ClientToolName, ToolNames
+from translation.tools.names import ClientToolName, NameCheck, ToolNames, find_name_check
 from translation.tools.past_tool_items import TOOL_FREE_TYPES, rewrite_items
+
+_NAMED_KINDS: Final = ("function", "custom")
+"""Kinds of tools whose names the client chooses."""
+
+_NAMED_CALLS: Final = ("function_call", "custom_tool_call")
 
 
 class RewrittenTurn(NamedTuple):
@@ -58,9 +64,16 @@ def is_tool_free(turn: Turn) -> bool:
 
 
 def rewrite_tools(
-    turn: Turn, *, kinds: frozenset[str], hosted: frozenset[str], holds_grammars: bool = False
+    turn: Turn,
+    *,
+    kinds: frozenset[str],
+    hosted: frozenset[str],
+    holds_grammars: bool = False,
+    name_form: ToolNameForm = "any",
 ) -> RewrittenTurn:
     """Rewrites tools, tool choice and past calls for one upstream. The turn itself is returned if nothing changes.
+
+    Tools whose names do not have the `name_form` of the upstream get others, which `call_mapper` maps back.
 
     `kinds` are the kinds of tools that the upstream's API knows. `hosted` are the hosted tools that it runs. With
     `holds_grammars` it can hold the input of a custom tool that must be called to the tool's grammar. Custom
@@ -69,10 +82,13 @@ def rewrite_tools(
     for a tool choice that forces a tool which is not there.
     """
     native = kinds | hosted | {"function"}
+    check = find_name_check(name_form)
+    if "namespace" in native and check is not None and not _have_names(turn.tools, check):
+        native -= {"namespace"}  # its tools get other names, so they cannot stay in it
     losses: list[Loss] = []
-    if _are_distinct_functions(turn.tools):
+    if _are_distinct_functions(turn.tools, check):
         # Most tools are, and every upstream gets them as they are. Their names matter to other kinds of past calls.
-        names = ToolNames(ClientToolName("function", tool["name"]) for tool in turn.tools)
+        names = ToolNames((ClientToolName("function", tool["name"]) for tool in turn.tools), check)
         items = rewrite_items(turn.items, native, names, losses)
         tool_choice = rewrite_tool_choice(turn.tool_choice, native, names, losses)
         if tool_choice is turn.tool_choice and items is turn.items:
@@ -88,10 +104,12 @@ def rewrite_tools(
             _refuse_connector(entry)
             losses.append(Loss(entry.param, f"{kind} left out"))
     # Tools that the upstream knows keep their names, so these are reserved before any other name is chosen.
-    names = ToolNames(entry.callee for entry in carried if _keeps_name(entry, native))
+    names = ToolNames((entry.callee for entry in carried if _keeps_name(entry, native, check)), check)
     tools = [
         entry.tool
-        if entry.namespace is None and entry.tool["type"] in native
+        if entry.namespace is None
+        and (kind := entry.tool["type"]) in native
+        and (kind not in _NAMED_KINDS or _keeps_name(entry, native, check))
         else _lower_tool(entry, native, names, losses)
         for entry in carried
     ]
@@ -112,15 +130,38 @@ def rewrite_tools(
     return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
 
 
-def _are_distinct_functions(tools: Sequence[Json]) -> bool:
-    """Whether all of these are functions, at least one, and no two have the same name, whatever the case."""
-    names = {tool["name"].casefold() for tool in tools if tool["type"] == "function" and tool.get("name")}
-    return bool(names) and len(names) == len(tools)
+def has_accepted_names(turn: Turn, form: ToolNameForm) -> bool:
+    """Whether all names of tools in a turn, its past calls included, have the form."""
+    if (check := find_name_check(form)) is None:
+        return True
+    names = {item["name"] for item in turn.items if item["type"] in _NAMED_CALLS}
+    return all(map(check, names)) and _have_names(turn.tools, check)
 
 
-def _keeps_name(entry: _ToolEntry, native: frozenset[str]) -> bool:
+def _have_names(tools: Sequence[Json], check: NameCheck) -> bool:
+    """Whether the names of tools and of the tools in namespaces pass a check. Tools of other kinds have no names."""
+    return all(
+        _have_names(tool["tools"], check)
+        if tool["type"] == "namespace"
+        else tool["type"] not in _NAMED_KINDS or check(tool.get("name") or "_")
+        for tool in tools
+    )
+
+
+def _are_distinct_functions(tools: Sequence[Json], check: NameCheck | None) -> bool:
+    """Whether all of these are functions, at least one, no two have the same name, whatever the case, and all names
+    pass the check."""
+    names = [tool["name"] for tool in tools if tool["type"] == "function" and tool.get("name")]
+    if len({name.casefold() for name in names}) != len(tools) or not names:
+        return False
+    return check is None or all(map(check, names))
+
+
+def _keeps_name(entry: _ToolEntry, native: frozenset[str], check: NameCheck | None) -> bool:
     kind = entry.tool["type"]
-    return entry.namespace is None and kind in native and kind in ("function", "custom")
+    if entry.namespace is not None or kind not in native or kind not in _NAMED_KINDS:
+        return False
+    return check is None or bool(check(entry.callee.name))
 
 
 def _position_of_forced(tools: Sequence[Json], choice: str | Json | None) -> int | None:

@@ -10,8 +10,6 @@ from translation.tools.choice import filter_allowed_tools, matches_choice
 from translation.tools.declared_functions import complete_parameters
 from translation.tools.names import require_tool_name
 
-_MAX_NAME_CHARS: Final = 64
-
 _TOOL_KEYS: Final = {
     "function": ("name", "description", "parameters", "strict"),
     "custom": ("name", "description", "format"),
@@ -80,7 +78,7 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     kind = tool.get("type", "")
     if kind not in _TOOL_KEYS:
         raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
-    require_tool_name(tool, param, max_chars=_MAX_NAME_CHARS)
+    require_tool_name(tool, param)
     keys = _TOOL_KEYS[kind]
     lowered: Json = {}
     for key in keys:

@@ -1,6 +1,5 @@
 """Lowers tools and `tool_choice` to Gemini's form. https://ai.google.dev/gemini-api/docs/function-calling"""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,9 +8,8 @@ from translation.gemini.upstream.json_schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.choice import matches_choice, select_allowed_tools
+from translation.tools.names import require_function_name
 from translation.tools.searches import is_search_tool
-
-_TOOL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 
 _CALLING_MODES: Final = {"none": "NONE", "required": "ANY"}
 
@@ -64,16 +62,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
 
 
 def _lower_function(tool: Json, param: str, losses: list[Loss]) -> Json:
-    kind = tool.get("type", "")
-    if kind != "function":
-        raise Unrepresentable(f"this model's API has no tools of type {kind!r}", param=param)
-    name = tool.get("name")
-    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-        raise InvalidRequest(
-            f"Invalid tool name {name!r}: use 1 to 64 letters, digits, underscores and dashes, and a letter or an "
-            "underscore first.",
-            param=f"{param}.name",
-        )
+    name = require_function_name(tool, param)
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
     declaration: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
     parameters = reduce_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)

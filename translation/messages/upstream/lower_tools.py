@@ -12,8 +12,6 @@ from translation.tools.choice import filter_allowed_tools, matches_choice
 from translation.tools.names import require_function_name
 from translation.tools.searches import WEB_SEARCH, is_search_tool
 
-_MAX_NAME_LENGTH: Final = 128
-
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
 _SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters", "max_uses"})
@@ -53,7 +51,7 @@ def forces_call(body: Json) -> bool:
 def _lower_tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:
     if is_search_tool(tool):
         return _lower_search(tool, losses)
-    name = require_function_name(tool, param, max_chars=_MAX_NAME_LENGTH)
+    name = require_function_name(tool, param)
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
     lowered: Json = {"name": name}
     if tool.get("description"):

@@ -11,8 +11,6 @@ from translation.tools.choice import filter_allowed_tools
 from translation.tools.declared_functions import complete_parameters
 from translation.tools.names import require_function_name
 
-_MAX_NAME_LENGTH: Final = 64
-
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters"})
 
 
@@ -39,7 +37,7 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
-    name = require_function_name(tool, param, max_chars=_MAX_NAME_LENGTH)
+    name = require_function_name(tool, param)
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
     function: Json = {"name": name}
     if tool.get("description"):

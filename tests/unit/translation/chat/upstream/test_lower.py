@@ -317,9 +317,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[InvalidRequest], str]] = {
     "nothing at all": ({"items": []}, InvalidRequest, "input"),
     "a tool kind chat does not have": ({"tools": [F, {"type": "mcp"}]}, Unrepresentable, "tools[1]"),
     "a tool without a kind": ({"tools": [{"name": "f"}]}, Unrepresentable, "tools[0]"),
-    "a tool name with a space": ({"tools": [{**F, "name": "a b"}]}, InvalidRequest, "tools[0].name"),
-    "a tool name with a line break": ({"tools": [{**F, "name": "a\n"}]}, InvalidRequest, "tools[0].name"),
-    "a tool name that is too long": ({"tools": [{**F, "name": "a" * 65}]}, InvalidRequest, "tools[0].name"),
+    "an empty tool name": ({"tools": [{**F, "name": ""}]}, InvalidRequest, "tools[0].name"),
     "a tool without a name": ({"tools": [{"type": "function"}]}, InvalidRequest, "tools[0].name"),
     "a tool required where there is none": ({"tool_choice": "required"}, InvalidRequest, "tool_choice"),
     "a tool chosen that is not there": (

@@ -133,7 +133,6 @@ def test_sequential_calls_are_a_loss() -> None:
 
 REFUSED: dict[str, tuple[list[Json], str | Json | None, type[InvalidRequest], str]] = {
     "a choice among none": ([], "required", InvalidRequest, "tool_choice"),
-    "a name with a digit first": ([tool("1f")], None, InvalidRequest, "tools[0].name"),
     "no name": ([{"type": "function"}], None, InvalidRequest, "tools[0].name"),
     "another kind": ([tool("f"), {"type": "mcp"}], None, Unrepresentable, "tools[1]"),
     "a function where there is only a search": (

@@ -288,7 +288,6 @@ REFUSED: dict[str, tuple[dict[str, Any], Profile, type[InvalidRequest], str]] = 
         Unrepresentable,
         "tools[0]",
     ),
-    "a name with a space": ({"tools": [{**F, "name": "f g"}]}, DEFAULT_PROFILE, InvalidRequest, "tools[0].name"),
     "no name": ({"tools": [F, {"type": "function"}]}, DEFAULT_PROFILE, InvalidRequest, "tools[1].name"),
     "no input": ({"items": []}, DEFAULT_PROFILE, InvalidRequest, "input"),
 }
