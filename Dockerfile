@@ -20,10 +20,7 @@ RUN apt-get update \
 RUN sed -n -e '/^cython==/,/# via/p' -e '/^setuptools==/,/# via/p' requirements/dev.txt > build.txt \
     && pip install --require-hashes -r build.txt
 
-COPY core/pyproject.toml core/gateway_core.pyx core/
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels ./core
-
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE responses_gateway.py ./
 COPY translation/ translation/
 COPY dataplane/ dataplane/
 COPY providers/ providers/

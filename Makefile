@@ -5,8 +5,7 @@ BASE ?=
 BIN := .venv/bin
 SERVING := .venv/.serving
 STAMP := .venv/.installed
-PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-input
-# Where an environment forbids compiled modules, as images do, each process of the tests would compile all of them anew.
+# Where an environment forbids compiled modules, as images do, each process would compile all of them anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 # One worker more than there are processors, because tests wait for servers and databases for two fifths of their time.
@@ -17,35 +16,33 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --d
 APART := tests/clients tests/engine
 
 .DEFAULT_GOAL := help
-.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs lock
+.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs package lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv from the locked requirements
 
-$(SERVING): requirements/serving.txt pyproject.toml core/pyproject.toml core/gateway_core.pyx
+$(SERVING): requirements/serving.txt pyproject.toml dataplane/compiled_core.pyx
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	@echo '[1/3] Creating .venv.'
-	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@echo '[2/3] Installing what serving needs: some 60 packages, 70 MB to download; llama.cpp for the demo model is half of it.'
-	@$(PIP_INSTALL) --require-hashes -r requirements/serving.txt
-	@echo '[3/3] Installing the gateway, and compiling its core.'
-	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .
-	@command -v "$${CC:-cc}" >/dev/null && $(MAKE) --no-print-directory core || \
-		echo 'Without the compiled core, which needs a C compiler and the headers of Python: the gateway does the same in Python.'
+	@echo '[1/2] Installing what serving needs into .venv: some 60 packages, 70 MB to download; llama.cpp for the demo model is half of it.'
+	@test -x $(BIN)/pip || PYTHON=$(PYTHON) scripts/create_environment .venv
+	@scripts/install_lock $(BIN)/python requirements/serving.txt
+	@echo '[2/2] Installing the gateway, and compiling its core.'
+	@$(MAKE) --no-print-directory core
 	@touch $@
 
 $(STAMP): requirements/dev.txt $(SERVING)
 	@echo 'Adding what tests and checks need, 80 MB to download.'
-	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@scripts/install_lock $(BIN)/python requirements/dev.txt
 	@touch $@
 
-core: ## compile core/ into .venv; a part of run and setup where there is a C compiler
-	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation ./core
+core: ## install the gateway into .venv and compile its core, where there is a C compiler; a part of run and setup
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -qq --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -c 'from dataplane.core import CORE; CORE or print("Without the compiled core, which needs a C compiler and the headers of Python: the gateway does the same in Python.")'
 
 run: $(SERVING) ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000"
-	$(BIN)/responses-gateway serve $(ARGS)
+	@$(BIN)/responses-gateway serve $(ARGS)
 
 test: setup ## unit, contract, golden, fault and integration tests; translation/ is covered to the last branch
 	@rm -f .coverage .coverage.*
@@ -93,6 +90,11 @@ bench-engine: setup ## vLLM inside: the prefix cache of second passes, tokens pe
 
 docs: setup ## regenerate the generated pages of docs/
 	$(BIN)/python -m scripts.docs
+
+package: ## build the source distribution and the wheel in dist/, and check what an index would refuse
+	@rm -rf dist
+	@python="$$(PYTHON=$(PYTHON) scripts/setup_apart package)" && "$$python" -m build --quiet --no-isolation --outdir dist . && \
+		"$$python" -m twine check --strict dist/*
 
 lock: ## regenerate requirements/*.txt from pyproject.toml
 	scripts/lock $(ARGS)

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 READS_PER_JOIN_CHECK: Final = 4
-"""A stream checks whether it should join after this many forwarded reads. `core/gateway_core.pyx` has the same
+"""A stream checks whether it should join after this many forwarded reads. `dataplane/compiled_core.pyx` has the same
 constant."""
 
 

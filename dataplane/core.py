@@ -1,4 +1,4 @@
-"""Chooses between the compiled core, if a version that fits is installed, and Python (docs/adr/0023)."""
+"""Chooses between the compiled core, if there is one of a version that fits, and Python (docs/adr/0023)."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Final
 from dataplane.source import FastPath, FastPathKind, ReadTemplate
 
 _VERSION: Final = 13
-"""The version of the interface of `core/`. A core of another version was built for another gateway, so it is not used.
-"""
+"""The version of the core's interface. A core that was compiled from an older source is not used."""
 
 try:
-    import gateway_core
+    import dataplane.compiled_core as compiled_core
 except ImportError:
     CORE = None
 else:
-    CORE = gateway_core if gateway_core.VERSION == _VERSION else None
+    CORE = compiled_core if compiled_core.VERSION == _VERSION else None
 
 if TYPE_CHECKING or CORE is None:
     from dataplane.json_shape import measure_json

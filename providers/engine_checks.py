@@ -2,6 +2,7 @@
 which is imported only if such a provider is configured."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from providers.config import ProviderConfig, ProviderType
 from providers.engines.base import EngineConfigProblem
@@ -13,9 +14,11 @@ def _check_llamacpp(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
     return check_llamacpp_config(config)
 
 
+_DEMO_NOT_INSTALLED: Final = 'the demo model is not installed: pip install "responses-gateway[demo]"'
+
+
 def _check_demo(_config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    message = 'the demo model is not installed: pip install "responses-gateway[demo]"'
-    return [] if is_demo_available() else [EngineConfigProblem(("type",), message)]
+    return [] if is_demo_available() else [EngineConfigProblem(("type",), _DEMO_NOT_INSTALLED)]
 
 
 def _check_vllm_inprocess(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
@@ -69,3 +72,8 @@ def is_demo_available() -> bool:
     from providers.demo.files import is_model_installed
 
     return is_model_installed()
+
+
+def explain_absent_model(name: str) -> str | None:
+    """Returns why no model has this name, if it is that of the demo model, and what to install. Else None."""
+    return _DEMO_NOT_INSTALLED if name == "demo" and not is_demo_available() else None

@@ -14,7 +14,7 @@ from gateway.errors import UnknownModel
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from providers.base import Capabilities, Provider
-from providers.engine_checks import find_tool_parser_problem
+from providers.engine_checks import explain_absent_model, find_tool_parser_problem
 from providers.model_families import find_family
 from providers.profiles import build_profile
 from translation.errors import InvalidRequest
@@ -186,7 +186,10 @@ class _ModelRow:
 
 
 def suggest_models(name: str, known: Iterable[str]) -> str:
-    """Returns the end of an error message: the models of `known` with a similar name, or where to find all of them."""
+    """Returns the end of an error message: what to install for the model, the models of `known` with a similar name, or
+    where to find all of them."""
+    if (absence := explain_absent_model(name)) is not None:
+        return absence
     requested = _pairs_of(name)
     scores = {known_name: _similarity(requested, _pairs_of(known_name)) for known_name in islice(known, _MAX_NAMES)}
     near = [

@@ -12,19 +12,19 @@ _MAX_MODELS = 20
 def render_banner(settings: Settings, url: str) -> str:
     """Returns a text of some lines. `url` is the address of the server, without a path."""
     rows = [(name, model.provider) for name, model in settings.models.items()]
-    lines = ["", *format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])]
+    lines = format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])
     if len(rows) > _MAX_MODELS:
         lines.append(f"and {len(rows) - _MAX_MODELS} more: responses-gateway models")
-    return "\n".join([*lines, "", *_render_example_call(settings, url), "", f"In a browser: {url}/", ""])
+    return "\n".join([*lines, _render_example_call(settings, url), f"In a browser: {url}/"])
 
 
-def _render_example_call(settings: Settings, url: str) -> list[str]:
+def _render_example_call(settings: Settings, url: str) -> str:
     headers = f' -H "Authorization: Bearer ${_key_variable(settings)}"' if settings.auth else ""
     model = _choose_example_model(settings)
     if model is None:
-        return [f"curl {url}/v1/models{headers}"]
+        return f"curl {url}/v1/models{headers}"
     body = json.dumps({"model": model, "input": "Hello"})
-    return [f"curl {url}/v1/responses{headers} -H 'Content-Type: application/json' \\", f"  -d '{body}'"]
+    return f"curl {url}/v1/responses{headers} -H 'Content-Type: application/json' -d '{body}'"
 
 
 def _key_variable(settings: Settings) -> str:

@@ -39,11 +39,11 @@ RUNTIME = names(PROJECT["dependencies"])
 EXTRAS = names(chain(*PROJECT["optional-dependencies"].values()))
 DEV = names(GROUPS["dev"])
 PEERS, PLOT = listed("requirements/peers.in"), listed("requirements/plot.in")
+PACKAGE, SITE = listed("requirements/package.in"), listed("requirements/site.in")
 
 EXTRA_FOLDERS = {
     "langchain-core": "responses_gateway_clients",
     "openai-harmony": "providers/harmony",
-    "responses-gateway-core": "dataplane",
     "vllm": "providers/vllm_inprocess",
     "xllamacpp": "providers/llamacpp",
 }
@@ -71,6 +71,7 @@ NEVER_IMPORTED = {
         ("What the server needs", RUNTIME),
         ("What the extras bring", EXTRAS),
         ("What its developers need on top", DEV),
+        ("What packaging and the site install apart", PACKAGE | SITE),
         ("What the benchmark installs apart", PEERS | PLOT),
     ],
 )
@@ -150,8 +151,6 @@ def imported_packages(tree: ast.Module) -> Iterator[str]:
 @cache
 def distribution_of(module: str) -> str:
     """Returns the package that brings a module. One that is not installed here is named like its module."""
-    if module == "gateway_core":  # not installed where the tests run without the compiled core
-        return "responses-gateway-core"
     return canonicalize_name(packages_distributions().get(module, [module])[0])
 
 
@@ -202,7 +201,7 @@ def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -
         assert requirement.specifier.contains(version), f"{lock} pins {version}, pyproject asks for {requirement}"
 
 
-@pytest.mark.parametrize(("name", "declared"), [("peers", PEERS), ("plot", PLOT)])
+@pytest.mark.parametrize(("name", "declared"), [("package", PACKAGE), ("peers", PEERS), ("plot", PLOT), ("site", SITE)])
 def test_a_lock_covers_what_is_installed_apart(name: str, declared: set[str]) -> None:
     assert declared <= pins(ROOT / f"requirements/{name}.txt").keys()
 

@@ -14,6 +14,7 @@ from gateway.config.model_config import ModelConfig
 from gateway.config.settings import ServerSettings, Settings, StoreSettings
 from gateway.config.tool_settings import ToolSettings
 from providers.base import Capabilities, Provider
+from providers.engine_checks import explain_absent_model
 
 _PATTERN_CHARS: Final = frozenset("*?[")
 
@@ -130,4 +131,5 @@ def _config_of(name: str, settings: Settings) -> ModelConfig:
         if fnmatchcase(name, pattern):
             return model
     known = ", ".join(settings.models) or "none"
-    raise NoModelsSelected(f"no model of the config is called {name}; there are: {known}")
+    absence = explain_absent_model(name) or f"there are: {known}"
+    raise NoModelsSelected(f"no model of the config is called {name}; {absence}")

