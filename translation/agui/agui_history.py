@@ -1,15 +1,18 @@
 """Compares the messages of a run with the stored items of its thread.
 
-A client sends all messages of a thread with each run. The stored items have more than the messages: reasoning, lists of
-tools and approvals. So as far as both agree, the stored items are the history, and the following messages are the new
-input. Where they differ, the messages count: their user may have edited or deleted some.
+Most clients send all messages of a thread with each run. The stored items have more than the messages: reasoning, lists
+of tools and approvals. So as far as both agree, the stored items are the history, and the following messages are the
+new input. Where they differ, the messages count: their user may have edited or deleted some. But a run that answers an
+interrupt of the thread continues all of the thread, and may leave messages out.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from translation.agui.messages import NO_RESULT, MessageEntry, build_call_fact, build_message_fact, pair_outputs
 from translation.agui.tool_items import is_call_output, is_hosted_call, view_call
+from translation.errors import InvalidRequest
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Item
 
@@ -25,8 +28,53 @@ class JoinedHistory(NamedTuple):
     dropped: Sequence[MessageEntry]
 
 
-def join_history(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> JoinedHistory:
-    """Returns the stored items that the client's messages repeat, and the entries that they do not have."""
+def join_history(
+    stored: Sequence[Item], entries: Sequence[MessageEntry], answered_ids: Container[str] = ()
+) -> JoinedHistory:
+    """Returns the stored items that the client's messages repeat, and the entries that they do not have.
+
+    `answered_ids` are the interrupts that the run answers. Raises InvalidRequest for a message that contradicts the
+    thread of such an interrupt.
+    """
+    joined = _join_repeated(stored, entries)
+    answered_requests = [item for item in open_requests(stored) if item["id"] in answered_ids]
+    if len(joined.history) == len(stored) or not answered_requests:
+        return joined
+    # Clients with a state of their own send the messages of the user, without the call that waits for its answer.
+    return _continue_stored(stored, entries)
+
+
+def _continue_stored(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> JoinedHistory:
+    """Returns the whole thread as the history, and the entries behind the last one that repeats an item of it."""
+    facts = iter(fact for item in stored for fact in _facts_of(item))
+    outputs = {item["call_id"]: item["output"] for item in stored if item["type"] == "function_call_output"}
+    user_facts = [fact for item in stored for fact in _facts_of(item) if fact[:2] == ("message", "user")]
+    missing = Counter(user_facts)
+    first_new = len(entries)
+    for position, entry in enumerate(entries):
+        if entry.output_id in outputs and entry.item["output"] != outputs[entry.output_id]:
+            raise _contradicts(entry)
+        if entry.fact is None or first_new < len(entries):
+            continue
+        if not any(_agree(fact, entry.fact) for fact in facts):
+            first_new = position
+        elif entry.fact in missing:
+            missing[entry.fact] -= 1
+    if first_new < len(entries) and missing.total() > 0:
+        raise _contradicts(entries[first_new])  # it stands where the thread has another message of the user
+    new = [entry for position, entry in enumerate(entries) if position >= first_new or entry.output_id is not None]
+    return _pair_with_history(stored, new)
+
+
+def _contradicts(entry: MessageEntry) -> InvalidRequest:
+    return InvalidRequest(
+        "this message is not in the thread whose interrupt the run answers: send the messages of the thread as they "
+        "are, or leave them out; to continue from other messages, leave resume out",
+        param=f"messages[{entry.position}]",
+    )
+
+
+def _join_repeated(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> JoinedHistory:
     facts = [(index, fact) for index, item in enumerate(stored) for fact in _facts_of(item)]
     compared = [position for position, entry in enumerate(entries) if entry.fact is not None]
     changed = _changed_outputs(stored, entries) | _awaited_calls(stored)
@@ -39,6 +87,10 @@ def join_history(stored: Sequence[Item], entries: Sequence[MessageEntry]) -> Joi
     # Entries that are not compared belong to the entries behind them, except the outputs of calls.
     first_new = compared[matched - 1] + 1 if matched else 0
     new = [entry for position, entry in enumerate(entries) if position >= first_new or entry.output_id is not None]
+    return _pair_with_history(history, new)
+
+
+def _pair_with_history(history: Sequence[Item], new: Sequence[MessageEntry]) -> JoinedHistory:
     answered = _answered_ids(history)
     called = [item["call_id"] for item in history if item["type"] in CALL_TYPES]
     open_ids = [call_id for call_id in called if call_id not in answered]

@@ -112,7 +112,8 @@ def build_run_request(
     is not lost if the model does not get it. Raises InvalidRequest, with the client's names, for what no request can
     have.
     """
-    joined = join_history(stored, read_messages(run_input["messages"]))
+    answered_ids = {entry["interruptId"] for entry in run_input.get("resume") or ()}
+    joined = join_history(stored, read_messages(run_input["messages"]), answered_ids)
     losses = [Loss(f"messages[{entry.position}]", "dropped") for entry in joined.dropped]
     resumed = read_resume(run_input, joined, request_states)
     losses += resumed.losses

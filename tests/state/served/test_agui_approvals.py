@@ -98,6 +98,19 @@ async def test_an_approved_call_is_run_once_and_its_result_belongs_to_the_call_o
     assert "resume[0]=dropped" in thread.reply.headers["x-gateway-loss"]
 
 
+async def test_an_approval_needs_only_the_messages_of_the_user(served: Served) -> None:
+    served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
+    thread = served.thread()
+    asked = await thread.run(user("2 + 3?"))
+    more: Json = {"resume": answers(interrupts_of(asked), APPROVED), "forwardedProps": thread.more["forwardedProps"]}
+    reply = await served.second.post("/v1/agui", json=run_input(user("2 + 3?"), run="again", **more))
+    assert "x-gateway-loss" not in reply.headers
+    resumed = read_run(reply.content)
+    assert text_of(resumed) == "It is 5."
+    assert list(results_of(resumed).values()) == ["5"]
+    assert served.run_count() == 1
+
+
 async def test_a_resumed_run_that_is_sent_again_is_replayed(served: Served) -> None:
     served.upstream.on("/chat/completions", ADD, chat_text("It is 5."))
     thread = served.thread()

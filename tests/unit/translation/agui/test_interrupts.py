@@ -109,6 +109,74 @@ def test_an_invalid_answer_is_refused_by_field(payload: Any, param: str) -> None
     assert refused.value.param == param
 
 
+APPROVED = resume(payload={"approved": True})
+STORED_MORE: Json = {**STORED_HELLO, "id": "msg_2", "content": [{"type": "input_text", "text": "more"}]}
+LONG = [STORED_HELLO, STORED_ANSWER, STORED_MORE, REQUEST]
+ANSWER: Json = {"id": "2", "role": "assistant", "content": "Hi"}
+NEXT: Json = {"id": "9", "role": "user", "content": "and then"}
+THREADS: dict[str, tuple[list[Json], list[Json], int]] = {
+    "all messages": ([HELLO, ASKING], INTERRUPTED, 0),
+    "the messages of the user": ([HELLO], INTERRUPTED, 0),
+    "no messages": ([], INTERRUPTED, 0),
+    "a new message behind those of the user": ([HELLO, NEXT], INTERRUPTED, 1),
+    "all messages of a longer thread": ([HELLO, ANSWER, MORE, ASKING], LONG, 0),
+    "the messages of the user in a longer thread": ([HELLO, MORE], LONG, 0),
+    "the beginning of a longer thread": ([HELLO, ANSWER], LONG, 0),
+    "the last message of the user": ([MORE], LONG, 0),
+    "the answers only": ([ANSWER], LONG, 0),
+    "a new message in a longer thread": ([HELLO, MORE, NEXT], LONG, 1),
+    "new messages behind all of a longer thread": ([HELLO, ANSWER, MORE, NEXT, NEXT], LONG, 2),
+}
+
+
+@pytest.mark.parametrize("case", THREADS)
+def test_an_answer_continues_its_thread_whatever_part_of_it_the_client_sends(case: str) -> None:
+    messages, stored, new_count = THREADS[case]
+    request = build(*messages, stored=stored, resume=APPROVED, protocolVersion="1.0")
+    assert types(request.body["input"]) == ["mcp_approval_response", *["message"] * new_count]
+    assert request.history == stored
+    assert (request.unanswered, request.losses, request.approved_ids) == ([], [], ["mcpr_1"])
+
+
+EDITED: Json = {**HELLO, "content": "goodbye"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "stored", "param"),
+    [
+        ([EDITED], INTERRUPTED, "messages[0]"),
+        ([HELLO, EDITED], LONG, "messages[1]"),
+        ([HELLO, ANSWER, EDITED, ASKING], LONG, "messages[2]"),
+        ([MORE, HELLO], LONG, "messages[1]"),
+    ],
+)
+def test_messages_that_contradict_the_thread_of_an_answered_interrupt_are_refused(
+    messages: list[Json], stored: list[Json], param: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        build(*messages, stored=stored, resume=APPROVED)
+    assert refused.value.param == param
+    assert build(*messages, stored=stored, resume=[]).history != stored
+
+
+CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": '{"a":1}'}
+OUTPUT: Json = {"type": "function_call_output", "call_id": "c1", "output": "3"}
+WITH_OUTPUT = [STORED_HELLO, CALL, OUTPUT, REQUEST]
+
+
+@pytest.mark.parametrize("more", [[], [result("c1")]], ids=["no result", "the same result"])
+def test_an_answer_needs_no_results_of_earlier_calls(more: list[Json]) -> None:
+    request = build(HELLO, *more, stored=WITH_OUTPUT, resume=APPROVED)
+    assert types(request.body["input"]) == ["mcp_approval_response"]
+    assert request.losses == []
+
+
+def test_another_result_of_an_earlier_call_is_refused_with_an_answer() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        build(HELLO, calling("c1"), result("c1", "4"), stored=WITH_OUTPUT, resume=APPROVED)
+    assert refused.value.param == "messages[2]"
+
+
 def test_an_interrupt_that_has_expired_counts_as_denied() -> None:
     request_states = RequestStates(refused={"mcpr_1": EXPIRED})
     answered = resume(payload={"approved": True})
