@@ -56,9 +56,9 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: La
     body = await _read_body(receive, headers, limits)
     if (coding := find_coding(headers.get(b"content-encoding", b""))) is not None:
         # In a thread, because its size is only known afterwards.
-        body = await pool.run(INLINE_BYTES + 1, decompress_body, body, coding, limits.max_bytes)
+        body = await pool.call_weighed(INLINE_BYTES + 1, decompress_body, body, coding, limits.max_bytes)
     weight, shape = weigh_body(body)
-    return SizedBody(await pool.run(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
+    return SizedBody(await pool.call_weighed(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
 
 
 def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:

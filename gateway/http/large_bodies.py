@@ -107,7 +107,7 @@ class LargeBodyPool:
         """Whether a body is so light that its work needs neither a thread nor its turn on the event loop."""
         return weight <= _FREE_BYTES
 
-    async def run(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
+    async def call_weighed(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls `function` for a body of this weight (see `weigh_body`): here if it is light, else in a thread.
 
         Bodies of medium weight wait for an iteration of the event loop, so that many of them do not delay other

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from gateway.errors import CompactionFailed, TurnFailed
-from gateway.planning.plan_input import PlanInput
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.token_counting import MEDIA_TYPES, exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory
 from gateway.sealing.sealer import is_sealed
@@ -205,7 +205,7 @@ class LoopCompactor:
 
     def __init__(
         self,
-        request: PlanInput,
+        request: AdmittedRequest,
         limit: int,
         make_exchange: ExchangeFactory,
         seal_item: Callable[[Item], Item],

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import LoopCompactor
 from gateway.planning.managed_context import PreparedTurn, add_truncation, find_token_limit, prepare_summary
-from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Target
 from gateway.replies.hosted_calls import build_server_loss
@@ -30,7 +30,7 @@ _TOOL_PARAM: Final = re.compile(r"tools\[(\d+)\]")
 
 
 def prepare_hosted_exchange(
-    turn: Turn, request: PlanInput, tool_host: ToolHost, report_loss: Callable[[Loss], None]
+    turn: Turn, request: AdmittedRequest, tool_host: ToolHost, report_loss: Callable[[Loss], None]
 ) -> PreparedTurn:
     """Returns the exchange that runs the hosted tools of a request's turn. Each round may be truncated if it asks so.
 
@@ -56,7 +56,7 @@ def prepare_hosted_exchange(
     return PreparedTurn(exchange, losses, loop_io)
 
 
-async def find_first_turn(turn: Turn, request: PlanInput, tool_host: ToolHost) -> tuple[Turn, Sequence[Loss]]:
+async def find_first_turn(turn: Turn, request: AdmittedRequest, tool_host: ToolHost) -> tuple[Turn, Sequence[Loss]]:
     """Returns the first turn of the model, with the tools that the servers list now, and its losses.
 
     The parameters are the same as for `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and
@@ -75,7 +75,7 @@ async def find_first_turn(turn: Turn, request: PlanInput, tool_host: ToolHost) -
 
 def _make_loop(
     turn: Turn,
-    request: PlanInput,
+    request: AdmittedRequest,
     tool_host: ToolHost,
     loop_io: LoopIO,
     report_loss: Callable[[Loss], None] | None = None,
@@ -117,7 +117,7 @@ def _add_servers(turn: Turn, target: Target, tool_host: ToolHost) -> None:
         turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, target.mcp_servers)]
 
 
-def _build_seal(request: PlanInput) -> Callable[[Item], Item]:
+def _build_seal(request: AdmittedRequest) -> Callable[[Item], Item]:
     """Returns a function that seals items which a compaction retains, in the same way as items for the client."""
     if request.target.reasoning_seal is None:
         return lambda item: item

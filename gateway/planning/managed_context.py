@@ -4,20 +4,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import CompactingExchange, SummaryExchange, build_summary_turn, require_compactable
-from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange
-from gateway.planning.resolver import Target
 from gateway.planning.token_counting import exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory, TruncatingExchange
-from gateway.replies.endpoints import Endpoint
 from gateway.tools.loop_io import LoopIO
 from providers.base import Exchange, ModelInspector
 from translation.errors import Unrepresentable
-from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.request_facts import RequestFacts
 
 _COMPACTION_SHARE: Final = 0.75
 """The share of a known context window that triggers compaction, if the request has no threshold."""
@@ -37,7 +33,7 @@ class PreparedTurn(NamedTuple):
     """What the loop of its hosted tools reads and writes besides its exchange; None if no tools are run."""
 
 
-def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callable[[Loss], None]) -> PreparedTurn:
+def prepare_managed_exchange(turn: Turn, request: AdmittedRequest, report_loss: Callable[[Loss], None]) -> PreparedTurn:
     """Returns the exchange that compacts, truncates, or both, as the request wants.
 
     `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
@@ -56,7 +52,7 @@ def prepare_managed_exchange(turn: Turn, request: PlanInput, report_loss: Callab
     return PreparedTurn(CompactingExchange(turn, make_exchange, make_sent_exchange, is_due), losses)
 
 
-def prepare_summary(turn: Turn, request: PlanInput) -> PreparedTurn:
+def prepare_summary(turn: Turn, request: AdmittedRequest) -> PreparedTurn:
     """Returns the exchange whose reply is a compaction of the whole input."""
     host = request.tool_host
     parts = require_compactable(turn) if host is None else require_compactable(turn, host.forms)
@@ -66,7 +62,7 @@ def prepare_summary(turn: Turn, request: PlanInput) -> PreparedTurn:
 
 
 def add_truncation(
-    make_exchange: ExchangeFactory, request: PlanInput, report_loss: Callable[[Loss], None]
+    make_exchange: ExchangeFactory, request: AdmittedRequest, report_loss: Callable[[Loss], None]
 ) -> ExchangeFactory:
     """Returns a factory whose exchanges leave out the oldest items of a turn that is too long, and report the loss; the
     same factory if the request does not ask for that."""
@@ -75,7 +71,7 @@ def add_truncation(
     return lambda turn: TruncatingExchange(turn, make_exchange, report_loss)
 
 
-def find_token_limit(request: PlanInput) -> int | None:
+def find_token_limit(request: AdmittedRequest) -> int | None:
     """Returns the number of tokens above which the request asks for a compaction; None if it asks for none.
 
     Raises Unrepresentable if the request has no threshold and the context window is unknown, and if the token count of
@@ -98,30 +94,21 @@ def find_token_limit(request: PlanInput) -> int | None:
     )
 
 
-class FilledRequest(NamedTuple):
-    """A body and its facts."""
+async def fill_compaction_threshold(request: AdmittedRequest) -> AdmittedRequest:
+    """Returns the request with a threshold of compaction, if it has none and only the upstream knows the window.
 
-    body: Json
-    facts: RequestFacts
-
-
-async def fill_compaction_threshold(
-    endpoint: Endpoint, body: Json, facts: RequestFacts, target: Target
-) -> FilledRequest:
-    """Returns a body with a threshold of compaction, if it has none and only the upstream knows the window.
-
-    The threshold is a share of the context window that the upstream reports. Any other body is returned unchanged.
+    The threshold is a share of the context window that the upstream reports. Any other request is returned unchanged.
     """
-    filled = FilledRequest(body, facts)
-    context = facts.context
+    form, target, context = request.endpoint.context, request.target, request.facts.context
     is_needed = context.is_compacted and context.compact_threshold is None
-    if endpoint.context is None or not is_needed or target.capabilities.max_context_window is not None:
-        return filled
+    if form is None or not is_needed or target.capabilities.max_context_window is not None:
+        return request
     if not isinstance(target.provider, ModelInspector):
-        return filled
-    window = (await target.provider.fetch_model_capabilities(target.upstream_model, body)).get("max_context_window")
+        return request
+    fields = form.list_extra_params(request.body)
+    window = (await target.provider.fetch_model_capabilities(target.upstream_model, fields)).get("max_context_window")
     if window is None:
-        return filled
+        return request
     threshold = int(window * _COMPACTION_SHARE)
-    facts = facts._replace(context=context._replace(compact_threshold=threshold))
-    return FilledRequest(endpoint.context.set_threshold(body, threshold), facts)
+    facts = request.facts._replace(context=context._replace(compact_threshold=threshold))
+    return request._replace(body=form.set_threshold(request.body, threshold), facts=facts)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.hosted_tools import prepare_hosted_exchange
 from gateway.planning.managed_context import prepare_managed_exchange
-from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import lift_request, prepare_exchange
 from gateway.planning.resolver import Target
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
@@ -63,12 +63,12 @@ class TranslationPlan:
     """The state of the hosted tools besides the exchange; None if the gateway runs no tools for the reply."""
 
 
-def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = False) -> RelayPlan | TranslationPlan:
+def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> RelayPlan | TranslationPlan:
     """Returns the plan for a request whose body is valid.
 
     With `buffers_sentences` the deltas of a stream are whole sentences. A stream with several choices is relayed
     unchanged, because only a relay can have several. Raises InvalidRequest; StoreUnavailable if the key to sealed
-    reasoning cannot be loaded; if `strict`, Unrepresentable for the first loss.
+    reasoning cannot be loaded; Unrepresentable for the first loss of a strict request.
     """
     facts, target = request.facts, request.target
     if target.reasoning_seal is not None:
@@ -84,7 +84,7 @@ def make_plan(request: PlanInput, *, strict: bool, buffers_sentences: bool = Fal
     if buffers_sentences and isinstance(plan, TranslationPlan):
         plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
-        require_no_loss(plan.losses, strict=strict)
+        require_no_loss(plan.losses, strict=request.is_strict)
     return plan
 
 
@@ -182,7 +182,7 @@ def _changes_replies(profile: Profile) -> bool:
     return profile.max_tool_calls_per_turn is not None or bool(profile.fix_empty_final)
 
 
-def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan | None:
+def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     """Returns the relay of a request; None if its tools need other names for the upstream, as only a translation gives
     them. Raises InvalidRequest and StoreUnavailable."""
     endpoint, body, facts, target = request.endpoint, request.body, request.facts, request.target
@@ -236,7 +236,7 @@ def _plan_relay(request: PlanInput, relay: RelaySpec) -> RelayPlan | None:
 
 
 def _prepare_relay(
-    request: PlanInput, relay: RelaySpec, upstream_body: Json, report_loss: Callable[[Loss], None]
+    request: AdmittedRequest, relay: RelaySpec, upstream_body: Json, report_loss: Callable[[Loss], None]
 ) -> RelayExchange:
     """Returns the exchange of a relay. If the gateway has to truncate the input, the upstream is not asked to.
 
@@ -255,7 +255,7 @@ def _rename_losses(losses: Sequence[Loss], params: ClientParams) -> list[Loss]:
     return [Loss(params.find_client_name(loss.param) or loss.param, loss.effect) for loss in losses]
 
 
-def _plan_translation(request: PlanInput) -> TranslationPlan:
+def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
     endpoint, facts = request.endpoint, request.facts
     turn, params = lift_request(request)
     if facts.tools.is_single_call:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final
 
 from dataplane.staged_source import StagedDeltaRun, StagedSource
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities, require_continuable
-from gateway.planning.plan_input import PlanInput
 from gateway.planning.resolver import Target
 from gateway.planning.second_attempt import RetriedExchange, ask_for_answer
 from gateway.replies.client_params import ClientParams
@@ -26,7 +26,7 @@ from translation.tools.searches import is_search_tool
 from translation.tools.tool_rewriting import is_tool_free, rewrite_tools
 
 
-def lift_request(request: PlanInput, *, native_compaction: bool = False) -> tuple[Turn, ClientParams]:
+def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -> tuple[Turn, ClientParams]:
     """Lifts a request to the turn for the upstream's model, and returns it with the client's parameter names.
 
     `native_compaction` means that the upstream has compaction items of its own. Raises InvalidRequest.

@@ -2,7 +2,7 @@
 
 import orjson
 
-from gateway.planning.plan_input import PlanInput
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.prepare_turn import prepare_turn, unseal_turn
 from providers.errors import ContextLengthExceeded
 from translation.errors import Unrepresentable
@@ -15,7 +15,7 @@ _TEMPLATE_TOKENS = 1000
 MEDIA_TYPES = (b'"input_image"', b'"input_file"', b'"input_audio"')
 
 
-async def count_tokens(turn: Turn, request: PlanInput, *, relayed: bool = False) -> int:
+async def count_tokens(turn: Turn, request: AdmittedRequest, *, relayed: bool = False) -> int:
     """Returns the number of input tokens of a turn of the request, as the upstream counts them.
 
     `relayed` means that the request for a response would be relayed. Raises Unrepresentable
@@ -32,7 +32,7 @@ async def count_tokens(turn: Turn, request: PlanInput, *, relayed: bool = False)
     return await target.provider.count_tokens(prepared, target.profile, target.capabilities.counting)
 
 
-async def exceeds_token_limit(limit: int, turn: Turn, request: PlanInput, history_tokens: int | None) -> bool:
+async def exceeds_token_limit(limit: int, turn: Turn, request: AdmittedRequest, history_tokens: int | None) -> bool:
     """Whether the input of a turn of the request is longer than `limit` tokens.
 
     If `history_tokens` is known, only that number is compared, and new items do not count. The upstream is asked only

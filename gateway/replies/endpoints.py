@@ -170,6 +170,8 @@ class ContextForm(NamedTuple):
     functions make the relay of a body, and report a loss."""
     set_threshold: Callable[[Json, int], Json]
     """Returns the body with this threshold of tokens for its compaction."""
+    list_extra_params: Callable[[Json], Json]
+    """Returns the parameters of the body that the API does not have. Some change how an upstream runs its model."""
 
 
 class UpstreamInput(NamedTuple):

@@ -9,9 +9,9 @@ from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.logs import bind_fields
+from gateway.planning.admitted_request import AdmittedRequest, ThreadRun
 from gateway.planning.plan import find_tool_host
-from gateway.planning.plan_input import AdmittedRequest, ThreadRun
-from gateway.planning.resolver import Resolver, Route, Target
+from gateway.planning.resolver import Resolver, Route
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.sealing.sealer import Sealer
 from gateway.service.served_models import ServedModels
@@ -21,7 +21,6 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.request_facts import RequestFacts
 
 _MAX_LOGGED_CHARS: Final = 200
 
@@ -116,23 +115,24 @@ class Admission:
         if self._pool.runs_at_once(weight):
             admitted = self._admit(client_request)
         else:
-            admitted = await self._pool.run(weight, self._admit, client_request)
+            admitted = await self._pool.call_weighed(weight, self._admit, client_request)
         if admitted.route.must_be_listed:
             await self._models.require_listed(admitted.route, client_request.principal.models)
         return admitted
 
-    async def find_tool_host(
-        self, endpoint: Endpoint, facts: RequestFacts, target: Target, principal: Principal
-    ) -> ToolHost | None:
-        """Returns the host of the request's tools that its upstream does not run, ready to run them; None if there are
-        none. Raises Unrepresentable for tools that nobody can run."""
+    async def add_tool_host(self, request: AdmittedRequest) -> AdmittedRequest:
+        """Returns the request with the host of its tools that its upstream does not run, ready to run them.
+
+        Raises Unrepresentable for tools that nobody can run.
+        """
+        endpoint, facts, target, principal = request.endpoint, request.facts, request.target, request.principal
         if not (facts.tools.hosted or target.mcp_servers):
-            return None
+            return request
         host = find_tool_host(endpoint, facts, target, self._tool_host, principal.mcp_servers)
         if host is None:
-            return None
+            return request
         await load_tool_library()
-        return host.serve_owner(principal.name)
+        return request._replace(tool_host=host.serve_owner(principal.name))
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
@@ -167,7 +167,9 @@ class Admission:
         if not form.own_params.isdisjoint(body):
             body = {name: value for name, value in body.items() if name not in form.own_params}
         identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
-        return AdmittedRequest(endpoint, body, facts, route, principal, identity, strict, hides_thinking=hides_thinking)
+        return AdmittedRequest(
+            endpoint, body, facts, route, route.targets[0], principal, identity, strict, hides_thinking=hides_thinking
+        )
 
     def _admit_adapted(self, client_request: ClientRequest, adapted: AdaptedRequest) -> AdmittedRequest:
         endpoint, route, thread = client_request.endpoint, adapted.route, adapted.thread
@@ -180,6 +182,7 @@ class Admission:
             adapted.body,
             facts,
             route,
+            route.target,
             client_request.principal,
             ReplyIdentity(response_id, int(self._clock()), route.name),
             client_request.strict,

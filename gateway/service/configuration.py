@@ -21,7 +21,7 @@ from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.jobs import JobIntake, StoredJobs
 from gateway.service.provider_lifetimes import EmbeddedEngines, ProviderHold
-from gateway.service.run import RunFactory
+from gateway.service.run_factory import RunFactory
 from gateway.service.served_models import ServedModels
 from gateway.service.storage import HistorySource, StorageChooser, StorageParts
 from gateway.state.store import Store

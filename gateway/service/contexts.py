@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyPool
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
-from gateway.planning.plan_input import PlanInput
 from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Target
 from gateway.planning.token_counting import count_tokens
@@ -53,11 +53,9 @@ class _PreparedTurn(NamedTuple):
 
     turn: Turn
     params: ClientParams
-    planned: PlanInput
+    planned: AdmittedRequest
     relayed: bool
     """Whether the body would be relayed."""
-    is_strict: bool = False
-    """Whether a request with losses is refused."""
 
     @contextmanager
     def rename_params_in_errors(self) -> Iterator[None]:
@@ -101,7 +99,7 @@ class ContextService:
             lead, older, rest = require_compactable(turn)
             _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), target, endpoint)
         losses = [*turn.losses, *summary_losses]
-        require_no_loss(losses, strict=prepared.is_strict)
+        require_no_loss(losses, strict=prepared.planned.is_strict)
         summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
         user_messages = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
@@ -130,49 +128,46 @@ class ContextService:
         If the request would be relayed, the upstream counts the body itself. Raises what `count_input_tokens` raises,
         and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
-        admitted = await self._admission.admit(client_request)
-        endpoint, body, facts, route = admitted[:4]
-        if route.target.capabilities.counting == "none":
+        request = await self._admission.admit(client_request)
+        endpoint, target = request.endpoint, request.target
+        if target.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        tool_host = await self._admission.find_tool_host(endpoint, facts, route.target, client_request.principal)
-        relay = find_relay(endpoint, facts, route.target) if tool_host is None else None
-        if relay is not None and route.target.capabilities.counting == "own":
+        request = await self._admission.add_tool_host(request)
+        relay = find_relay(endpoint, request.facts, target) if request.tool_host is None else None
+        if relay is not None and target.capabilities.counting == "own":
             # The endpoint for counting accepts no other parameters than the client's own.
-            lowered = await self._pool.run(
-                client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, route.target
+            lowered = await self._pool.call_weighed(
+                client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, target
             )
-            counter = route.target.provider
+            counter = target.provider
             assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
             if lowered is not None:
                 return TokenCount(await counter.count_relayed_tokens(relay.dialect, lowered.body), lowered.losses)
-        planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
-        turn, params = await self._pool.run(client_request.weight, lift_request, planned)
-        return await _count_prepared(_PreparedTurn(turn, params, planned, relayed=False))
+        turn, params = await self._pool.call_weighed(client_request.weight, lift_request, request)
+        return await _count_prepared(_PreparedTurn(turn, params, request, relayed=False))
 
     async def _prepare_turn(self, client_request: ClientRequest, *, runs_tools: bool) -> _PreparedTurn:
         """Returns the turn of a request with its history. For a large body this happens in a thread.
 
         With `runs_tools`, the turn includes the tools that the gateway would run.
         """
-        admitted = await self._admission.admit(client_request)
-        endpoint, body, facts, route = admitted[:4]
-        tool_host = None
+        request = await self._admission.admit(client_request)
         if runs_tools:
-            tool_host = await self._admission.find_tool_host(endpoint, facts, route.target, client_request.principal)
-        planned = PlanInput(endpoint, body, facts, route.target, tool_host=tool_host)
-        if self._history is not None and isinstance(endpoint.storage, ResponseForm):
-            state = await self._history.load(admitted)
-            if tool_host is not None:
-                approvals = await self._history.load_approvals(admitted, state, tool_host)
-                planned = planned._replace(approvals=approvals)
+            request = await self._admission.add_tool_host(request)
+        form, facts = request.endpoint.storage, request.facts
+        if self._history is not None and isinstance(form, ResponseForm):
+            state = await self._history.load(request)
+            approvals = None
+            if request.tool_host is not None:
+                approvals = await self._history.load_approvals(request, state, request.tool_host)
             items = None if state.history_count is None else state.context
-            planned = planned._replace(
-                body=endpoint.storage.continue_upstream(body, UpstreamInput(items)),
+            request = request._replace(
+                body=form.continue_upstream(request.body, UpstreamInput(items)),
                 facts=facts if items is None else facts._replace(input_value=items),
                 history_count=state.history_count,
+                approvals=approvals,
             )
-        prepared = await self._pool.run(client_request.weight, _lift_with_history, planned)
-        return prepared._replace(is_strict=admitted.is_strict)
+        return await self._pool.call_weighed(client_request.weight, _lift_with_history, request)
 
 
 def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target) -> LoweredRequest | None:
@@ -200,7 +195,7 @@ async def _count_prepared(prepared: _PreparedTurn) -> TokenCount:
         return TokenCount(await count_tokens(turn, planned, relayed=prepared.relayed), losses)
 
 
-def _lift_with_history(planned: PlanInput) -> _PreparedTurn:
+def _lift_with_history(planned: AdmittedRequest) -> _PreparedTurn:
     facts, target = planned.facts, planned.target
     if target.reasoning_seal is not None:
         target.reasoning_seal.check_input(facts.input_value, planned.history_count or 0)

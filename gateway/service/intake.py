@@ -3,12 +3,12 @@
 Nothing is sent here. Nothing is stored, except the beginning of a message that continues another one of its thread.
 """
 
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.managed_context import fill_compaction_threshold
-from gateway.planning.plan_input import AdmittedRequest
 from gateway.replies.endpoints import ResponseForm
-from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.idempotency.keys import KEY_IGNORED
+from gateway.service.run import Run
 from gateway.service.storage import StorageChooser
 
 
@@ -23,26 +23,23 @@ class Intake:
         self._storage = storage
         self._keeps_keys = keeps_keys
 
-    async def accept(self, client_request: ClientRequest) -> AcceptedRequest:
+    async def accept(self, client_request: ClientRequest) -> Run:
         """Validates, routes and plans a request, without sending anything.
 
         Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
         """
-        admitted = await self._admission.admit(client_request)
-        if client_request.has_key and not self._keeps_key_of(admitted):
-            admitted = admitted._replace(losses=[*admitted.losses, KEY_IGNORED])
-        endpoint, body, facts, route = admitted[:4]
-        if facts.context.is_compacted:
-            body, facts = await fill_compaction_threshold(endpoint, body, facts, route.target)
-            admitted = admitted._replace(body=body, facts=facts)
-        tool_host = None
-        if facts.tools.hosted or route.target.mcp_servers:
-            tool_host = await self._admission.find_tool_host(endpoint, facts, route.target, client_request.principal)
-        storage = self._storage.choose(admitted, client_request.connection_items, has_key=client_request.has_key)
-        return await storage.accept(admitted, tool_host, client_request.weight)
+        request = await self._admission.admit(client_request)
+        if client_request.has_key and not self._keeps_key_of(request):
+            request = request._replace(losses=[*request.losses, KEY_IGNORED])
+        if request.facts.context.is_compacted:
+            request = await fill_compaction_threshold(request)
+        if request.facts.tools.hosted or request.target.mcp_servers:
+            request = await self._admission.add_tool_host(request)
+        storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
+        return await storage.accept(request, client_request.weight)
 
-    def _keeps_key_of(self, admitted: AdmittedRequest) -> bool:
+    def _keeps_key_of(self, request: AdmittedRequest) -> bool:
         """Whether repeated requests with the same key follow the response to this one."""
-        form = admitted.endpoint.storage
+        form = request.endpoint.storage
         allows_jobs = isinstance(form, ResponseForm) and form.allows_jobs
-        return self._keeps_keys and allows_jobs and admitted.facts.state.is_stored
+        return self._keeps_keys and allows_jobs and request.facts.state.is_stored

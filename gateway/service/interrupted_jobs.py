@@ -40,7 +40,7 @@ class InterruptedJob(NamedTuple):
         """Makes a run of that request continue from here. Raises JobNotResumable if its tools can no longer be run."""
         if run.loop_io is None:
             raise JobNotResumable
-        run.presentation.sent_stream = self.sent_stream
+        run.attempt.presentation.sent_stream = self.sent_stream
         run.loop_io.interruption = self.interruption
         run.loop_io.records = self.records
 

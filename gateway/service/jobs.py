@@ -8,12 +8,12 @@ from gateway.errors import CredentialsNotStored, EventLogFull, TooManyJobs
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
-from gateway.planning.plan_input import AdmittedRequest, PlanInput
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
-from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import Admission
 from gateway.service.interrupted_jobs import load_interrupted_job
-from gateway.service.run import RunFactory
+from gateway.service.run import Run
+from gateway.service.run_factory import RunFactory
 from gateway.service.storage import StorageParts
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
@@ -33,8 +33,8 @@ class StoredJobs:
         self._max_jobs = settings.limits.background_jobs
         self._max_log_mb = settings.limits.event_log_mb
 
-    async def submit(self, accepted: AcceptedRequest, new: NewResponse) -> None:
-        """Stores the new response of an accepted request as a job, and runs it.
+    async def submit(self, run: Run, new: NewResponse) -> None:
+        """Stores the new response of a run as a job, and runs it.
 
         Raises TooManyJobs or EventLogFull if its owner has reached a limit, and what `JobRunner.submit_job` raises.
         """
@@ -43,7 +43,7 @@ class StoredJobs:
             raise TooManyJobs(self._max_jobs)
         if new.logged and usage.log_bytes >= self._max_log_mb * _MB:
             raise EventLogFull(self._max_log_mb)
-        await self.runner.submit_job(new, accepted)
+        await self.runner.submit_job(new, run)
 
 
 class JobIntake:
@@ -57,7 +57,7 @@ class JobIntake:
         self._parts = parts
         self._endpoints = endpoints
 
-    async def resume_job(self, job: Job) -> AcceptedRequest:
+    async def resume_job(self, job: Job) -> Run:
         """Accepts the request of a stored job again. Its response keeps its id and its time of creation.
 
         If the job has sent output, its response continues after it. Raises InvalidRequest, UnknownModel,
@@ -69,7 +69,6 @@ class JobIntake:
         interrupted = await load_interrupted_job(parts.store, job)
         if interrupted is not None:
             body = interrupted.extend_input(endpoint, body)
-        facts = endpoint.request.read_facts(body)
         route = self._admission.resolve(endpoint, request["asked"]["model"], request["models"], owner=job.owner)
         principal = Principal(job.owner, tuple(request["models"]), tuple(request.get("mcp_servers", ["*"])))
         echoed_facts = endpoint.request.read_facts(request["shown"])
@@ -79,27 +78,27 @@ class JobIntake:
         approvals = None
         if fields := request.get("approvals"):
             approvals = parts.approvals.restore(job.owner, job.response_id, fields)
-        planned = PlanInput(
-            endpoint,
-            body,
-            facts,
-            route.target,
-            request["earlier"],
-            request.get("tokens"),
-            await self._admission.find_tool_host(endpoint, facts, route.target, principal),
-            approvals,
-            echoed_facts.state.in_background,
-        )
         admitted = AdmittedRequest(
             endpoint,
             request["shown"],
             echoed_facts,
             route,
+            route.target,
             principal,
             ReplyIdentity(job.response_id, request["created"], route.name),
             request["strict"],
         )
-        run = self._runs.build_run(admitted, planned, request["shown"], is_stored=True)
+        planned = await self._admission.add_tool_host(
+            admitted._replace(
+                body=body,
+                facts=endpoint.request.read_facts(body),
+                history_count=request["earlier"],
+                history_tokens=request.get("tokens"),
+                approvals=approvals,
+                in_background=echoed_facts.state.in_background,
+            )
+        )
+        run = self._runs.build_run(admitted, request["shown"], planned=planned, is_stored=True)
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(job.owner, job.response_id)
             run.loop_io.locked_servers = locked_servers
@@ -107,4 +106,4 @@ class JobIntake:
             raise CredentialsNotStored
         if interrupted is not None:
             interrupted.continue_in(run)
-        return AcceptedRequest(run)
+        return run

@@ -32,11 +32,11 @@ from gateway.replies.event_stream import SSE_FRAMING, EventStreamReply, ReplyStr
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
-from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import ClientRequest, RequestAdapter
 from gateway.service.configuration import Configuration, ConfigurationBuilder, StoredParts
 from gateway.service.idempotency.keys import KEY_HEADER, read_keyed_request
 from gateway.service.jobs import StoredJobs
+from gateway.service.run import Run
 from gateway.service.served_models import ServedModels
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
@@ -124,7 +124,7 @@ class Service:
         """The models of the present configuration."""
         return self.current.models
 
-    def accept(self, client_request: ClientRequest) -> Awaitable[AcceptedRequest]:
+    def accept(self, client_request: ClientRequest) -> Awaitable[Run]:
         """Accepts a request. Raises what `Intake.accept` raises."""
         return self.current.intake.accept(client_request)
 
@@ -166,8 +166,8 @@ class Service:
         if accepted.job is not None and self._jobs is not None:
             return await self._reply_detached(self._jobs, accepted, accepted.job)
         own_headers = {} if endpoint.reply.build_headers is None else endpoint.reply.build_headers()
-        if accepted.run.streams:
-            late_headers = accepted.run.build_late_headers if accepted.run.has_late_headers else None
+        if accepted.streams:
+            late_headers = accepted.build_late_headers if accepted.has_late_headers else None
             stream_headers = accepted.build_loss_headers() | own_headers
             return self.build_event_stream(
                 accepted.build_stream(),
@@ -178,7 +178,7 @@ class Service:
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
-            return build_json_reply(result, headers=accepted.run.build_late_headers() | own_headers)
+            return build_json_reply(result, headers=accepted.build_late_headers() | own_headers)
 
     async def serve_relayed(self, row: RelayedPath, request: Request) -> Response:
         """Returns the reply of a relayed path, as bytes. Raises what `serve_create` raises."""
@@ -257,7 +257,7 @@ class Service:
             self.large_bodies.close()
             await self.operator_servers.aclose()
 
-    def resume_job(self, job: Job) -> Awaitable[AcceptedRequest]:
+    def resume_job(self, job: Job) -> Awaitable[Run]:
         """Accepts the request of a stored job again, by the present configuration.
 
         Raises NotFound without a store, and what `JobIntake.resume_job` raises.
@@ -266,7 +266,7 @@ class Service:
 
     async def _serve_keyed(
         self, client_request: ClientRequest, key: bytes, scope: Scope, receive: Receive
-    ) -> Response | AcceptedRequest:
+    ) -> Response | Run:
         """Serves a request with an idempotency key, which has no effect on replies that cannot be jobs."""
         form, stored = client_request.endpoint.storage, self.current.stored
         if not isinstance(form, ResponseForm) or client_request.adapter is not None:
@@ -276,12 +276,12 @@ class Service:
             return await self.accept(client_request)
         return await stored.idempotent_requests.serve(client_request, form, key, scope, receive)
 
-    async def _reply_detached(self, jobs: StoredJobs, accepted: AcceptedRequest, new: NewResponse) -> Response:
+    async def _reply_detached(self, jobs: StoredJobs, accepted: Run, new: NewResponse) -> Response:
         await jobs.submit(accepted, new)
-        if not (new.logged and accepted.run.streams):
+        if not (new.logged and accepted.streams):
             return build_json_reply(new.response, headers=accepted.build_loss_headers())
         max_outage_s = self.settings.background.lease_s
-        replay = LogReplay(jobs.store, new.owner, accepted.response_id, max_outage_s=max_outage_s)
+        replay = LogReplay(jobs.store, new.owner, accepted.identity.id, max_outage_s=max_outage_s)
         return self.build_event_stream(replay, accepted.build_loss_headers())
 
     def authenticate(self, request: HTTPConnection) -> Principal:

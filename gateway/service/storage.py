@@ -10,12 +10,13 @@ from typing import Final, NamedTuple, Protocol
 from gateway.errors import StoreUnavailable
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
-from gateway.planning.plan_input import AdmittedRequest, PlanInput
 from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, Lease
-from gateway.service.accepted_request import AcceptedRequest, build_job_request, build_new_response
-from gateway.service.run import Run, RunFactory
+from gateway.service.new_response import build_job_request, build_new_response
+from gateway.service.run import Run
+from gateway.service.run_factory import RunFactory
 from gateway.state.store import HistoryReader, Store
 from gateway.state.values import NewResponse
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
@@ -99,11 +100,10 @@ class StorageParts:
 class ReplyStorage(Protocol):
     """One way in which replies are stored. It plans requests, because the history is part of what the upstream gets."""
 
-    async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
-        """Returns a planned request of this weight, of which nothing has been sent.
+    async def accept(self, request: AdmittedRequest, weight: int) -> Run:
+        """Returns the run of a request of this weight, of which nothing has been sent.
 
-        `tool_host` is the host of its tools; None if there are none. Raises InvalidRequest, NotFound and
-        StoreUnavailable.
+        Raises InvalidRequest, NotFound and StoreUnavailable.
         """
         ...
 
@@ -116,20 +116,19 @@ class NoStorage:
         self._pool = pool
         self._parts = parts
 
-    async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
+    async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         if self._pool.runs_at_once(weight):
-            return self._accept(admitted, tool_host)
-        return await self._pool.run(weight, self._accept, admitted, tool_host)
+            return self._accept(request)
+        return await self._pool.call_weighed(weight, self._accept, request)
 
-    def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
-        endpoint, body, facts, route = admitted[:4]
-        form, target = endpoint.storage, route.target
-        view = form.echo(body, target.profile, False, False) if isinstance(form, ResponseForm) else body
-        planned = PlanInput(endpoint, body, facts, target, tool_host=tool_host)
-        run = self._runs.build_run(admitted, planned, view)
-        if tool_host is not None and self._parts is not None:
+    def _accept(self, request: AdmittedRequest) -> Run:
+        view, form = request.body, request.endpoint.storage
+        if isinstance(form, ResponseForm):
+            view = form.echo(view, request.target.profile, False, False)
+        run = self._runs.build_run(request, view)
+        if request.tool_host is not None and self._parts is not None:
             self._parts.journal_open_calls(run)
-        return AcceptedRequest(run)
+        return run
 
 
 class CompletionStorage:
@@ -141,18 +140,19 @@ class CompletionStorage:
         self._parts = parts
         self._form = form
 
-    async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
-        return await self._pool.run(weight, self._accept, admitted, tool_host)
+    async def accept(self, request: AdmittedRequest, weight: int) -> Run:
+        return await self._pool.call_weighed(weight, self._accept, request)
 
-    def _accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
-        endpoint, body, facts, route = admitted[:4]
-        facts = facts._replace(state=_UNSTORED_STATE)
-        planned = PlanInput(endpoint, self._form.remove_storage(body), facts, route.target, tool_host=tool_host)
-        run = self._runs.build_run(admitted, planned, body, is_stored=True)
-        if tool_host is not None:
+    def _accept(self, request: AdmittedRequest) -> Run:
+        body = request.body
+        planned = request._replace(
+            body=self._form.remove_storage(body), facts=request.facts._replace(state=_UNSTORED_STATE)
+        )
+        run = self._runs.build_run(request, body, planned=planned, is_stored=True)
+        if request.tool_host is not None:
             self._parts.journal_open_calls(run)
-        recorder = self._form.make_recorder(self._parts.store, admitted.owner, body, run.render_losses)
-        return AcceptedRequest(run, recorder=recorder)
+        run.recorder = self._form.make_recorder(self._parts.store, request.owner, body, run.render_losses)
+        return run
 
 
 class ThreadStorage:
@@ -164,47 +164,41 @@ class ThreadStorage:
         self._parts = parts
         self._form = form
 
-    async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
-        thread = admitted.facts.state.thread or {}
-        history = await self._form.load(self._parts.store, admitted.owner, thread)
-        accepted = await self._pool.run(weight, self._accept, admitted, history, tool_host)
+    async def accept(self, request: AdmittedRequest, weight: int) -> Run:
+        thread = request.facts.state.thread or {}
+        history = await self._form.load(self._parts.store, request.owner, thread)
+        run = await self._pool.call_weighed(weight, self._accept, request, history)
         if history.has_turns:
             # Of two requests that continue one message, only one may reach the upstream.
-            await accepted.store_beginning()
-        return accepted
+            await run.store_beginning()
+        return run
 
-    def _accept(self, admitted: AdmittedRequest, history: LoadedThread, tool_host: ToolHost | None) -> AcceptedRequest:
-        endpoint, body, facts, route = admitted[:4]
-        turn = history.add_turn(endpoint, body, admitted.identity, route.target.reasoning_seal)
-        own_endpoint = turn.build_endpoint()
-        planned = PlanInput(
-            own_endpoint, body, facts, route.target, turn.history_count, turn.history_tokens, tool_host=tool_host
+    def _accept(self, request: AdmittedRequest, history: LoadedThread) -> Run:
+        parts, body = self._parts, request.body
+        turn = history.add_turn(request.endpoint, body, request.identity, request.target.reasoning_seal)
+        threaded = request._replace(
+            endpoint=turn.build_endpoint(), history_count=turn.history_count, history_tokens=turn.history_tokens
         )
-        run = self._runs.build_run(admitted._replace(endpoint=own_endpoint), planned, body, is_stored=True)
-        recorder = turn.make_recorder(
-            self._parts.store,
-            self._parts.lease,
-            admitted.owner,
-            run.render_losses,
-            begin_delay_s=self._parts.begin_delay_s,
+        run = self._runs.build_run(threaded, body, is_stored=True)
+        run.recorder = recorder = turn.make_recorder(
+            parts.store, parts.lease, request.owner, run.render_losses, begin_delay_s=parts.begin_delay_s
         )
-        self._parts.journal_calls(run, recorder)
-        return AcceptedRequest(run, recorder=recorder)
+        parts.journal_calls(run, recorder)
+        return run
 
 
 class ContinuedRequest(NamedTuple):
-    """A request of the Responses API with what it continues, and how its response is stored."""
+    """A request of the Responses API for its upstream, with what it continues, and how its response is stored."""
 
-    admitted: AdmittedRequest
+    planned: AdmittedRequest
     state: Continuation
     options: StorageOptions
-    approvals: ResponseApprovals | None
 
 
 class ResponseKeeper(Protocol):
-    """Keeps a planned response in one way."""
+    """Keeps the response of a run in one way, for which it prepares the run."""
 
-    def keep(self, request: ContinuedRequest, run: Run, planned: PlanInput) -> AcceptedRequest: ...
+    def keep(self, run: Run, request: ContinuedRequest) -> None: ...
 
 
 class ResponseStorage:
@@ -229,45 +223,40 @@ class ResponseStorage:
         self._keeper = keeper
         self._history = history
 
-    async def accept(self, admitted: AdmittedRequest, tool_host: ToolHost | None, weight: int) -> AcceptedRequest:
-        state = await self._history.load(admitted)
-        approvals = None
-        if tool_host is not None:
-            approvals = await self._history.load_approvals(admitted, state, tool_host)
+    async def accept(self, request: AdmittedRequest, weight: int) -> Run:
+        state = await self._history.load(request)
+        if request.tool_host is not None:
+            request = request._replace(approvals=await self._history.load_approvals(request, state, request.tool_host))
         if state.conversation_id is not None and not self._options.stored:
-            admitted = admitted._replace(losses=[*admitted.losses, _CONVERSATION_NOT_EXTENDED])
-        request = ContinuedRequest(admitted, state, self._options, approvals)
-        return await self._pool.run(weight, self._accept, request, tool_host)
+            request = request._replace(losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
+        return await self._pool.call_weighed(weight, self._accept, request, state)
 
-    def _accept(self, request: ContinuedRequest, tool_host: ToolHost | None) -> AcceptedRequest:
-        admitted, state, options, approvals = request
-        endpoint, body, facts, route = admitted[:4]
-        view = self._form.echo(body, route.target.profile, options.stored, options.background)
-        seals = route.target.capabilities.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
+    def _accept(self, request: AdmittedRequest, state: Continuation) -> Run:
+        options, body, facts = self._options, request.body, request.facts
+        can = request.target.capabilities
+        view = self._form.echo(body, request.target.profile, options.stored, options.background)
+        seals = can.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
         # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
-        streams = route.target.capabilities.streaming if options.is_detached else facts.streams
+        streams = can.streaming if options.is_detached else facts.streams
         items = None if state.history_count is None else state.context
-        upstream_body = self._form.continue_upstream(
-            body, UpstreamInput(items, seals, streams if options.is_detached else None)
-        )
-        planned = PlanInput(
-            endpoint,
-            upstream_body,
-            facts._replace(
+        planned = request._replace(
+            body=self._form.continue_upstream(
+                body, UpstreamInput(items, seals, streams if options.is_detached else None)
+            ),
+            facts=facts._replace(
                 streams=streams,
                 state=_UNSTORED_STATE,
                 input_value=facts.input_value if items is None else items,
                 wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
             ),
-            route.target,
-            state.history_count,
-            state.history_tokens,
-            tool_host,
-            approvals,
-            options.background,
+            history_count=state.history_count,
+            history_tokens=state.history_tokens,
+            in_background=options.background,
         )
-        run = self._runs.build_run(admitted, planned, view, is_stored=options.stored)
-        return self._keeper.keep(request, run, planned)
+        run = self._runs.build_run(request, view, planned=planned, is_stored=options.stored)
+        run.context, run.approvals = state.context, request.approvals
+        self._keeper.keep(run, ContinuedRequest(planned, state, options))
+        return run
 
 
 class HistorySource:
@@ -284,25 +273,25 @@ class HistorySource:
         self._connection_items = connection_items
         self._approvals = approvals
 
-    async def load(self, admitted: AdmittedRequest) -> Continuation:
+    async def load(self, request: AdmittedRequest) -> Continuation:
         """Returns the resolved input of a request. Raises what `resolve_continuation` raises."""
-        thread, facts = admitted.thread, admitted.facts
+        thread, facts = request.thread, request.facts
         if thread is not None:
             return continue_thread(thread.history, facts, thread.turn.conversation["id"])
-        return await resolve_continuation(self._history, admitted.owner, facts, self._connection_items)
+        return await resolve_continuation(self._history, request.owner, facts, self._connection_items)
 
     async def load_approvals(
-        self, admitted: AdmittedRequest, state: Continuation, tool_host: ToolHost
+        self, request: AdmittedRequest, state: Continuation, tool_host: ToolHost
     ) -> ResponseApprovals | None:
         """Returns the approvals of the request's tools; None if none can be stored."""
         if self._approvals is None:
             return None
         labels = [
-            *tool_host.list_labels(admitted.facts.tools.hosted),
-            *tool_host.list_usable_labels(admitted.route.target.mcp_servers),
+            *tool_host.list_labels(request.facts.tools.hosted),
+            *tool_host.list_usable_labels(request.target.mcp_servers),
         ]
-        response_id = admitted.identity.id
-        return await self._approvals.load(admitted.owner, response_id, state.context, state.new_items, labels)
+        response_id = request.identity.id
+        return await self._approvals.load(request.owner, response_id, state.context, state.new_items, labels)
 
 
 class UnstoredResponse:
@@ -311,12 +300,11 @@ class UnstoredResponse:
     def __init__(self, parts: StorageParts | None) -> None:
         self._parts = parts
 
-    def keep(self, request: ContinuedRequest, run: Run, planned: PlanInput) -> AcceptedRequest:
+    def keep(self, run: Run, request: ContinuedRequest) -> None:
         if self._parts is not None:
             self._parts.journal_open_calls(run)
-        if (approvals := request.approvals) is not None:
+        if (approvals := run.approvals) is not None:
             approvals.confirmation = approvals.store_answers
-        return AcceptedRequest(run, request.state.context, approvals=approvals)
 
 
 class ForegroundResponse:
@@ -325,16 +313,15 @@ class ForegroundResponse:
     def __init__(self, parts: StorageParts) -> None:
         self._parts = parts
 
-    def keep(self, request: ContinuedRequest, run: Run, planned: PlanInput) -> AcceptedRequest:
+    def keep(self, run: Run, request: ContinuedRequest) -> None:
         parts = self._parts
-        new = _build_new_response(request, run, parts.lease.worker)
-        recorder = ForegroundRecorder(
+        new = _build_new_response(run, request, parts.lease.worker)
+        run.recorder = recorder = ForegroundRecorder(
             parts.store, parts.lease, new, run.render_losses, begin_delay_s=parts.begin_delay_s
         )
-        if request.approvals is not None:
-            request.approvals.confirmation = recorder.wait_until_begun
+        if run.approvals is not None:
+            run.approvals.confirmation = recorder.wait_until_begun
         parts.journal_calls(run, recorder)
-        return AcceptedRequest(run, request.state.context, recorder, approvals=request.approvals)
 
 
 class JobResponse:
@@ -343,27 +330,26 @@ class JobResponse:
     def __init__(self, parts: StorageParts) -> None:
         self._parts = parts
 
-    def keep(self, request: ContinuedRequest, run: Run, planned: PlanInput) -> AcceptedRequest:
+    def keep(self, run: Run, request: ContinuedRequest) -> None:
         parts, owner, response_id = self._parts, run.owner, run.identity.id
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(owner, response_id)
         job_request = {
-            **build_job_request(request.admitted, run, planned),
-            **parts.credentials.store_request(planned.body, owner, response_id),
+            **build_job_request(run, request.planned),
+            **parts.credentials.store_request(request.planned.body, owner, response_id),
         }
-        new = replace(_build_new_response(request, run, parts.lease.worker), job_request=job_request)
-        return AcceptedRequest(run, request.state.context, job=new, approvals=request.approvals)
+        run.job = replace(_build_new_response(run, request, parts.lease.worker), job_request=job_request)
 
 
-def _build_new_response(request: ContinuedRequest, run: Run, worker: str) -> NewResponse:
-    admitted, state, options, approvals = request
-    new = build_new_response(run, state, is_queued=options.background, worker=worker)
+def _build_new_response(run: Run, request: ContinuedRequest, worker: str) -> NewResponse:
+    options, thread = request.options, run.request.thread
+    new = build_new_response(run, request.state, is_queued=options.background, worker=worker)
     # The log of a job that calls tools shows that it has begun: a job that has is not started again.
     logged = options.logged or (options.is_detached and run.loop_io is not None)
     new = replace(new, logged=logged)
-    if approvals is not None:
-        new = replace(new, answers=approvals.answers)
-    return new if admitted.thread is None else replace(new, thread=admitted.thread.turn)
+    if run.approvals is not None:
+        new = replace(new, answers=run.approvals.answers)
+    return new if thread is None else replace(new, thread=thread.turn)
 
 
 class StorageChooser:
@@ -377,7 +363,7 @@ class StorageChooser:
 
     def choose(
         self,
-        admitted: AdmittedRequest,
+        request: AdmittedRequest,
         connection_items: Mapping[str, Sequence[Item]] | None = None,
         *,
         has_key: bool = False,
@@ -386,7 +372,7 @@ class StorageChooser:
 
         Raises InvalidRequest for options that exclude each other, and StoreUnavailable.
         """
-        form, facts, parts = admitted.endpoint.storage, admitted.facts, self._parts
+        form, facts, parts = request.endpoint.storage, request.facts, self._parts
         if parts is None:
             if connection_items is None or not isinstance(form, ResponseForm):
                 return self._unstored
@@ -398,7 +384,7 @@ class StorageChooser:
             return self._unstored
         can_detach = isinstance(form, ResponseForm) and form.allows_jobs
         options = choose_storage_options(
-            facts, resumable=can_detach and admitted.route.resumable, has_key=can_detach and has_key
+            facts, resumable=can_detach and request.route.resumable, has_key=can_detach and has_key
         )
         if options.stored and parts.store.degraded_reason is not None:
             # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.

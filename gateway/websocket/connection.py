@@ -144,7 +144,7 @@ class WebSocketConnection:
             limit_mb = self._limits.body.max_bytes / (1024 * 1024)
             raise BodyTooLarge(f"the message is larger than {limit_mb:g} MB (server.max_body_mb)")
         weight, shape = weigh_body(body)
-        event = await self._pool.run(weight, parse_json_object, body, self._limits.body, weight, shape)
+        event = await self._pool.call_weighed(weight, parse_json_object, body, self._limits.body, weight, shape)
         return SizedBody(event, len(body), weight)
 
     def _start_turns(self) -> None:

@@ -5,7 +5,6 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import NamedTuple
 
 import structlog
@@ -19,8 +18,8 @@ from gateway.logs import bind_failure, has_failed, read_bound_fields
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.recorder import ForegroundRecorder
-from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import ClientRequest
+from gateway.service.run import Run
 from gateway.service.service import Service
 from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_error, render_messages
 from gateway.websocket.turn_queue import CachedResponse, ResponseCache
@@ -48,7 +47,7 @@ class _TurnWriter:
 
     def __init__(
         self,
-        accepted: AcceptedRequest,
+        accepted: Run,
         lane: Lane,
         send_text: Callable[[str], Awaitable[None]],
         hold_s: float,
@@ -155,13 +154,12 @@ class _EmptyExchange:
         yield [Started(self._model), Finished("stop", usage=usage)]
 
 
-def _replace_exchange(accepted: AcceptedRequest) -> AcceptedRequest:
-    run = accepted.run
-    if isinstance(accepted.recorder, ForegroundRecorder):
-        accepted.recorder.leave_approvals_open()
+def _replace_exchange(run: Run) -> None:
+    if isinstance(run.recorder, ForegroundRecorder):
+        run.recorder.leave_approvals_open()
     exchange = _EmptyExchange(run.identity.model)
     plan = TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses)
-    return replace(accepted, run=replace(run, attempt=run.attempt._replace(plan=plan)))
+    run.attempt = run.attempt._replace(plan=plan)
 
 
 class ConnectionClient(NamedTuple):
@@ -238,7 +236,7 @@ class TurnRunner:
             )
         )
         if not create.generate:
-            accepted = _replace_exchange(accepted)
+            _replace_exchange(accepted)
 
         def update_cache(response: Json, reply_size: int) -> None:
             if response["status"] == "failed":

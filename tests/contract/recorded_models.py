@@ -14,8 +14,8 @@ from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.replies.event_stream import ReplyStream
-from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import ClientRequest
+from gateway.service.run import Run
 from gateway.service.service import Service
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, Provider, RelayExchange
 from providers.capabilities import CAPABILITIES
@@ -177,7 +177,7 @@ class Gateway:
         for provider in self._providers.values():
             await provider.aclose()
 
-    async def accept(self, api: str, **body: Any) -> AcceptedRequest:
+    async def accept(self, api: str, **body: Any) -> Run:
         """The request, accepted by the whole gateway and lowered, but not sent. Raises what it is refused with."""
         return await self._service.accept(ClientRequest(ENDPOINTS[api], ANONYMOUS, body))
 
@@ -197,9 +197,9 @@ async def _read(wire: ReplyStream) -> bytes:
         return b"".join([each async for each in frames]) + wire.conclude()
 
 
-async def sent(opened: AcceptedRequest) -> bytes:
+async def sent(opened: Run) -> bytes:
     """Returns the upstream request as JSON; for a prompt in tokens, its text; empty if nothing is sent."""
-    exchange: Any = opened.run.plan.exchange
+    exchange: Any = opened.plan.exchange
     if isinstance(exchange, ScriptedExchange):
         return b""
     if isinstance(exchange, RecordedTurn | Relayed):

@@ -25,7 +25,7 @@ from gateway.dialects.agui.threads import (
 from gateway.errors import RunInProgress
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
-from gateway.planning.plan_input import ThreadRun
+from gateway.planning.admitted_request import ThreadRun
 from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import build_whole_event_stream
@@ -196,7 +196,7 @@ class AguiRuns:
         run.approvals = accepted.approvals
         if thread is not None:
             await accepted.store_beginning()
-        is_truncated = accepted.run.facts.context.is_truncated
+        is_truncated = accepted.request.facts.context.is_truncated
         late_headers = accepted.build_loss_headers if is_truncated else None
         return service.build_event_stream(
             accepted.build_stream(), accepted.build_loss_headers(), accepted.recorder, late_headers

@@ -55,7 +55,7 @@ async def _fetch_embeddings(
     principal = service.authenticate(request)
     losses: list[Loss] = []
     body, _, weight = await service.read_sized_body(request)
-    lifted = await service.large_bodies.run(weight, lift, body, losses)
+    lifted = await service.large_bodies.call_weighed(weight, lift, body, losses)
     lifted["model"] = remove_default_tag(service.models, lifted["model"])
     embeddings = await fetch_embeddings(service, principal, request, lifted, losses, dimensions_param="dimensions")
     return lifted["model"], embeddings

@@ -27,7 +27,7 @@ from translation.responses.client.defaults import add_defaults
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.facts import read_facts
 from translation.responses.client.initial_response import new_response
-from translation.responses.client.lift import lift
+from translation.responses.client.lift import lift, list_extra_params
 from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
@@ -144,5 +144,5 @@ RESPONSES: Final = Endpoint(
         fit_input=_fit_relayed_input,
     ),
     storage=ResponseForm(echo_body, continue_body, set_input, peek_options),
-    context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold),
+    context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold, list_extra_params),
 )

@@ -27,9 +27,9 @@ from gateway.replies.endpoints import ResponseForm
 from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.replies.loss_header import render_stored_losses
-from gateway.service.accepted_request import AcceptedRequest
 from gateway.service.admission import ClientRequest
 from gateway.service.idempotency.keys import KeyQuota, read_keyed_request
+from gateway.service.run import Run
 from gateway.state.idempotency import KeyedRequest, KeyTaken
 from gateway.state.store import Store
 from gateway.state.values import ACTIVE_STATUSES, NewResponse, StoredResponse
@@ -62,8 +62,8 @@ class IdempotentRequests:
         store: Store,
         pool: LargeBodyPool,
         drain: DrainState,
-        accept: Callable[[ClientRequest], Awaitable[AcceptedRequest]],
-        submit: Callable[[AcceptedRequest, NewResponse], Awaitable[None]],
+        accept: Callable[[ClientRequest], Awaitable[Run]],
+        submit: Callable[[Run, NewResponse], Awaitable[None]],
         build_event_stream: Callable[..., EventStreamReply],
     ) -> None:
         self._store = store
@@ -79,7 +79,7 @@ class IdempotentRequests:
 
     async def serve(
         self, client_request: ClientRequest, form: ResponseForm, header: bytes, scope: Scope, receive: Receive
-    ) -> Response | AcceptedRequest:
+    ) -> Response | Run:
         """Returns the reply to a request with this key, or the accepted request if its response is not stored.
 
         `form` reads its body, which has not been validated.
@@ -87,7 +87,7 @@ class IdempotentRequests:
         Raises IdempotencyKeyReused, TooManyKeys, and what `Intake.accept` raises.
         """
         owner = client_request.principal.name
-        keyed = await self._pool.run(client_request.weight, read_keyed_request, header, client_request.body)
+        keyed = await self._pool.call_weighed(client_request.weight, read_keyed_request, header, client_request.body)
         is_stored, streams = form.peek(client_request.body)
         waiter = _Waiter(scope, receive, streams)
         for _ in range(_MAX_ATTEMPTS):
@@ -143,15 +143,15 @@ class IdempotentRequests:
             await self._store.call_journal.load_calls(owner, response["id"])
         )
 
-    async def _follow_own(self, new: NewResponse, accepted: AcceptedRequest, waiter: _Waiter) -> Response:
+    async def _follow_own(self, new: NewResponse, accepted: Run, waiter: _Waiter) -> Response:
         """Returns the reply to the request that is run."""
         headers = accepted.build_loss_headers()
         if waiter.streams:
-            replay = LogReplay(self._store, new.owner, accepted.response_id, max_outage_s=self._max_outage_s)
+            replay = LogReplay(self._store, new.owner, accepted.identity.id, max_outage_s=self._max_outage_s)
             return self._build_event_stream(replay, headers)
         if new.response["background"]:
             return build_json_reply(new.response, headers=headers)
-        return await self._wait_for_end(new.owner, accepted.response_id, {}, waiter)
+        return await self._wait_for_end(new.owner, accepted.identity.id, {}, waiter)
 
     async def _follow(self, owner: str, stored: StoredResponse, waiter: _Waiter) -> Response:
         """Returns the reply to a request that is not run, from the response that has its key."""

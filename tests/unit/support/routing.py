@@ -6,10 +6,11 @@ from typing import Any
 
 from gateway.config import settings as settings_of
 from gateway.config.settings import Settings
+from gateway.http.auth import ANONYMOUS
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan
-from gateway.planning.plan_input import PlanInput
 from gateway.planning.resolver import Resolver, Route
-from gateway.replies.endpoints import Endpoint
+from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.tools.host import ToolHost
 from providers.base import Batch, Capabilities, CountMethod, Dialect
 from providers.capabilities import CAPABILITIES
@@ -81,5 +82,6 @@ def plan_body(
     endpoint: Endpoint, body: Json, route: Route, *, strict: bool = False, tool_host: ToolHost | None = None
 ) -> RelayPlan | TranslationPlan:
     """Returns the plan for a valid body of a client without history."""
-    request = PlanInput(endpoint, body, endpoint.request.read_facts(body), route.target, tool_host=tool_host)
-    return make_plan(request, strict=strict or route.strict)
+    facts, identity = endpoint.request.read_facts(body), ReplyIdentity("resp_1", 0, route.name)
+    request = AdmittedRequest(endpoint, body, facts, route, route.target, ANONYMOUS, identity, strict)
+    return make_plan(request._replace(tool_host=tool_host))

@@ -75,7 +75,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     if _SEALED_REASONING in (body.get("include") or ()):
         turn.sealed_reasoning = True
     if not REQUEST_FIELDS.issuperset(body):
-        turn.extra = _unknown_params(body)
+        turn.extra = list_extra_params(body)
     if not relayed and (unknown_keys := find_unknown_in_request(body)):
         turn.unknown_keys = unknown_keys
     turn.losses = [] if _LOSSY_PARAMS.isdisjoint(body) else list(_losses(body))
@@ -94,7 +94,8 @@ def _refuse_state(body: Json) -> None:
             raise Unrepresentable(message, param=param)
 
 
-def _unknown_params(body: Json) -> Json:
+def list_extra_params(body: Json) -> Json:
+    """Returns the parameters of a body that the API does not have."""
     return {key: value for key, value in body.items() if key not in REQUEST_FIELDS and value is not None}
 
 

@@ -79,7 +79,7 @@ async def test_bodies_of_medium_weight_leave_the_event_loop_to_others_between_th
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         for number in range(MEDIUM):
-            tasks.create_task(pool.run(INLINE_BYTES, order.append, number))
+            tasks.create_task(pool.call_weighed(INLINE_BYTES, order.append, number))
         tasks.create_task(others())
     assert [entry for entry in order if entry != "other"] == list(range(MEDIUM))
     assert all("other" in pair for pair in pairwise(order))
@@ -90,7 +90,7 @@ async def test_small_bodies_wait_for_no_turn() -> None:
     order: list[int | str] = []
     async with asyncio.TaskGroup() as tasks:
         for number in range(MEDIUM):
-            tasks.create_task(pool.run(100, order.append, number))
+            tasks.create_task(pool.call_weighed(100, order.append, number))
         await asyncio.sleep(0)
         assert order == list(range(MEDIUM))
 
@@ -134,7 +134,7 @@ def test_heavy_bodies_are_worked_on_in_another_thread(weight: int, is_here: bool
     async def run() -> int:
         pool = LargeBodyPool()
         try:
-            return await pool.run(weight, threading.get_ident)
+            return await pool.call_weighed(weight, threading.get_ident)
         finally:
             pool.close()
 

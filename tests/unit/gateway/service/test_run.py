@@ -9,10 +9,11 @@ import pytest
 from gateway.dialects.chat.endpoint import CHAT
 from gateway.errors import TurnFailed
 from gateway.http.auth import ANONYMOUS
-from gateway.planning.plan_input import AdmittedRequest, PlanInput
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.replies.endpoints import ReplyIdentity
 from gateway.replies.observers import ReplyEnd, RequestObserver
-from gateway.service.run import Run, RunFactory
+from gateway.service.run import Run
+from gateway.service.run_factory import RunFactory
 from providers.base import Batch, Dialect
 from providers.capabilities import CAPABILITIES
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamUnreachable
@@ -85,9 +86,9 @@ def build_run(*upstreams: Upstream, watcher: Watcher | None = None, **params: An
     route = replace(route, targets=targets)
     body: Json = {"model": "mine", "messages": [{"role": "user", "content": "Hi"}], **params}
     facts = CHAT.request.read_facts(body)
-    admitted = AdmittedRequest(CHAT, body, facts, route, ANONYMOUS, ReplyIdentity("c", 1, "mine"))
+    admitted = AdmittedRequest(CHAT, body, facts, route, route.target, ANONYMOUS, ReplyIdentity("c", 1, "mine"))
     factory = RunFactory(settings(MODELS, "a"), observer=watcher or Watcher())
-    return factory.build_run(admitted, PlanInput(CHAT, body, facts, route.target), body)
+    return factory.build_run(admitted, body)
 
 
 async def stream_of(run: Run) -> bytes:

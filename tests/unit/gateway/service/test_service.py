@@ -94,6 +94,6 @@ async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp
         request = accepted.job.job_request
         assert request is not None
         job = Job(owner="a", response_id="r", request=request, attempt=2, logged=False, last_sequence_number=-1)
-        exchange: Any = (await service.resume_job(job)).run.plan.exchange
+        exchange: Any = (await service.resume_job(job)).plan.exchange
         assert [each.source.label for each in exchange._executors] == labels
     await store.aclose()

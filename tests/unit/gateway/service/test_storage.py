@@ -9,11 +9,11 @@ from gateway.dialects.chat.endpoint import CHAT
 from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.auth import ANONYMOUS
 from gateway.http.large_bodies import LargeBodyPool
+from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import EmptyHistory
-from gateway.planning.plan_input import AdmittedRequest, PlanInput
 from gateway.replies.endpoints import CompletionForm, Endpoint, ReplyIdentity, ResponseForm
-from gateway.service.accepted_request import AcceptedRequest
-from gateway.service.run import Run, RunFactory
+from gateway.service.run import Run
+from gateway.service.run_factory import RunFactory
 from gateway.service.storage import (
     ContinuedRequest,
     HistorySource,
@@ -75,14 +75,13 @@ def test_contradictory_state_parameters_are_refused_by_name(more: Json, param: s
 class Keeper:
     """Keeps the input of the plan."""
 
-    planned: PlanInput
+    planned: AdmittedRequest
 
-    def keep(self, request: ContinuedRequest, run: Run, planned: PlanInput) -> AcceptedRequest:
-        self.planned = planned
-        return AcceptedRequest(run)
+    def keep(self, run: Run, request: ContinuedRequest) -> None:
+        self.planned = request.planned
 
 
-async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> PlanInput:
+async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> AdmittedRequest:
     """Returns what is planned for a response that is kept like this."""
     provider = Recorder("up", replace(CAPABILITIES["openai_compatible"], **capabilities))  # type: ignore[arg-type]
     body, route, keeper = {**BODY, **more}, resolver(MODELS, provider).resolve("m"), Keeper()
@@ -95,10 +94,8 @@ async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> PlanIn
         keeper,
         HistorySource(EmptyHistory(), None, None),
     )
-    identity = ReplyIdentity("resp_1", 0, "m")
-    await storage.accept(
-        AdmittedRequest(RESPONSES, body, RESPONSES.request.read_facts(body), route, ANONYMOUS, identity), None, 0
-    )
+    facts, identity = RESPONSES.request.read_facts(body), ReplyIdentity("resp_1", 0, "m")
+    await storage.accept(AdmittedRequest(RESPONSES, body, facts, route, route.target, ANONYMOUS, identity), 0)
     return keeper.planned
 
 

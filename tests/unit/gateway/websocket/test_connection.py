@@ -15,7 +15,7 @@ from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.body import BodyLimits
 from gateway.http.guard import DrainState
-from gateway.service.accepted_request import AcceptedRequest
+from gateway.service.run import Run
 from gateway.service.service import Service
 from gateway.websocket.connection import ConnectionLimits, WebSocketConnection
 from gateway.websocket.turn import ConnectionClient
@@ -182,7 +182,7 @@ async def test_an_internal_error_is_reported_and_the_connection_stays_open(monke
     service = service_of(peer)
     opening = service.accept
 
-    async def fail(*_: Any, **__: Any) -> AcceptedRequest:
+    async def fail(*_: Any, **__: Any) -> Run:
         monkeypatch.setattr(service, "accept", opening)
         raise ZeroDivisionError
 
@@ -220,7 +220,7 @@ async def test_the_terminal_event_of_an_unstored_end_is_not_sent(monkeypatch: py
     service = service_of(peer)
     opening = service.accept
 
-    async def open_recorded(*given: Any, **named: Any) -> AcceptedRequest:
+    async def open_recorded(*given: Any, **named: Any) -> Run:
         return replace(await opening(*given, **named), recorder=recording)
 
     monkeypatch.setattr(service, "accept", open_recorded)
@@ -240,7 +240,7 @@ async def test_a_queued_turn_is_refused_at_the_time_limit(lane: str | None, monk
     service = service_of(peer)
     opening, go_on = service.accept, asyncio.Event()
 
-    async def wait(*given: Any, **named: Any) -> AcceptedRequest:
+    async def wait(*given: Any, **named: Any) -> Run:
         await go_on.wait()
         return await opening(*given, **named)
 

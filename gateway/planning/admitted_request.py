@@ -1,4 +1,4 @@
-"""The two values that a request travels in: as its client sent it, and as it is planned."""
+"""The value that a request travels in from its admission to its plan."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -23,14 +23,21 @@ class ThreadRun(NamedTuple):
 
 
 class AdmittedRequest(NamedTuple):
-    """A valid request and its route. Its history has not been loaded, and it has not been planned."""
+    """A valid request and its target.
+
+    Admission makes it of what the client sent. A request that continues others has a second one with the body for the
+    upstream, whose input begins with the history. Every other request is planned as it was admitted.
+    """
 
     endpoint: Endpoint
     body: Json
     """The body in the endpoint's dialect, with the request defaults of the model. Only functions of the endpoint read
     it."""
     facts: RequestFacts
+    """The facts of this body."""
     route: Route
+    target: Target
+    """The target that the request is planned for: at first the route's first choice."""
     principal: Principal
     identity: ReplyIdentity
     """The id of the reply, and when and for which model it was requested."""
@@ -44,6 +51,16 @@ class AdmittedRequest(NamedTuple):
     """The thread that the request continues, whose items are its history; None if the request names its history."""
     hides_thinking: bool = False
     """Whether only a default of the model requests thinking, so that the client does not expect any."""
+    history_count: int | None = None
+    """The number of history items that the input begins with; None if the input is the client's own."""
+    history_tokens: int | None = None
+    """The number of tokens of that history; None if it is not known."""
+    tool_host: ToolHost | None = None
+    """The host of the request's tools that its upstream does not run; None if there are none."""
+    approvals: ResponseApprovals | None = None
+    """The approvals of calls of these tools; None if no call can need one."""
+    in_background: bool = False
+    """Whether no client waits for the reply."""
 
     @property
     def owner(self) -> str:
@@ -60,23 +77,3 @@ class AdmittedRequest(NamedTuple):
         if not (self.param_names or self.losses):
             return losses
         return [*(loss._replace(param=self.param_names.get(loss.param, loss.param)) for loss in losses), *self.losses]
-
-
-class PlanInput(NamedTuple):
-    """A request as it is planned: its body is the one for the upstream, with the history as its input."""
-
-    endpoint: Endpoint
-    body: Json
-    facts: RequestFacts
-    """The facts of this body."""
-    target: Target
-    history_count: int | None = None
-    """The number of history items that the input begins with; None if the input is the client's own."""
-    history_tokens: int | None = None
-    """The number of tokens of that history; None if it is not known."""
-    tool_host: ToolHost | None = None
-    """The host of the request's tools that its upstream does not run; None if there are none."""
-    approvals: ResponseApprovals | None = None
-    """The approvals of calls of these tools; None if no call can need one."""
-    in_background: bool = False
-    """Whether no client waits for the reply."""
