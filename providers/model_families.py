@@ -28,12 +28,17 @@ class ModelFamily(NamedTuple):
     reason: str
     fields: Mapping[str, Any] = {}
     """`Profile` fields, which apply to a model whose configuration names the family."""
+    template: Mapping[str, Any] = {}
+    """`Profile` fields that follow from the chat template of the models, which apply wherever a server renders it."""
     patterns: Sequence[str] = ()
     """Patterns of names that belong to the family. A name is compared in lower case, without the folders before it."""
     text: RawTextFormat | None = None
 
 
 _GEMINI_SCHEMA_SHIMS: Final = frozenset({"no_empty_required", "no_schema_key", "signed_formats"})
+
+_SYSTEM_FIRST: Final[Mapping[str, Any]] = {"system_messages": "merge_all"}
+"""For templates that refuse a system message after others, or leave it out."""
 
 _THINK_TAGS_HERMES: Final = RawTextFormat("think_tags", "hermes")
 
@@ -57,6 +62,7 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "gpt_oss": ModelFamily(
         "Harmony, which servers parse themselves, and the provider type `harmony` for a llama-server.",
         patterns=("*gpt-oss*",),
+        template=_SYSTEM_FIRST,
         text=RawTextFormat("direct_response"),
     ),
     "deepseek_r1": ModelFamily(
@@ -91,7 +97,8 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
     ),
     "qwen3_5": ModelFamily(
         "It thinks as Qwen3 does, and writes calls as Qwen3-Coder does.",
-        patterns=("*qwen3.5*", "*qwen3.6*"),
+        patterns=("*qwen3.[5-9]*", "*qwen-3.[5-9]*"),
+        template=_SYSTEM_FIRST,
         text=RawTextFormat("think_tags", vllm_parser="qwen3_coder"),
     ),
     "qwen3": ModelFamily(
@@ -122,11 +129,13 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "magistral": ModelFamily(
         "The first Magistral writes think tags. Later ones write `[THINK]`, which only a server's own parser reads.",
         patterns=("*magistral*",),
+        template=_SYSTEM_FIRST,
         text=RawTextFormat("think_tags", "mistral"),
     ),
     "mistral": ModelFamily(
         "Calls follow `[TOOL_CALLS]`.",
-        patterns=("*mistral*", "*ministral*", "*mixtral*", "*devstral*"),
+        patterns=("*mistral*", "*ministral*", "*mixtral*", "*devstral*", "*pixtral*", "*codestral*"),
+        template=_SYSTEM_FIRST,
         text=RawTextFormat("direct_response", "mistral"),
     ),
     "llama4": ModelFamily(
@@ -158,6 +167,11 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
         "Calls are a list after `functools`.",
         patterns=("*phi-4-mini*", "*phi4-mini*"),
         text=RawTextFormat("direct_response", vllm_parser="phi4_mini_json"),
+    ),
+    "gemma": ModelFamily(
+        "Roles must alternate after the first system message.",
+        patterns=("*gemma*",),
+        template=_SYSTEM_FIRST,
     ),
     "smollm3": ModelFamily(
         "Calls are those of Hermes.",

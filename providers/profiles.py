@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.config import TOKENS_ONLY_TYPES, ProviderType
-from providers.model_families import RawTextFormat
+from providers.model_families import ModelFamily, RawTextFormat
 from translation.representation.profile import DEFAULT_PROFILE, Profile, two_pass_profile
 
 _COMMON_PARAMS = frozenset({"top_k", "min_p", "repetition_penalty"})
@@ -100,9 +100,9 @@ _VLLM_ENGINE_PARAMS = _VLLM_PARAMS - {
 }
 """Parameters of vLLM's engine, except parameters that only its server knows or that the gateway handles itself."""
 
-_VOLATILE_LINES: Final = ("x-anthropic-billing-header:*",)
-"""Lines at the beginning of the system prompts of clients that change with each session or request, and are no use to a
-model. Claude Code sends accounting data for Anthropic's servers in this one, in some versions with a nonce."""
+_REMOVED_LINES: Final = ("x-anthropic-billing-header:*",)
+"""Lines at the beginning of the system prompts of clients that are no use to a model. Claude Code sends accounting data
+for Anthropic's servers in this one, in some versions with a nonce. Small models answer it if they read it last."""
 
 _LLAMA_SERVER_PROFILE = Profile(
     # The server separates thinking itself, unless its flags say otherwise.
@@ -173,7 +173,7 @@ _KEEPING_LINES: Final[frozenset[ProviderType]] = frozenset({"anthropic", "script
 """Types whose prompts keep their lines where they are: the API that the line is for, and a model without a cache."""
 
 PROFILES: Final[Mapping[ProviderType, Profile]] = {
-    name: profile if name in _KEEPING_LINES else replace(profile, volatile_lines=_VOLATILE_LINES)
+    name: profile if name in _KEEPING_LINES else replace(profile, removed_lines=_REMOVED_LINES)
     for name, profile in _PROFILES.items()
 }
 
@@ -182,20 +182,31 @@ _FLAG_DEPENDENT_TYPES: Final[frozenset[ProviderType]] = frozenset({"vllm", "open
 """Types of servers that separate thinking from the answer if their flags say so. No endpoint reports these flags."""
 
 
-def build_profile(
-    provider_type: ProviderType, overrides: Mapping[str, Any], text: RawTextFormat | None = None
-) -> Profile:
-    """Returns the type's profile with what is known about the model's `text`, and with one model's overrides.
+_TEMPLATE_TYPES: Final[frozenset[ProviderType]] = frozenset(
+    {"openai_compatible", "openrouter", "ollama", "vllm", "llama_server", "llamacpp", "vllm_inprocess"}
+)
+"""Types of servers that write the prompt with the chat template of the model."""
 
-    `extra_params` are added to the type's; every other field replaces the type's. `text` counts only where the text
-    that reaches the gateway may not have been parsed.
+
+def build_profile(
+    provider_type: ProviderType, overrides: Mapping[str, Any], family: ModelFamily | None = None
+) -> Profile:
+    """Returns the type's profile with what is known about the model's family, and with one model's overrides.
+
+    `extra_params` are added to the type's; every other field replaces the type's. The family's `text` counts only where
+    the text that reaches the gateway may not have been parsed.
     """
     profile = PROFILES[provider_type]
     extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
     if overrides.get("two_pass") == "on":
         profile = two_pass_profile(profile)
-    fields = {} if text is None else _text_fields(provider_type, text, two_pass=profile.two_pass == "on")
+    fields = _family_fields(provider_type, family, two_pass=profile.two_pass == "on") if family is not None else {}
     return replace(profile, **{**fields, **overrides, "extra_params": extra_params})
+
+
+def _family_fields(provider_type: ProviderType, family: ModelFamily, *, two_pass: bool) -> dict[str, Any]:
+    fields = {} if family.text is None else _text_fields(provider_type, family.text, two_pass=two_pass)
+    return {**fields, **family.template} if provider_type in _TEMPLATE_TYPES else fields
 
 
 def _text_fields(provider_type: ProviderType, text: RawTextFormat, *, two_pass: bool) -> dict[str, Any]:

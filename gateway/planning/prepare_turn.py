@@ -17,7 +17,7 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.turn import normalize_turn
-from translation.hygiene.volatile_lines import move_volatile_lines_of_turn
+from translation.hygiene.volatile_lines import move_volatile_lines_of_turn, remove_lines_of_turn
 from translation.representation.delta_runs import DeltaRun, EventStage
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -75,6 +75,8 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     """
     require_continuable(turn, target.profile, endpoint)
     fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
+    if target.profile.removed_lines:
+        fitted = remove_lines_of_turn(fitted, target.profile.removed_lines)
     if target.profile.volatile_lines:
         fitted = move_volatile_lines_of_turn(fitted, target.profile.volatile_lines)
     if is_tool_free(fitted):

@@ -15,7 +15,7 @@ from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from providers.base import Capabilities, Provider
 from providers.engine_checks import explain_absent_model, find_tool_parser_problem
-from providers.model_families import find_family
+from providers.model_families import ModelFamily, find_family
 from providers.profiles import build_profile
 from translation.errors import InvalidRequest
 from translation.representation.profile import Profile
@@ -172,17 +172,24 @@ class _ModelRow:
             request_defaults=self._model.request_defaults,
         )
 
-    def _build_profile(self, family: str | None) -> Profile:
-        """Returns the profile of this row's models of one family. `family` is None for models of an unknown family."""
-        if (profile := self._profiles.get(family)) is None:
+    def _build_profile(self, name: str | None) -> Profile:
+        """Returns the profile of this row's models of one family. `name` is None for models of an unknown family."""
+        if (profile := self._profiles.get(name)) is None:
             kind = self._provider_config.type
-            text = None if family is None else self._families[family].text
-            if text is not None and find_tool_parser_problem(kind, f"vllm:{text.vllm_parser}") is not None:
-                text = text._replace(vllm_parser=None)
-            profile = build_profile(kind, self._model.build_profile_overrides(self._families), text)
+            family = None if name is None else self._families[name]
+            if family is not None:
+                family = self._without_missing_parser(family)
+            profile = build_profile(kind, self._model.build_profile_overrides(self._families), family)
             profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
-            self._profiles[family] = profile
+            self._profiles[name] = profile
         return profile
+
+    def _without_missing_parser(self, family: ModelFamily) -> ModelFamily:
+        """Returns the family without a parser of vLLM that is not installed."""
+        text = family.text
+        if text is None or find_tool_parser_problem(self._provider_config.type, f"vllm:{text.vllm_parser}") is None:
+            return family
+        return family._replace(text=text._replace(vllm_parser=None))
 
 
 def suggest_models(name: str, known: Iterable[str]) -> str:

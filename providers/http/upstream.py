@@ -30,6 +30,7 @@ from providers.http.upstream_errors import (
     ERRORS_BY_STATUS,
     STATUS_BY_ERROR_CODE,
     build_retry_headers,
+    describe_system_refusal,
     is_template_error,
     parse_details,
     parse_error_object,
@@ -289,7 +290,10 @@ class Upstream:
         error = parse_error_object(body)
         status = resolve_status(status, error)
         message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))
-        if status == 500 and is_template_error(message):
+        refusal = describe_system_refusal(message) if status in (400, 422, 500) else None
+        if refusal is not None:
+            status, message = 400, refusal
+        elif status == 500 and is_template_error(message):
             status = 400
         code, error_type, param = (self._redact_optional(error.get(name)) for name in ("code", "type", "param"))
         kind = ERRORS_BY_STATUS.get(status, UpstreamRejected)

@@ -92,6 +92,31 @@ def _details(error: Json) -> list[Json]:
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 
 
+_SYSTEM_ROLE_ERROR: Final = re.compile(
+    r"system messages? (?:must|should|can only) (?:be|come|appear)"
+    r"|system role(?: is)? not supported"
+    r"|only user and assistant roles are supported"
+    r"|unknown variant .?system\b"
+    r"|unexpected role .{0,2}system\b",
+    re.IGNORECASE,
+)
+"""Templates of Qwen, Mistral and Gemma, Ollama's renderers, and servers whose API has no such role."""
+
+
+def describe_system_refusal(message: str) -> str | None:
+    """Returns an error message about a system message that the model's template refuses, in words by which clients
+    repeat their request without it, as Claude Code does; None for other errors.
+
+    It is the client's error, whatever status the upstream sent.
+    """
+    if _SYSTEM_ROLE_ERROR.search(message) is None:
+        return None
+    return (
+        f"role 'system' is not supported on this model at this place of the conversation ({message.rstrip('.')}). "
+        "The operator can set `system_messages: merge_all`."
+    )
+
+
 _TEMPLATE_ERROR: Final = re.compile(r"\bjinja\b|\bat row \d+, column \d+", re.IGNORECASE)
 """Observed in old and new versions of llama.cpp, in LM Studio and in Ollama."""
 

@@ -1,9 +1,9 @@
 """Renders the sections of docs/providers.md about profiles, from the model families, and the checklists."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from providers.model_families import MODEL_FAMILIES
+from providers.model_families import MODEL_FAMILIES, RawTextFormat
 from scripts.docs.markdown import render_table
 
 _PROFILES = """\
@@ -20,8 +20,8 @@ models:
 _FAMILIES = """\
 The name of a well-known model tells the format in which it writes thinking and calls into its text. The table lists the families that
 the gateway knows by name. The first pattern that matches decides; it is compared with the name in lower case and without the folders before it:
-`Qwen/Qwen3-8B` is `qwen3-8b`. For an embedded engine, the name of the model that it loads comes first. `profile` names the family of a
-model that is called otherwise. The keys of a model override the table, and [`families`](configuration.md#familiesname) changes it:
+`Qwen/Qwen3-8B` is `qwen3-8b`. `template` has the fields that follow from the family's chat template, for servers that render it. For an
+embedded engine, the name of the model that it loads comes first. `profile` names the family of a model that is called otherwise. The keys of a model override the table, and [`families`](configuration.md#familiesname) changes it:
 
 ```yaml
 families:
@@ -30,7 +30,7 @@ models:
   "*": {provider: vllm}
 ```
 
-The table is only used if the text was not parsed before it reached the gateway. This depends on the provider's type:
+The two columns of formats are only used if the text was not parsed before it reached the gateway. This depends on the provider's type:
 
 | provider | what is used |
 | --- | --- |
@@ -45,10 +45,10 @@ _TRANSFORMS = """\
 These are the effects of the fields:
 
 - **Roles**: `developer_role` is the role of developer messages. `system_messages` decides at which positions system messages are allowed. Some chat
-  templates accept a system message only at the beginning and refuse others (400, `upstream_rejected`): `merge_all` moves them to
-  the beginning, which is a loss.
+  templates accept a system message only at the beginning and refuse others (400, `role 'system' is not supported on this model`): `merge_all`
+  moves them to the beginning, which is a loss. It is the default of [families](#families-of-models) with such a template.
 - **Prompt caches**: `volatile_lines` are patterns of lines in system prompts that change from request to request. They are moved to
-  the [end of the newest message](prefix-cache.md).
+  the [end of the newest message](prefix-cache.md). `removed_lines` are patterns of lines that no model needs. They are left out.
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template
@@ -108,7 +108,7 @@ def render_profile_sections() -> list[str]:
         _TRANSFORMS,
         "## Families of models",
         _FAMILIES,
-        render_table(["family", "names", "`parsing_format`", "`tool_parser`", "note"], _text_rows()),
+        render_table(["family", "names", "`parsing_format`", "`tool_parser`", "template", "note"], _text_rows()),
         "## Add a provider",
         _ADD_PROVIDER,
         "## Add a profile",
@@ -120,18 +120,26 @@ def _family_rows() -> Iterator[list[str]]:
     for name, family in MODEL_FAMILIES.items():
         if not family.fields:
             continue
-        overrides = ", ".join(f"`{field}: {_render_value(value)}`" for field, value in family.fields.items())
-        yield [f"`{name}`", family.reason, overrides]
+        yield [f"`{name}`", family.reason, _render_fields(family.fields)]
 
 
 def _text_rows() -> Iterator[list[str]]:
     for name, family in MODEL_FAMILIES.items():
-        if family.text is None:
+        if not family.patterns:
             continue
-        vllm_parser = f"`vllm:{family.text.vllm_parser}` on `vllm_inprocess`" if family.text.vllm_parser else None
-        parser = f"`{family.text.tool_parser}`" if family.text.tool_parser != "openai" else vllm_parser or "none"
+        parsing_format, parser = ("", "") if family.text is None else _render_formats(family.text)
         patterns = ", ".join(f"`{pattern}`" for pattern in family.patterns)
-        yield [f"`{name}`", patterns, f"`{family.text.parsing_format}`", parser, family.reason]
+        yield [f"`{name}`", patterns, parsing_format, parser, _render_fields(family.template), family.reason]
+
+
+def _render_formats(text: RawTextFormat) -> tuple[str, str]:
+    vllm_parser = f"`vllm:{text.vllm_parser}` on `vllm_inprocess`" if text.vllm_parser else None
+    parser = f"`{text.tool_parser}`" if text.tool_parser != "openai" else vllm_parser or "none"
+    return f"`{text.parsing_format}`", parser
+
+
+def _render_fields(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{field}: {_render_value(value)}`" for field, value in fields.items())
 
 
 def _render_value(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""Moves volatile lines of a system prompt to the end of a prompt, so that an upstream can reuse its cached prefix.
+"""Moves volatile lines of a system prompt to the end of a prompt, so that an upstream can reuse its cached prefix, and
+removes those that no model needs.
 
 A prefix cache is useful up to the first token that differs from the prompt before. Because of a line at the beginning
 that changes with each request, such as a date or a client's accounting data, an upstream processes the whole prompt
@@ -21,6 +22,34 @@ _SYSTEM_ROLES: Final = ("system", "developer")
 _WILDCARDS: Final = re.compile(r"[*?\[]")
 
 _TEXT_TYPES: Final = ("input_text", "text")
+
+
+def remove_lines_of_turn(turn: Turn, patterns: Sequence[str]) -> Turn:
+    """Returns the turn without the lines of its instructions and leading system messages that match `patterns`.
+
+    Returns `turn` itself if there is no such line, or nothing else.
+    """
+    lines: list[str] = []
+    instructions = turn.instructions and _split(turn.instructions, tuple(patterns), lines)
+    leading, count = _split_leading(turn.items, tuple(patterns), lines)
+    if not lines or not (instructions or leading or len(turn.items) > count):
+        return turn
+    items = [*leading, *turn.items[count:]]
+    return replace(turn, instructions=instructions or None, items=items)
+
+
+def remove_lines(messages: Sequence[Json], patterns: Sequence[str]) -> Sequence[Json]:
+    """Returns the messages of a chat request in the same way. Returns `messages` itself if nothing is removed."""
+    lines: list[str] = []
+    leading, count = _split_leading(messages, tuple(patterns), lines)
+    return [*leading, *messages[count:]] if lines and (leading or len(messages) > count) else messages
+
+
+def remove_lines_of_system(system: str | list[Json], patterns: Sequence[str]) -> str | list[Json]:
+    """Returns the `system` of a Messages request in the same way: empty if it had nothing else, and the same object if
+    nothing is removed."""
+    rest: str | list[Json] = _split_content(system, tuple(patterns), [])
+    return rest
 
 
 def move_volatile_lines_of_turn(turn: Turn, patterns: Sequence[str]) -> Turn:
@@ -57,6 +86,18 @@ def _move(entries: Sequence[Json], patterns: tuple[str, ...], lines: list[str]) 
     These are `lines` and the lines of leading system messages, which are added to `lines`. Returns None if there are no
     lines or no such entry.
     """
+    leading, count = _split_leading(entries, patterns, lines)
+    if not lines:
+        return None
+    for index in range(len(entries) - 1, count - 1, -1):
+        if (extended := _append(entries[index], "\n".join(lines))) is not None:
+            return [*leading, *entries[count:index], extended, *entries[index + 1 :]]
+    return None
+
+
+def _split_leading(entries: Sequence[Json], patterns: tuple[str, ...], lines: list[str]) -> tuple[list[Json], int]:
+    """Returns the leading system messages without volatile lines, which are added to `lines`, and how many entries
+    they were before. A message that had nothing else is left out."""
     leading: list[Json] = []
     count = 0
     for entry in entries:
@@ -66,12 +107,7 @@ def _move(entries: Sequence[Json], patterns: tuple[str, ...], lines: list[str]) 
         content = _split_content(entry.get("content"), patterns, lines)
         if content:
             leading.append(entry if content is entry.get("content") else {**entry, "content": content})
-    if not lines:
-        return None
-    for index in range(len(entries) - 1, count - 1, -1):
-        if (extended := _append(entries[index], "\n".join(lines))) is not None:
-            return [*leading, *entries[count:index], extended, *entries[index + 1 :]]
-    return None
+    return leading, count
 
 
 def _split_content(content: Any, patterns: tuple[str, ...], lines: list[str]) -> Any:

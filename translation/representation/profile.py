@@ -103,9 +103,11 @@ class Profile:
     remain unchanged."""
     volatile_lines: tuple[Name, ...] = ()
     """Patterns, with `*` and `?`, of whole lines in the system prompt that change from request to request. They are
-    moved to the [end of the newest message](prefix-cache.md), so that the upstream can reuse its cache of the prompt.
-    The default contains Claude Code's billing header, except for `anthropic` and `scripted`. With `[]` no line is
-    moved."""
+    moved to the [end of the newest message](prefix-cache.md), so that the upstream can reuse its prompt cache."""
+    removed_lines: tuple[Name, ...] = ()
+    """Patterns, with `*` and `?`, of whole lines in the system prompt that are no use to the model. They are
+    [removed](prefix-cache.md), which is no loss. The default contains Claude Code's billing header, except for
+    `anthropic` and `scripted`. With `[]` no line is removed."""
     developer_role: Literal["developer", "system", "user"] = "system"
     """The role with which a developer message is sent."""
     reasoning_part: ReasoningPart = "reasoning_text"

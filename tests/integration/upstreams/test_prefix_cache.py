@@ -32,7 +32,7 @@ def question(path: str, nonce: int) -> Json:
     return {"messages": [{"role": "system", "content": f"{header}\n\nBe short."}, user]}
 
 
-async def test_a_line_with_a_nonce_follows_the_cached_prefix(tmp_path: Path) -> None:
+async def test_a_line_with_a_nonce_for_another_vendor_is_removed(tmp_path: Path) -> None:
     counts: Json = {"prompt_tokens": 200, "completion_tokens": 2, "total_tokens": 202}
     cached = {**counts, "prompt_tokens_details": {"cached_tokens": 180}}
     async with ScriptedUpstream() as upstream:
@@ -57,7 +57,8 @@ async def test_a_line_with_a_nonce_follows_the_cached_prefix(tmp_path: Path) -> 
     for body in input_items:
         system, user = json.loads(body)["messages"]
         assert system == {"role": "system", "content": "Be short."}
-        assert user["content"].startswith("Hello\n\n<system>\nx-anthropic-billing-header: cc_version=2.1.50; cch=")
+        assert user["content"] == "Hello"
+        assert b"billing" not in body
         # The order of tools and of keys in their schemas is the client's.
         assert [tool["function"]["name"] for tool in json.loads(body)["tools"]] == ["b", "a"]
         assert json.dumps(SCHEMA, separators=(",", ":")).encode() in body

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from providers.config import PROVIDER_DEFAULTS, ProviderType
-from providers.model_families import MODEL_FAMILIES, RawTextFormat
+from providers.model_families import MODEL_FAMILIES, ModelFamily, RawTextFormat
 from providers.profiles import PROFILES, build_profile
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -87,5 +87,12 @@ RAW_TEXT: dict[str, tuple[str, dict[str, str], RawTextFormat, tuple[str, str]]] 
 def test_a_familys_text_counts_where_it_may_not_have_been_parsed(
     kind: ProviderType, overrides: dict[str, str], text: RawTextFormat, expected: tuple[str, str]
 ) -> None:
-    profile = build_profile(kind, overrides, text)
+    profile = build_profile(kind, overrides, ModelFamily("a reason", text=text))
     assert (profile.parsing_format, profile.tool_parser) == expected
+
+
+def test_what_follows_from_a_template_counts_where_a_server_renders_it() -> None:
+    family = ModelFamily("a reason", template={"system_messages": "merge_all"})
+    kinds = [kind for kind in PROFILES if build_profile(kind, {}, family).system_messages == "merge_all"]
+    assert set(PROFILES) - set(kinds) == {"openai", "anthropic", "gemini", "harmony", "demo", "scripted"}
+    assert build_profile("vllm", {"system_messages": "keep"}, family).system_messages == "keep"

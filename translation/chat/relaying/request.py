@@ -17,7 +17,7 @@ from translation.chat.upstream.lower_tools import restrict_to_chosen_tools
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
 from translation.hygiene.schema_shims import apply_schema_shims
-from translation.hygiene.volatile_lines import move_volatile_lines
+from translation.hygiene.volatile_lines import move_volatile_lines, remove_lines
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -65,17 +65,19 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body for `profile`, with its losses. `body` itself is not changed.
 
     What changes: the model's name (`model`), the fields for the output limit and the reasoning effort, the developer
-    role, the place of system messages and of volatile lines in them, the field of past reasoning, call ids (unique),
-    the fields required beside calls, tool outputs (truncated to their limit), tool schemas, the default of
-    `parallel_tool_calls`, and `stream_options.include_usage` (on for every stream). Nulls and an empty `tools` are
-    left out. If the upstream ignores names in `tool_choice`, only the tools that `tool_choice` allows are sent.
-    Raises InvalidRequest if `tool_choice` names a tool that is not in `tools`, or requires a tool when there are
+    role, the place of system messages, lines in them that change or that no model needs, the field of past reasoning,
+    call ids (unique), the fields required beside calls, tool outputs (truncated to their limit), tool schemas, the
+    default of `parallel_tool_calls`, and `stream_options.include_usage` (on for every stream). Nulls and an empty
+    `tools` are left out. If the upstream ignores names in `tool_choice`, only the tools that `tool_choice` allows are
+    sent. Raises InvalidRequest if `tool_choice` names a tool that is not in `tools`, or requires a tool when there are
     none.
     """
     relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
     relayed["model"] = model
     losses: list[Loss] = []
     unique = with_unique_message_call_ids(body["messages"])
+    if profile.removed_lines:
+        unique = remove_lines(unique, profile.removed_lines)
     if profile.volatile_lines:
         unique = move_volatile_lines(unique, profile.volatile_lines)
     messages = [_relay_message(message, index, profile, losses) for index, message in enumerate(unique)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any, Final
 
-from translation.hygiene.volatile_lines import move_volatile_lines_of_system
+from translation.hygiene.volatile_lines import move_volatile_lines_of_system, remove_lines_of_system
 from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
@@ -29,15 +29,37 @@ _NAMES: Final = {"web_search_tool_result": "searches", "text": "citations"}
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body, for the upstream's `model` name. Nulls are left out.
 
-    Volatile lines of the profile are moved, which Anthropic's own profile has none of.
+    Lines of the profile are removed or moved. Anthropic's own profile has none.
     """
     relayed = {**{key: value for key, value in body.items() if value is not None}, "model": model}
+    losses: list[Loss] = []
+    if profile.system_messages == "merge_all":
+        _merge_system_messages(relayed, losses)
+    if profile.removed_lines and relayed.get("system"):
+        relayed["system"] = remove_lines_of_system(relayed["system"], profile.removed_lines)
+        if not relayed["system"]:
+            del relayed["system"]
     if profile.volatile_lines:
         system = relayed.pop("system", "")
         system, relayed["messages"] = move_volatile_lines_of_system(system, relayed["messages"], profile.volatile_lines)
         if system:
             relayed["system"] = system
-    return LoweredRequest(relayed, ())
+    return LoweredRequest(relayed, losses)
+
+
+def _merge_system_messages(relayed: Json, losses: list[Loss]) -> None:
+    """Moves the system messages among the messages to `system`, in place."""
+    rest = [message for message in relayed["messages"] if message["role"] != "system"]
+    if len(rest) == len(relayed["messages"]):
+        return
+    blocks: list[Json] = []
+    for content in (
+        relayed.get("system"),
+        *(message.get("content") for message in relayed["messages"] if message["role"] == "system"),
+    ):
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content or ()
+    relayed["system"], relayed["messages"] = blocks, rest
+    losses.append(Loss("messages", "system messages merged"))
 
 
 def remove_sealed_blocks(

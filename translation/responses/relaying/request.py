@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from translation.hygiene.outputs import truncate_outputs
 from translation.hygiene.past_calls import is_self_contained, with_unique_call_ids_lenient
 from translation.hygiene.schema_shims import apply_schema_shims
+from translation.lowering.system_items import merge_system_items
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -20,9 +21,10 @@ _OMIT_IF_EMPTY = ("tools", "include")
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body for `profile`, with its losses. `body` itself is not changed.
 
-    What changes: the model's name (`model`), item ids, tool outputs (truncated to their limit), tool schemas, and the
-    default of `parallel_tool_calls`. Past reasoning that has only a summary gets its text as content too. Empty `tools`
-    and `include` are left out. Call ids are made unique, if the body holds the whole history.
+    What changes: the model's name (`model`), the place of system messages, item ids, tool outputs (truncated to their
+    limit), tool schemas, and the default of `parallel_tool_calls`. Past reasoning that has only a summary gets its text
+    as content too. Empty `tools` and `include` are left out. Call ids are made unique, if the body holds the whole
+    history.
     """
     relayed = {name: value for name, value in body.items() if name not in _GATEWAY_PARAMS}
     for name in _OMIT_IF_EMPTY:
@@ -31,6 +33,10 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     relayed["model"] = model
     losses: list[Loss] = []
     if isinstance(items := relayed.get("input"), list):
+        if profile.system_messages == "merge_all":
+            relayed["instructions"], items = merge_system_items(relayed.get("instructions"), items, losses)
+            if relayed["instructions"] is None:
+                del relayed["instructions"]
         if is_self_contained(body):
             items = with_unique_call_ids_lenient(items)
         truncated = truncate_outputs(items, profile.max_tool_output_bytes, losses)

@@ -11,6 +11,7 @@ from translation.lowering.reasoning import (
     with_effort_for_budget,
     with_readable_content,
 )
+from translation.lowering.system_items import merge_system_items
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES, find_output_losses, find_unknown_key_losses
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
@@ -74,14 +75,17 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     Unrepresentable, naming the parameter, for what the API cannot represent.
     """
     losses: list[Loss] = []
+    instructions, items = turn.instructions, turn.items
+    if profile.system_messages == "merge_all":
+        instructions, items = merge_system_items(instructions, items, losses)
     body: Json = {
         "model": turn.model,
-        "input": list(_lowered_items(turn.items, profile, losses)),
+        "input": list(_lowered_items(items, profile, losses)),
         "store": False,
         "stream": turn.stream,
     }
-    if turn.instructions is not None:
-        body["instructions"] = turn.instructions
+    if instructions is not None:
+        body["instructions"] = instructions
     body |= _tool_params(turn, losses)
     body |= _sampling_params(turn, profile, losses)
     if turn.max_output_tokens is not None:

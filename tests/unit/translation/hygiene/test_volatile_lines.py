@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from translation.hygiene.volatile_lines import move_volatile_lines, move_volatile_lines_of_turn
+from translation.hygiene.volatile_lines import (
+    move_volatile_lines,
+    move_volatile_lines_of_turn,
+    remove_lines,
+    remove_lines_of_system,
+    remove_lines_of_turn,
+)
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 
@@ -126,3 +132,42 @@ def test_messages_of_a_chat_request_are_changed_in_the_same_way() -> None:
 def test_a_pattern_that_begins_with_a_wildcard_is_tried_on_every_line() -> None:
     moved = move_volatile_lines_of_turn(turn("It is now 10:30.\nBe short.", message("user", "Hi")), ["*now*"])
     assert moved.instructions == "Be short."
+
+
+@pytest.mark.parametrize(("instructions", "rest"), SPLITS.values(), ids=SPLITS)
+def test_a_line_that_no_model_needs_is_removed(instructions: str, rest: str | None) -> None:
+    user = message("user", "Hi", HEADER)
+    assert remove_lines_of_turn(turn(instructions, user), PATTERNS) == turn(rest, user)
+    assert remove_lines_of_turn(turn(None, message("system", instructions), user), PATTERNS) == turn(
+        None, *([message("system", rest)] if rest else []), user
+    )
+    chat: list[Json] = [{"role": "system", "content": instructions}, {"role": "user", "content": HEADER}]
+    assert remove_lines(chat, PATTERNS) == [*([{"role": "system", "content": rest}] if rest else []), chat[1]]
+    assert remove_lines_of_system(instructions, PATTERNS) == (rest or "")
+    blocks: list[Json] = [{"type": "text", "text": instructions}, {"type": "text", "text": "a"}]
+    kept = [{"type": "text", "text": text} for text in (rest, "a") if text]
+    assert remove_lines_of_system(blocks, PATTERNS) == kept
+
+
+UNTOUCHED: dict[str, Turn] = {
+    **UNCHANGED,
+    "nowhere to move it": turn("Be short.", message("system", "a"), message("assistant", HEADER)),
+    "an output that is not text": turn(None, {"type": "function_call_output", "call_id": "c", "output": HEADER}),
+    "nothing else": turn(HEADER, message("system", HEADER)),
+}
+
+
+@pytest.mark.parametrize("given", UNTOUCHED.values(), ids=UNTOUCHED)
+def test_a_turn_of_which_nothing_is_removed_stays_the_same_object(given: Turn) -> None:
+    assert remove_lines_of_turn(given, PATTERNS) is given
+
+
+def test_messages_of_which_nothing_is_removed_stay_the_same_object() -> None:
+    for unchanged in ([{"role": "user", "content": HEADER}], [{"role": "system", "content": HEADER}]):
+        assert remove_lines(unchanged, PATTERNS) is unchanged
+    assert remove_lines_of_system("Be short.", PATTERNS) == "Be short."
+
+
+def test_a_line_is_removed_where_nothing_could_be_moved() -> None:
+    given = turn(f"{HEADER}\nBe short.", message("assistant", "Hi"))
+    assert remove_lines_of_turn(given, PATTERNS) == turn("Be short.", message("assistant", "Hi"))

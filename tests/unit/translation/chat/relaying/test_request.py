@@ -307,3 +307,11 @@ def test_a_volatile_line_of_a_system_message_is_moved_into_the_newest_message() 
     assert first == {"role": "system", "content": "Be short."}
     assert last["content"].startswith("Hello")
     assert "It is now 10:30." in last["content"]
+
+
+def test_a_line_that_no_model_needs_is_left_out() -> None:
+    system = {"role": "system", "content": "x-billing: 1\nBe short."}
+    body = {"model": "m", "messages": [system, QUESTION]}
+    first, last = relay_body(body, Profile(removed_lines=("x-billing:*",)), model="theirs").body["messages"]
+    assert first == {"role": "system", "content": "Be short."}
+    assert last == QUESTION

@@ -309,6 +309,27 @@ def test_a_volatile_line_of_a_relayed_request_is_moved_unless_the_upstream_is_an
     assert body["system"] == system
 
 
+@pytest.mark.parametrize(("system", "rest"), SYSTEMS.values(), ids=SYSTEMS)
+def test_a_line_that_no_model_needs_is_left_out_of_a_relayed_request(system: Any, rest: Any) -> None:
+    profile = replace(DEFAULT_PROFILE, removed_lines=("x-anthropic-billing-header:*",))
+    body: Json = {"model": "m", "system": system, "messages": [{"role": "user", "content": HEADER}]}
+    expected = {**body, "system": rest} if rest else {key: body[key] for key in ("model", "messages")}
+    assert relay_body(body, profile, model="m").body == expected
+
+
+def test_system_messages_of_a_relayed_request_are_merged_where_the_upstream_accepts_no_others() -> None:
+    profile = replace(DEFAULT_PROFILE, system_messages="merge_all")
+    user: Json = {"role": "user", "content": "Hi"}
+    block: Json = {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}
+    late: list[Json] = [{"role": "system", "content": [block]}, {"role": "system"}]
+    body: Json = {"model": "m", "system": "a", "messages": [user, *late]}
+    merged, losses = relay_body(body, profile, model="m")
+    assert merged == {"model": "m", "system": [{"type": "text", "text": "a"}, block], "messages": [user]}
+    assert [str(loss) for loss in losses] == ["messages=system messages merged"]
+    plain: Json = {"model": "m", "system": "a", "messages": [user]}
+    assert relay_body(plain, profile, model="m") == (plain, [])
+
+
 def test_thinking_sealed_by_the_gateway_is_not_forwarded() -> None:
     own = {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}
     sealed = [

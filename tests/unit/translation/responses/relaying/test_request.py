@@ -120,3 +120,14 @@ def test_past_reasoning_has_the_text_that_servers_of_open_models_read(sent: Json
 def test_an_upstream_that_reads_only_its_own_seals_gets_reasoning_unchanged() -> None:
     body, _ = relay_body({"model": "m", "input": [THOUGHT]}, Profile(replay_reasoning="none"), model="m")
     assert body["input"] == [THOUGHT]
+
+
+def test_system_messages_become_instructions_where_the_upstream_accepts_no_others() -> None:
+    profile = Profile(system_messages="merge_all")
+    late: Json = {"role": "system", "content": "Be kind."}
+    user = INPUT[0]
+    body, losses = relay_body({"model": "m", "instructions": "Be short.", "input": [user, late]}, profile, model="m")
+    assert body == {"model": "m", "instructions": "Be short.\n\nBe kind.", "input": [user]}
+    assert losses == [Loss("input", "system messages merged")]
+    assert relay_body({"model": "m", "input": [user]}, profile, model="m") == ({"model": "m", "input": [user]}, [])
+    assert "instructions" not in relay_body({"model": "m", "input": "Hi"}, profile, model="m").body

@@ -312,3 +312,10 @@ def test_ids_are_sent_back_in_the_form_of_the_upstream(replay_ids: Any, ids: lis
     body, losses = lowered(Profile(replay_ids=replay_ids), items=[USER, THOUGHTS, CALL, SEARCH])
     assert [item.get("id") for item in body["input"]] == ids
     assert losses == []
+
+
+def test_system_messages_become_instructions_where_the_upstream_accepts_no_others() -> None:
+    late: Item = {"type": "message", "role": "system", "content": [{"type": "input_text", "text": "Be kind."}]}
+    body, losses = lowered(Profile(system_messages="merge_all"), items=[USER, late])
+    assert body == {**BARE, "stream": body["stream"], "instructions": "Be kind."}
+    assert losses == [Loss("input", "system messages merged")]
