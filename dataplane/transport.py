@@ -92,9 +92,17 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return body.response(request)
 
     async def send(
-        self, target: RequestTarget, content: bytes, deadlines: RequestDeadlines, *, on_new_connection: bool = False
+        self,
+        target: RequestTarget,
+        content: bytes,
+        deadlines: RequestDeadlines,
+        *,
+        on_new_connection: bool = False,
+        own_lines: bytes = b"",
     ) -> "ReplyBody":
         """Sends a request, and returns its reply when the head has arrived. The caller must read or close the body.
+
+        `own_lines` are the header lines that only this request has, each with its line end.
 
         It raises ClosedWhileIdle if it took an idle connection that the server was closing. With `on_new_connection` it
         takes no idle one.
@@ -104,7 +112,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
             connection = await self._connect(target.origin, deadlines, may_reuse=not on_new_connection)
         length = b"content-length: %d\r\n" % len(content) if content else b""
         try:
-            await connection.send(b"%s%s\r\n%s" % (target.head, length, content), deadlines.read)
+            await connection.send(b"%s%s%s\r\n%s" % (target.head, own_lines, length, content), deadlines.read)
         except BaseException:
             self.release(target.origin, connection)
             raise

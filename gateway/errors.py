@@ -1,7 +1,7 @@
 """The exceptions that the gateway itself raises. `error_replies.py` has the reply for each.
 
 GatewayError
-  NotAuthenticated     no API key, or an unknown one
+  NotAuthenticated     no API key, or one that is unknown or expired
   NotAdministrator     the route requires a key with `admin: true`
   ServerNameTaken      another MCP server has the label or the prefix
   UnknownModel         the name matches no model that this key may use
@@ -23,8 +23,8 @@ GatewayError
   RunInProgress        another run of an AG-UI thread has not ended
   IdempotencyKeyReused  the Idempotency-Key belongs to a request with another body
   IdempotencyKeyInUse  other requests with the same Idempotency-Key keep starting and failing
-  TooManyRequests      a key has `limits.open_requests` open
-  TooManySockets       a key has `limits.websockets` open
+  TooManyRequests      an owner has `limits.open_requests` open
+  TooManySockets       an owner has `limits.websockets` open
   TooManyJobs          an owner has `limits.background_jobs` queued or running
   TooManyKeys          an owner has `limits.idempotency_keys` stored
   EventLogFull         the event logs of an owner have `limits.event_log_mb`
@@ -57,7 +57,11 @@ class GatewayError(Exception):
 
 
 class NotAuthenticated(GatewayError):
-    pass
+    """`hint` says in the log which key was sent, without the key."""
+
+    def __init__(self, message: str, *, hint: str = "none", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, headers=headers)
+        self.hint = hint
 
 
 class NotAdministrator(GatewayError):
@@ -69,7 +73,11 @@ class ServerNameTaken(GatewayError):
 
 
 class UnknownModel(GatewayError):
-    pass
+    """`model` is the name that the client requested."""
+
+    def __init__(self, model: str, hint: str) -> None:
+        super().__init__(f"the model '{model:.200}' does not exist: {hint}", param="model")
+        self.model = model
 
 
 class NotJson(GatewayError):
@@ -166,12 +174,14 @@ class OwnerLimitReached(GatewayError):
 
 class TooManyRequests(OwnerLimitReached):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"this API key has {limit} open requests: wait for one to end (limits.open_requests)")
+        super().__init__(f"this API key's owner has {limit} open requests: wait for one to end (limits.open_requests)")
 
 
 class TooManySockets(OwnerLimitReached):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"this API key has {limit} open WebSockets: close one, or use HTTP (limits.websockets)")
+        super().__init__(
+            f"this API key's owner has {limit} open WebSockets: close one, or use HTTP (limits.websockets)"
+        )
 
 
 class TooManyKeys(OwnerLimitReached):

@@ -1,8 +1,10 @@
 """The section `auth` of the configuration."""
 
-from typing import Annotated, Final
+import hashlib
+from datetime import datetime
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config.model_config import NonEmptyText
@@ -20,14 +22,28 @@ class _Section(BaseModel):
 class ApiKeySettings(_Section):
     """One API key that clients may send."""
 
-    name: NonEmptyText = Field(
-        description="The name of the key's holder in logs. It is also the owner of everything that is stored for the "
-        "key: under another name, the key has no access to it."
+    name: NonEmptyText = Field(description="The name of the key in logs. Each key has its own.")
+    owner: NonEmptyText | None = Field(
+        default=None,
+        description="The owner of everything that is stored for the key, whom `limits` apply to; by default `name`. "
+        "Several keys may have the same owner, so that one can [replace another](operations.md#replace-a-key).",
     )
-    key: Annotated[SecretStr, Field(min_length=1)] = Field(
-        description="The key itself. With `key_env` it is read from the environment instead."
+    key: Annotated[SecretStr, Field(min_length=1)] | None = Field(
+        default=None,
+        description="The key itself. With `key_env` it is read from the environment instead, and with `key_sha256` the "
+        "gateway knows its hash only.",
     )
     key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
+    key_sha256: Annotated[str, Field(pattern=r"\A[0-9A-Fa-f]{64}\z")] | None = Field(
+        default=None,
+        description="The SHA-256 hash of the key in hex, instead of `key`: `printf %s KEY | sha256sum`. Use it only "
+        "for long random keys, such as `openssl rand -hex 32` makes: a short one can be guessed from its hash.",
+    )
+    expires_at: AwareDatetime | None = Field(
+        default=None,
+        description="The time from which the key is refused, with its zone: `2027-01-31T00:00:00Z`. Requests that were "
+        "accepted before are finished.",
+    )
     models: tuple[NonEmptyText, ...] = Field(
         default=("*",), description="Names and patterns of the models that the key may use."
     )
@@ -42,9 +58,11 @@ class ApiKeySettings(_Section):
         "gateway runs.",
     )
 
-    @field_validator("name")
+    @field_validator("name", "owner")
     @classmethod
-    def _refuse_unusable_names(cls, name: str) -> str:
+    def _refuse_unusable_names(cls, name: str | None) -> str | None:
+        if name is None:
+            return None
         if name == ANONYMOUS_NAME:
             # Its holder would read all of it, and have no limits.
             raise PydanticCustomError(
@@ -56,10 +74,32 @@ class ApiKeySettings(_Section):
             raise PydanticCustomError("name", "write at most 255 characters, all of them printable")
         return name
 
+    @model_validator(mode="after")
+    def _require_one_key(self) -> Self:
+        if (self.key is None) == (self.key_sha256 is None):
+            raise PydanticCustomError("key", "write key_env, key or key_sha256, and only one of them")
+        return self
+
     @property
-    def secret(self) -> str:
-        """The key as plain text."""
-        return self.key.get_secret_value()
+    def owner_name(self) -> str:
+        """The owner of what is stored for the key."""
+        return self.owner or self.name
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 hash of the key."""
+        if self.key is None:
+            return bytes.fromhex(self.key_sha256 or "")
+        return hashlib.sha256(self.key.get_secret_value().encode()).digest()
+
+    @property
+    def length(self) -> int | None:
+        """The number of characters of the key; None if only its hash is known."""
+        return None if self.key is None else len(self.key.get_secret_value())
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether the key is refused at `now`."""
+        return self.expires_at is not None and now >= self.expires_at
 
 
 class AuthSettings(_Section):
@@ -75,9 +115,9 @@ class AuthSettings(_Section):
     @field_validator("keys")
     @classmethod
     def _refuse_duplicates(cls, keys: tuple[ApiKeySettings, ...]) -> tuple[ApiKeySettings, ...]:
-        names, secrets = [key.name for key in keys], [key.secret for key in keys]
+        names, digests = [key.name for key in keys], [key.digest for key in keys]
         if name := next((name for name in names if names.count(name) > 1), None):
             raise PydanticCustomError("twins", "two keys are named {name}; give each its own name", {"name": name})
-        if name := next((key.name for key in keys if secrets.count(key.secret) > 1), None):
+        if name := next((key.name for key in keys if digests.count(key.digest) > 1), None):
             raise PydanticCustomError("twins", "{name} has the same key as another; give each its own", {"name": name})
         return keys

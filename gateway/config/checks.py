@@ -31,6 +31,8 @@ _ENVIRONMENT_KEYS = {
 }
 """Key that names an environment variable -> key that gets its value."""
 
+_TIME_ADVICE: Final = "write a time with its zone, such as 2027-01-31T00:00:00Z"
+
 _ADVICE_BY_ERROR_TYPE = {
     "bool_type": "write true or false",
     "bool_parsing": "write true or false",
@@ -42,6 +44,10 @@ _ADVICE_BY_ERROR_TYPE = {
     "string_type": "write text; in quotes, if it looks like a number or a date",
     "dict_type": "write keys and values: {key: value}",
     "model_type": "write keys and values: {key: value}",
+    "timezone_aware": _TIME_ADVICE,
+    "datetime_parsing": _TIME_ADVICE,
+    "datetime_from_date_parsing": _TIME_ADVICE,
+    "datetime_type": _TIME_ADVICE,
     "too_short": "write at least one",
     "string_too_short": "write at least one character",
     "tuple_type": "write a list: [a, b]",
@@ -49,7 +55,7 @@ _ADVICE_BY_ERROR_TYPE = {
 }
 """Pydantic's error type -> the advice, for types whose own message does not help an operator."""
 
-RELOADABLE_SECTIONS: Final = frozenset({"auth", "providers", "models", "families", "tools"})
+RELOADABLE_SECTIONS: Final = frozenset({"env_file", "auth", "providers", "models", "families", "tools"})
 """The sections that may change while the server runs. Sockets, limits and tables of the others exist only once."""
 
 _RESTART_ADVICE: Final = "cannot change while the server runs: restart it, or undo the change"

@@ -1,6 +1,7 @@
 """Finds settings that are valid and probably unintended, for the warnings of `check-config`."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
@@ -78,7 +79,10 @@ def _find_weak_keys(settings: Settings) -> Iterator[Problem]:
         if key.admin and settings.store.url is None:
             message = "no server can be added without a store: write store.url"
             yield Problem(("auth", "keys", number, "admin"), message)
-        if len(key.secret) < _MIN_KEY_CHARS:
+        if key.has_expired(datetime.now(UTC)):
+            message = f"{key.name} has expired: remove the key, or write a later time"
+            yield Problem(("auth", "keys", number, "expires_at"), message)
+        if key.length is not None and key.length < _MIN_KEY_CHARS:
             message = f"{key.name} has a key of fewer than {_MIN_KEY_CHARS} characters: write a longer one"
             yield Problem(("auth", "keys", number, "key"), message)
         for index, allowed in enumerate(key.models):

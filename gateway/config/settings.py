@@ -17,6 +17,7 @@ from gateway.config import yaml_file
 from gateway.config.auth_settings import AuthSettings
 from gateway.config.checks import find_fixed_changes, validate_settings
 from gateway.config.database_urls import find_url_problem
+from gateway.config.env_file import read_env_file
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
@@ -295,15 +296,15 @@ class EgressSettings(_Section):
 class LimitSettings(_Section):
     """Limits per owner, so that no client can stop the others. Requests beyond a limit get status 429.
 
-    The owner of a request is the name of its API key. Without `auth` all requests have the same owner, and
-    `open_requests` and `websockets` do not apply.
+    The owner of a request is that of its API key, by default the key's name. Without `auth` all requests have the same
+    owner, and `open_requests` and `websockets` do not apply.
     """
 
     open_requests: WholeNumber = Field(
-        default=1000, ge=1, description="The most requests of one key that are open at once in one server process."
+        default=1000, ge=1, description="The most requests of one owner that are open at once in one server process."
     )
     websockets: WholeNumber = Field(
-        default=200, ge=1, description="The most WebSockets of one key that are open at once in one server process."
+        default=200, ge=1, description="The most WebSockets of one owner that are open at once in one server process."
     )
     background_jobs: WholeNumber = Field(
         default=1000,
@@ -325,6 +326,13 @@ class LimitSettings(_Section):
 class Settings(_Section):
     """The whole configuration. `load_settings` and `parse_settings` build one; they check more than the fields do."""
 
+    env_file: NonEmptyText | None = Field(
+        default=None,
+        description="A file with lines `NAME=value`, whose values are used instead of variables of the environment, "
+        "for `key_env`, `api_key_env`, `${NAME}` and the like. It is read again when the [configuration is "
+        "reloaded](operations.md#change-the-configuration), which the environment of a process is not. A relative path "
+        "begins at the folder of the configuration file.",
+    )
     server: ServerSettings = Field(
         default=ServerSettings(), description="The addresses, limits and deadlines of the server."
     )
@@ -433,7 +441,10 @@ def _validate_document(
     section = document.tree.get("server")
     if server and (section is None or isinstance(section, dict)):
         document = Document({**document.tree, "server": {**(section or {}), **server}}, document.lines)
-    settings = validate_settings(Settings, document, os.environ if environ is None else environ, source)
+    environ = os.environ if environ is None else environ
+    if isinstance(env_file := document.tree.get("env_file"), str):
+        environ = {**environ, **read_env_file(Path(source).parent / env_file, source, document.lines)}
+    settings = validate_settings(Settings, document, environ, source)
     if running is not None and (problems := list(find_fixed_changes(running, settings))):
         raise ConfigError(source, problems, document.lines)
     return settings

@@ -2,5 +2,5 @@
 cancellation.
 
 May import `gateway.state.values`, `gateway.config`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`,
-`dataplane`, `providers.config`, `providers.errors`, `providers.new_id` and `translation`.
+`dataplane`, `providers.config`, `providers.errors`, `providers.new_id`, `providers.request_ids` and `translation`.
 """

@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
-from gateway.logs import log_request, reset_fields
+from gateway.logs import bind_fields, log_request, reset_fields
 from providers.new_id import random_hex
+from providers.request_ids import CURRENT_IDS, RequestIds, parse_request_id
 
 _log = structlog.get_logger(__name__)
 
-_MAX_ID_CHARS = 128
 _ID_DIGITS = 32
 
 _SCOPE_TYPES = frozenset({"http", "websocket"})
@@ -34,12 +34,12 @@ class ReplySender:
     A caller uses them only if its `send` is a ReplySender itself, and not another middleware's wrapper around it.
     """
 
-    __slots__ = ("_client", "_id_header", "_send", "has_ended", "status")
+    __slots__ = ("_client", "_ids", "_send", "has_ended", "status")
 
-    def __init__(self, send: Send, client: ClientWriter | None, request_id: str) -> None:
+    def __init__(self, send: Send, client: ClientWriter | None, ids: RequestIds) -> None:
         self._send = send
         self._client = client
-        self._id_header = (b"x-request-id", request_id.encode())
+        self._ids = ids
         self.status = 0
         self.has_ended = False
         """Whether all of a reply was sent by calling this object."""
@@ -47,7 +47,7 @@ class ReplySender:
     async def __call__(self, message: Message) -> None:
         if message["type"] in _START_MESSAGES:
             self.status = message.get("status", _SWITCHING_PROTOCOLS)
-            message["headers"] = [*message.get("headers", ()), self._id_header]
+            message["headers"] = [*message.get("headers", ()), *self._build_id_headers()]
         await self._send(message)
         self.has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
 
@@ -56,7 +56,7 @@ class ReplySender:
 
         Returns False if nothing was sent.
         """
-        if self._client is None or not self._client.send_reply((*headers, self._id_header), body):
+        if self._client is None or not self._client.send_reply((*headers, *self._build_id_headers()), body):
             return False
         self.status = 200
         return True
@@ -66,18 +66,26 @@ class ReplySender:
 
         `last` ends the reply. Returns False if nothing was sent.
         """
-        if self._client is None or not self._client.begin_stream((*headers, self._id_header), piece, last=last):
+        own_headers = self._build_id_headers()
+        if self._client is None or not self._client.begin_stream((*headers, *own_headers), piece, last=last):
             return False
         self.status = 200
         return True
+
+    def _build_id_headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Returns the headers with the id of the request, and with the upstream's, if it has sent one so far."""
+        own = (b"x-request-id", self._ids.own.encode())
+        upstream = self._ids.upstream
+        return ((b"x-upstream-request-id", upstream.encode()), own) if upstream else (own,)
 
 
 class RequestMiddleware:
     """Gives every request an id and a log line.
 
     The id is the client's `x-request-id` if that is printable ASCII of at most 128 characters, else a new one. Every
-    reply has it as a header. The log line has the fields that inner layers bind (client, model, provider), but no body
-    and no headers.
+    reply has it as a header, and upstreams get it. The id that an upstream sent with its own reply is the header
+    `x-upstream-request-id`, unless that reply began too late. The log line has the fields that inner layers bind
+    (client, model, provider), but no body and no headers.
     """
 
     def __init__(self, app: ASGIApp, find_refusal: Callable[[Scope], Response | None] = lambda _: None) -> None:
@@ -90,12 +98,14 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         client_id = headers_of(scope).get(b"x-request-id")
-        request_id = (client_id and _parse_request_id(client_id)) or new_request_id()
+        request_id = (client_id and parse_request_id(client_id)) or new_request_id()
+        ids = RequestIds(request_id)
         began = time.perf_counter_ns()
-        reply_sender = ReplySender(send, scope.get(CLIENT), request_id)
+        reply_sender = ReplySender(send, scope.get(CLIENT), ids)
         scope[BODY_SEND] = send
         # A pipelined request starts in the context of the request before it, whose fields must be removed.
         reset_fields(request_id=request_id)
+        CURRENT_IDS.set(ids)
         try:
             app = self._find_refusal(scope) or self._app
             await app(scope, receive, reply_sender)
@@ -106,6 +116,8 @@ class RequestMiddleware:
                 raise
             _log.exception("request_failed")
         finally:
+            if ids.upstream:
+                bind_fields(upstream_request_id=ids.upstream)
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ms = (time.perf_counter_ns() - began + 50_000) // 100_000 / 10
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms)
@@ -119,10 +131,3 @@ class RequestMiddleware:
 def new_request_id() -> str:
     """Returns an id for a request whose client sent none."""
     return f"req_{random_hex()[:_ID_DIGITS]}"
-
-
-def _parse_request_id(header: bytes) -> str | None:
-    if len(header) > _MAX_ID_CHARS or not header.isascii():
-        return None
-    text = header.decode()
-    return text if text.isprintable() else None

@@ -28,7 +28,7 @@ class OwnerCounts:
     def add(self, owner: str) -> None:
         """Counts one more. Raises the error of `make_error` at the limit."""
         count = self._counts.get(owner, 0)
-        if count >= self._limit and owner != ANONYMOUS.name:
+        if count >= self._limit and owner != ANONYMOUS.owner:
             raise self._make_error(self._limit)
         self._counts[owner] = count + 1
 
@@ -41,6 +41,6 @@ class OwnerCounts:
 
     def add_until_end(self, owner: str, scope: Scope) -> None:
         """Counts a request until it ends. A request that is authenticated twice counts once. Raises like `add`."""
-        if owner != ANONYMOUS.name and ON_END not in scope:
+        if owner != ANONYMOUS.owner and ON_END not in scope:
             self.add(owner)
             scope[ON_END] = partial(self.remove, owner)

@@ -1,5 +1,5 @@
 """Runs responses that outlive their HTTP request: claims jobs, renews leases, and writes events to the event log.
 
 May import `gateway.config`, `gateway.error_replies`, `gateway.errors`, `gateway.http`, `gateway.logs`,
-`gateway.replies`, `gateway.sealing`, `gateway.state`, `providers.errors` and `translation`.
+`gateway.replies`, `gateway.sealing`, `gateway.state`, `providers.errors`, `providers.request_ids` and `translation`.
 """

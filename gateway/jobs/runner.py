@@ -22,6 +22,7 @@ from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobAttempt, JobNotResum
 from gateway.logs import reset_fields
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
+from providers.request_ids import CURRENT_IDS, RequestIds
 from translation.hosted.approvals import ApprovalAnswers
 
 _log = structlog.get_logger(__name__)
@@ -135,7 +136,7 @@ class JobRunner:
         """Returns the shares of owners: of four places, one is left for other owners."""
         most = self._settings.max_running - self._settings.max_running // 4
         running = Counter(owner for owner, _ in self._job_tasks.keys() | self._starting)
-        return OwnerShares(most=most, running=running, exempt=ANONYMOUS.name)
+        return OwnerShares(most=most, running=running, exempt=ANONYMOUS.owner)
 
     def _count_free_places(self, shares: OwnerShares) -> int:
         """Returns the number of free places. Streams that cannot wait may be more than their owner's share, but take no
@@ -252,6 +253,7 @@ class JobRunner:
 
     async def _run_job(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
         reset_fields(response=job.response_id, client=job.owner)
+        CURRENT_IDS.set(RequestIds(job.response_id))  # the id that all log lines of a job have, on every replica
         attempt = self._build_attempt(job)
         try:
             if queued:

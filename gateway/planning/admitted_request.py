@@ -65,7 +65,7 @@ class AdmittedRequest(NamedTuple):
     @property
     def owner(self) -> str:
         """The name that stored objects of the request belong to."""
-        return self.principal.name
+        return self.principal.owner
 
     @property
     def is_strict(self) -> bool:

@@ -109,7 +109,7 @@ class Resolver:
                     route = row.build_route(name)
                     return route if sealer_and_owner is None else route.with_reasoning_seal(*sealer_and_owner)
         known = (row.pattern for row in self._rows if row.is_exact and _matches_any(row.pattern, allowed))
-        raise UnknownModel(f"the model '{name:.200}' does not exist: {suggest_models(name, known)}", param="model")
+        raise UnknownModel(name, suggest_models(name, known))
 
     def find_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches: the default of requests without one.

@@ -127,7 +127,7 @@ def build_app(
         allow_origins=list(settings.server.cors.origins),
         allow_methods=["*"],
         allow_headers=["*"],
-        expose_headers=["x-request-id", "request-id", "x-gateway-loss"],
+        expose_headers=["x-request-id", "x-upstream-request-id", "request-id", "x-gateway-loss"],
     )
     return Application(RequestMiddleware(with_cors, check.find_refusal), reloader)
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
-from gateway.logs import bind_fields, bind_usage
+from gateway.logs import MAX_LOGGED_CHARS, bind_fields, bind_usage
 from gateway.planning.resolver import Resolver, Route
 from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, guard_client
 from gateway.relayed_paths.form_upload import FormLimits, FormUpload
@@ -19,8 +19,6 @@ from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, Ups
 from providers.relayed_paths import URL_PATHS, PathRelayer, RelayedPathName, ReplyBytes
 from translation.errors import InvalidRequest, TranslationError, Unrepresentable
 from translation.representation.json_types import Json
-
-_MAX_LOGGED_CHARS = 200
 
 _EXAMINED_BYTES = 64 * 1024
 """The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
@@ -145,7 +143,7 @@ class RelayedPaths:
             problem = "model is required" if model in (None, "") else "model must be text"
             raise InvalidRequest(problem, param="model", code="missing_required_parameter")
         route = self._resolver.resolve(model, principal.models)
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.target.provider.name)
+        bind_fields(model=route.name[:MAX_LOGGED_CHARS], provider=route.target.provider.name)
         relayer = route.target.provider
         if row.name not in route.target.capabilities.endpoints or not isinstance(relayer, PathRelayer):
             raise Unrepresentable(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from gateway.logs import bind_losses
 from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Event, Failed, Finished, Noted, Usage
@@ -22,13 +23,15 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 the client and may have any characters."""
 
 
-def render_loss_header(losses: Sequence[Loss]) -> dict[str, str]:
+def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
     """Returns the header: comma-separated `param=effect` without duplicates; empty if nothing was lost.
 
-    If the header is too long, the last entry has the number of omitted losses.
+    If the header is too long, the last entry has the number of omitted losses. The log line of the request gets the
+    names of what was lost.
     """
     if not losses:
         return {}
+    bind_losses(losses)
     # A request may have a hundred thousand losses, of which the header has room for a few dozen.
     entries = dict.fromkeys(losses)
     rendered: dict[str, None] = {}

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from gateway.http.auth import Principal
 from gateway.http.headers import headers_of
 from gateway.planning.plan import require_no_loss
-from gateway.replies.loss_header import render_loss_header
+from gateway.replies.loss_header import report_losses
 from gateway.service.service import Service, is_strict
 from translation.decoding.embeddings import count_input, read_vectors
 from translation.errors import Unrepresentable
@@ -42,7 +42,7 @@ async def fetch_embeddings(
     """
     route = service.models.find_route(lifted["model"], principal.models)
     require_no_loss(losses, strict=route.strict or is_strict(headers_of(request.scope)))
-    headers = render_loss_header(losses)
+    headers = report_losses(losses)
     if not lifted["input"]:
         await service.models.get_model(lifted["model"], principal.models)
         return Embeddings([], None, headers)

@@ -18,7 +18,7 @@ def build_owner_data_routes(service: Service) -> APIRouter:
 
         Running responses are deleted too.
         """
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         count = await service.require_store().owner_data.erase_owner(owner)
         return build_json_reply({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})

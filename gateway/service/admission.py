@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
-from gateway.logs import bind_fields
+from gateway.logs import MAX_LOGGED_CHARS, bind_fields
 from gateway.planning.admitted_request import AdmittedRequest, ThreadRun
 from gateway.planning.plan import find_tool_host
 from gateway.planning.resolver import Resolver, Route
@@ -21,8 +21,6 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-
-_MAX_LOGGED_CHARS: Final = 200
 
 _MAX_FIELDS: Final = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
@@ -132,13 +130,13 @@ class Admission:
         if host is None:
             return request
         await load_tool_library()
-        return request._replace(tool_host=host.serve_owner(principal.name))
+        return request._replace(tool_host=host.serve_owner(principal.owner))
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
         seal = (self._sealer, owner) if endpoint.reply.has_seals else None
         route = self._resolver.resolve(model, allowed, seal)
-        bind_fields(model=route.name[:_MAX_LOGGED_CHARS], provider=route.target.provider.name)
+        bind_fields(model=route.name[:MAX_LOGGED_CHARS], provider=route.target.provider.name)
         return route
 
     def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
@@ -155,7 +153,7 @@ class Admission:
             model = adapter.choose_default_model(principal.models)
         if not model:
             raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        route = self.resolve(endpoint, model, principal.models, owner=principal.name)
+        route = self.resolve(endpoint, model, principal.models, owner=principal.owner)
         if adapter is not None:
             return self._admit_adapted(client_request, adapter.adapt(body, route))
         hides_thinking = False

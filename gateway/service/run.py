@@ -23,7 +23,7 @@ from gateway.replies.loss_header import (
     collect_warnings,
     find_final_usage,
     read_reply_warnings,
-    render_loss_header,
+    report_losses,
 )
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay
 from gateway.replies.observers import ReplyEnd, RequestObserver
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def owner(self) -> str:
-        return self.request.principal.name
+        return self.request.principal.owner
 
     @property
     def identity(self) -> ReplyIdentity:
@@ -272,7 +272,7 @@ class Run:
     def build_loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
         losses = [*self.plan.losses, *self.late_losses] if self.late_losses else self.plan.losses
-        return render_loss_header(losses) if losses else {}
+        return report_losses(losses) if losses else {}
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, and headers that are relayed."""

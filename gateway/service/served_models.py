@@ -126,10 +126,7 @@ class ServedModels:
         if self._is_listed(route) or self._is_unavailable(provider):
             return
         _log.info("model_not_listed", provider=provider.name, hint="unlisted_models: forward")
-        raise UnknownModel(
-            f"the model '{route.name:.200}' does not exist: {suggest_models(route.name, self._known_models(allowed))}",
-            param="model",
-        )
+        raise UnknownModel(route.name, suggest_models(route.name, self._known_models(allowed)))
 
     def _is_listed(self, route: Route) -> bool:
         listing = self._listings.get(route.target.provider.name)

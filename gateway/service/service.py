@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope
 from dataplane.http_protocol import CLIENT
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
-from gateway.errors import NotAdministrator, NotFound, TooManyRequests
-from gateway.http.auth import Principal
+from gateway.errors import NotAdministrator, NotAuthenticated, NotFound, TooManyRequests
+from gateway.http.auth import Principal, bind_refused_key
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.headers import headers_of
@@ -143,8 +143,8 @@ class Service:
         `gateway/error_replies.py` has rows for, and ClientDisconnected.
         """
         headers = headers_of(scope)
-        principal = self._authenticate(headers)
-        self._open_requests.add_until_end(principal.name, scope)
+        principal = self._authenticate(scope)
+        self._open_requests.add_until_end(principal.owner, scope)
         strict = is_strict(headers)
         sized_body = parse_buffered_body(scope, self.body_limits)
         if sized_body is None:
@@ -285,14 +285,14 @@ class Service:
         return self.build_event_stream(replay, accepted.build_loss_headers())
 
     def authenticate(self, request: HTTPConnection) -> Principal:
-        """Returns the principal of a request or WebSocket, and adds its name to the request's log fields.
+        """Returns the principal of a request or WebSocket, and adds the name of its key to the request's log fields.
 
-        Stored objects belong to the principal's `name`. Raises NotAuthenticated, and TooManyRequests if
+        Stored objects belong to the principal's `owner`. Raises NotAuthenticated, and TooManyRequests if
         `limits.open_requests` are open.
         """
-        principal = self._authenticate(headers_of(request.scope))
+        principal = self._authenticate(request.scope)
         if request.scope["type"] == "http":
-            self._open_requests.add_until_end(principal.name, request.scope)
+            self._open_requests.add_until_end(principal.owner, request.scope)
         return principal
 
     def authenticate_admin(self, request: HTTPConnection) -> Principal:
@@ -311,9 +311,13 @@ class Service:
             raise NotFound(_NO_STORE)
         return self.added_servers
 
-    def _authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
-        principal = self.current.authenticator.authenticate(headers)
-        bind_fields(client=principal.name)
+    def _authenticate(self, scope: Scope) -> Principal:
+        try:
+            principal = self.current.authenticator.authenticate(headers_of(scope))
+        except NotAuthenticated as error:
+            bind_refused_key(scope, error.hint)
+            raise
+        bind_fields(client=principal.key_name)
         return principal
 
     def require_store(self) -> Store:

@@ -56,7 +56,7 @@ class WebSocketApp:
             raise TooManyConnections(
                 f"there are {self._open_count} WebSocket connections already: use POST /v1/responses instead"
             )
-        self._owner_counts.add(principal.name)
+        self._owner_counts.add(principal.owner)
         self._open_count += 1
         try:
             await receive()
@@ -78,4 +78,4 @@ class WebSocketApp:
                     await send({"type": "websocket.close", "code": _CLOSE_INTERNAL_ERROR})
         finally:
             self._open_count -= 1
-            self._owner_counts.remove(principal.name)
+            self._owner_counts.remove(principal.owner)

@@ -14,7 +14,7 @@ from gateway.error_replies import resolve_error_reply
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.guard import ClientDisconnected, RequestGuard
-from gateway.logs import bind_failure, has_failed, read_bound_fields
+from gateway.logs import bind_failure, bind_fields, has_failed, read_bound_fields, read_bound_request_id
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.recorder import ForegroundRecorder
@@ -25,6 +25,7 @@ from gateway.websocket.events import Lane, TurnRequest, add_headers, encode_erro
 from gateway.websocket.turn_queue import CachedResponse, ResponseCache
 from providers.base import Batch
 from providers.errors import ProviderError
+from providers.request_ids import CURRENT_IDS, RequestIds
 from translation.errors import TranslationError
 from translation.representation.events import Finished, Started, Usage
 from translation.representation.json_types import Json
@@ -60,7 +61,7 @@ class _TurnWriter:
         self._send_text = send_text
         self._hold_s = hold_s
         self._on_end = on_end
-        self._headers = accepted.build_loss_headers()
+        self._has_headers = False
         self._is_holding = True
         self._end_was_processed = False
         self._is_stored = False
@@ -117,9 +118,10 @@ class _TurnWriter:
             frames += self._reply_stream.conclude()
             self._on_end(response, len(frames))
         texts = list(render_messages(frames, self._lane))
-        if self._headers and texts:
-            texts[0] = add_headers(texts[0], self._headers)
-            self._headers = {}
+        if texts and not self._has_headers:
+            self._has_headers = True
+            if headers := self._accepted.build_loss_headers() | _build_upstream_id_header():
+                texts[0] = add_headers(texts[0], headers)
         self._unsent.extend(texts)
         if not self._is_holding or self._reply_stream.has_content:
             await self._flush()
@@ -139,6 +141,11 @@ class _TurnWriter:
     async def _flush_quietly(self) -> None:
         with suppress(ClientDisconnected):  # the task of the turn raises it too
             await self._flush()
+
+
+def _build_upstream_id_header() -> dict[str, str]:
+    ids = CURRENT_IDS.get()
+    return {"x-upstream-request-id": ids.upstream} if ids is not None and ids.upstream else {}
 
 
 class _EmptyExchange:
@@ -200,6 +207,8 @@ class TurnRunner:
     async def run(self, create: TurnRequest) -> None:
         """Runs a `response.create` event: sends the events of its response, or one error instead. It raises nothing."""
         started_at = time.perf_counter()
+        ids = RequestIds(read_bound_request_id() or "")  # the turns of a connection share its id
+        CURRENT_IDS.set(ids)
         writer: _TurnWriter | None = None
         status = _STATUS_OK
         try:
@@ -219,6 +228,8 @@ class TurnRunner:
         finally:
             if writer is not None:
                 await writer.close()
+            if ids.upstream:
+                bind_fields(upstream_request_id=ids.upstream)
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
 

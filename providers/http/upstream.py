@@ -38,6 +38,7 @@ from providers.http.upstream_errors import (
 )
 from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
+from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds
 from translation.decoding.context_overflow import is_context_overflow
 from translation.exact_numbers import parse_with_tool_data
 from translation.representation.json_types import Json
@@ -87,6 +88,7 @@ class Upstream:
         headers = {"content-type": "application/json", "accept-encoding": "identity", **kind.headers}
         self.configured_headers = {name.lower(): value for name, value in config.headers.items()}
         headers |= self.configured_headers
+        self._has_configured_id = REQUEST_ID_HEADER in self.configured_headers
         if self._key:
             headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
@@ -140,7 +142,8 @@ class Upstream:
         template = self._build_request_template(
             "POST", path, "*/*", self._config.answer_s, {"content-type": content_type}
         )
-        request = httpx.Request("POST", template.url, headers=template.headers, content=pieces)
+        ids = CURRENT_IDS.get()
+        request = httpx.Request("POST", template.url, headers=self._add_own_id(template.headers, ids), content=pieces)
         request.extensions["timeout"] = {**template.deadlines._asdict(), "write": self._config.silence_s}
         if self._uploads is None:
             self._uploads = self._transport if self._pooled is None else build_upload_transport(self._config)
@@ -150,6 +153,8 @@ class Upstream:
             raise UpstreamTimeout("the upstream did not read the request in time", provider=self.name) from failure
         except HTTP_FAILURES as failure:
             self.raise_provider_error(failure, reply_started=False)
+        if ids is not None:
+            ids.read_upstream_id(reply.headers)
         if reply.status >= 300:
             raise await self._read_rejection(reply)
         return UpstreamReply(self, reply, template.silence_s)
@@ -215,14 +220,24 @@ class Upstream:
         return self._request_templates.setdefault((method, path, accept), template)
 
     async def _send(self, template: _RequestTemplate, content: bytes, model: object = None) -> UpstreamReply:
-        """Sends a request. `model` is the model that it names, for the message of a rejection."""
+        """Sends a request. `model` is the model that it names, for the message of a rejection.
+
+        A POST carries the id of the client's request, and the id of its reply is read. Lists of models are fetched for
+        all requests.
+        """
+        ids = CURRENT_IDS.get() if content else None
+        own_lines = b"" if ids is None or self._has_configured_id else ids.header_line
         for attempt in range(self._retries + 1):
             try:
                 if self._pooled is None:
-                    reply: RawReply = await self._send_with_httpx(template, content)
+                    reply: RawReply = await self._send_with_httpx(template, content, ids)
                 else:
                     reply = await self._pooled.send(
-                        template.target, content, template.deadlines, on_new_connection=attempt > 0
+                        template.target,
+                        content,
+                        template.deadlines,
+                        on_new_connection=attempt > 0,
+                        own_lines=own_lines,
                     )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = HttpxBody(reply.response())
@@ -232,6 +247,8 @@ class Upstream:
                     self.raise_provider_error(failure, reply_started=False)
                 if not isinstance(failure, ClosedWhileIdle):
                     await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
+        if ids is not None:
+            ids.read_upstream_id(reply.headers)
         if reply.status < 300:
             return UpstreamReply(self, reply, template.silence_s)
         rejection = await self._read_rejection(reply)
@@ -241,8 +258,12 @@ class Upstream:
                 rejection.name_window(window)
         raise rejection
 
-    async def _send_with_httpx(self, template: _RequestTemplate, content: bytes) -> HttpxBody:
-        request = httpx.Request(template.method, template.url, headers=template.headers, content=content)
+    def _add_own_id(self, headers: dict[str, str], ids: RequestIds | None) -> dict[str, str]:
+        return headers if ids is None or self._has_configured_id else {**headers, REQUEST_ID_HEADER: ids.own}
+
+    async def _send_with_httpx(self, template: _RequestTemplate, content: bytes, ids: RequestIds | None) -> HttpxBody:
+        headers = self._add_own_id(template.headers, ids)
+        request = httpx.Request(template.method, template.url, headers=headers, content=content)
         request.extensions["timeout"] = template.deadlines._asdict()
         return HttpxBody(await self._transport.handle_async_request(request))
 

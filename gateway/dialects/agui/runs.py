@@ -171,7 +171,7 @@ class AguiRuns:
         principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
         body = _with_model(body, model)
-        owner, thread_id, run_id = principal.name, body.get("threadId"), body.get("runId")
+        owner, thread_id, run_id = principal.owner, body.get("threadId"), body.get("runId")
         thread: StoredThread | None = None
         response_id = derive_id("resp", owner, str(thread_id), str(run_id))
         parts = None if _props_of(body).get("store") is False else service.current.stored

@@ -29,7 +29,7 @@ def build_completions_routes(service: Service) -> APIRouter:
 
         They can be filtered by model and metadata.
         """
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query = request.query_params
         requested_page = parse_page_request(query, "asc", extra_names=("model", "metadata"))
         metadata = dict(query_params.parse_entries(query, "metadata"))
@@ -42,7 +42,7 @@ def build_completions_routes(service: Service) -> APIRouter:
     @router.get("/v1/chat/completions/{completion_id}")
     async def get_completion(completion_id: str, request: Request) -> Response:
         """Get a stored chat completion."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         stored = await service.require_store().completions.load_completion(owner, completion_id)
         if stored is None:
@@ -52,7 +52,7 @@ def build_completions_routes(service: Service) -> APIRouter:
     @router.post("/v1/chat/completions/{completion_id}", openapi_extra=document_json_body(UPDATE_SCHEMA))
     async def update_completion(completion_id: str, request: Request) -> Response:
         """Replace the metadata of a stored chat completion."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
@@ -64,7 +64,7 @@ def build_completions_routes(service: Service) -> APIRouter:
     @router.delete("/v1/chat/completions/{completion_id}")
     async def delete_completion(completion_id: str, request: Request) -> Response:
         """Delete a stored chat completion."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         if not await service.require_store().completions.delete_completion(owner, completion_id):
             raise build_not_found_error(_OBJECT_NAME, completion_id)
@@ -73,7 +73,7 @@ def build_completions_routes(service: Service) -> APIRouter:
     @router.get("/v1/chat/completions/{completion_id}/messages")
     async def list_messages(completion_id: str, request: Request) -> Response:
         """List the messages of the completion's request."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, "asc")
         store = service.require_store()
 

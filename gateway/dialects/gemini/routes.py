@@ -16,7 +16,7 @@ from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of, set_header
 from gateway.http.json_reply import build_json_reply
 from gateway.http.query_params import read_single_value
-from gateway.replies.loss_header import render_loss_header
+from gateway.replies.loss_header import report_losses
 from gateway.routes.embeddings import Embeddings, fetch_embeddings
 from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.admission import ClientRequest
@@ -66,7 +66,7 @@ def build_gemini_routes(service: Service) -> APIRouter:
             tokens, losses = await service.current.contexts.count_tokens(
                 ClientRequest(GEMINI_COUNTING, principal, counted, weight=weight)
             )
-        return build_json_reply({"totalTokens": tokens}, headers=render_loss_header(losses))
+        return build_json_reply({"totalTokens": tokens}, headers=report_losses(losses))
 
     async def embed_content(model: str, request: Request) -> Response:
         """Embed a text, by the model's upstream."""

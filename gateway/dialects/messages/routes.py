@@ -9,7 +9,7 @@ from gateway.dialects.messages.error_form import MESSAGES_FAILURES, build_reques
 from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
-from gateway.replies.loss_header import render_loss_header
+from gateway.replies.loss_header import report_losses
 from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.admission import ClientRequest
 from gateway.service.service import Service
@@ -34,8 +34,6 @@ def build_messages_routes(service: Service) -> APIRouter:
             tokens, losses = await service.current.contexts.count_tokens(
                 ClientRequest(COUNTING, principal, body, weight=weight)
             )
-        return build_json_reply(
-            {"input_tokens": tokens}, headers=build_request_id_headers() | render_loss_header(losses)
-        )
+        return build_json_reply({"input_tokens": tokens}, headers=build_request_id_headers() | report_losses(losses))
 
     return router

@@ -11,7 +11,7 @@ from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
-from gateway.replies.loss_header import render_loss_header
+from gateway.replies.loss_header import report_losses
 from gateway.routes.request_docs import document_json_body
 from gateway.service.admission import ClientRequest
 from gateway.service.service import Service, is_strict
@@ -39,7 +39,7 @@ def build_contexts_routes(service: Service) -> APIRouter:
         with RequestGuard(request.receive, service.drain):
             client_request = ClientRequest(RESPONSES, principal, body, strict, weight)
             compacted, losses = await service.current.contexts.compact_context(client_request)
-        return build_json_reply(compacted, headers=render_loss_header(losses))
+        return build_json_reply(compacted, headers=report_losses(losses))
 
     @router.post(
         "/v1/responses/input_tokens",
@@ -54,7 +54,7 @@ def build_contexts_routes(service: Service) -> APIRouter:
             client_request = ClientRequest(RESPONSES, principal, body, weight=weight)
             tokens, losses = await service.current.contexts.count_input_tokens(client_request)
         counted = {"object": "response.input_tokens", "input_tokens": tokens}
-        return build_json_reply(counted, headers=render_loss_header(losses))
+        return build_json_reply(counted, headers=report_losses(losses))
 
     return router
 

@@ -35,7 +35,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.post("/v1/conversations", openapi_extra=document_json_body(CREATE_SCHEMA))
     async def create_conversation(request: Request) -> Response:
         """Create a conversation, with up to 20 items."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         return build_json_reply(
@@ -45,7 +45,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.get(_CONVERSATION_PATH)
     async def get_conversation(conversation_id: str, request: Request) -> Response:
         """Get a conversation, without its items."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         conversation = await service.require_store().conversations.load_conversation(owner, conversation_id)
         if conversation is None:
@@ -55,7 +55,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.post(_CONVERSATION_PATH, openapi_extra=document_json_body(UPDATE_SCHEMA))
     async def update_conversation(conversation_id: str, request: Request) -> Response:
         """Replace the metadata of a conversation."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         validate_update(body)
@@ -69,7 +69,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.delete(_CONVERSATION_PATH)
     async def delete_conversation(conversation_id: str, request: Request) -> Response:
         """Delete a conversation and its items. Responses that were created in it remain."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         if not await service.require_store().conversations.delete_conversation(owner, conversation_id):
             raise build_not_found_error("Conversation", conversation_id)
@@ -78,7 +78,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.post(_ITEMS_PATH, openapi_extra=document_json_body(ADD_ITEMS_SCHEMA))
     async def add_items(conversation_id: str, request: Request) -> Response:
         """Append up to 20 items to a conversation."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ("include",))
         query_params.check_include(request.query_params)
         body = await service.read_body(request)
@@ -90,7 +90,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.get(_ITEMS_PATH)
     async def list_items(conversation_id: str, request: Request) -> Response:
         """List the items of a conversation, newest first by default."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_params.check_include(request.query_params)
         read = partial(service.require_store().conversations.list_conversation_items, owner, conversation_id)
@@ -101,7 +101,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.get(_ITEM_PATH)
     async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:
         """Get one item of a conversation."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ("include",))
         query_params.check_include(request.query_params)
         store = service.require_store()
@@ -115,7 +115,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
     @router.delete(_ITEM_PATH)
     async def delete_item(conversation_id: str, item_id: str, request: Request) -> Response:
         """Delete an item of a conversation. Returns the conversation."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         store = service.require_store()
         conversation = await store.conversations.load_conversation(owner, conversation_id)

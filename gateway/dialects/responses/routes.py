@@ -43,7 +43,7 @@ def build_responses_routes(service: Service) -> APIRouter:
     @router.get("/v1/responses")
     async def list_responses(request: Request) -> Response:
         """List your responses by creation time. An extension of the API."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params)
         return await build_list_reply(requested_page, partial(service.require_store().responses.list_responses, owner))
 
@@ -53,7 +53,7 @@ def build_responses_routes(service: Service) -> APIRouter:
 
         With `stream=true` it returns the events of the response after the sequence number `starting_after`.
         """
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query = request.query_params
         query_params.check_param_names(query, _RETRIEVE_PARAMS)
         query_params.check_include(query)
@@ -71,7 +71,7 @@ def build_responses_routes(service: Service) -> APIRouter:
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
         """Cancel a background response, whichever server runs it. A response that has ended remains unchanged."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         store = service.require_store()
         stored = await store.responses.load_response(owner, response_id)
@@ -90,7 +90,7 @@ def build_responses_routes(service: Service) -> APIRouter:
 
         Responses that continue it keep its items as their history.
         """
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         if not await service.require_store().responses.delete_response(owner, response_id):
             raise build_not_found_error("Response", response_id)
@@ -99,7 +99,7 @@ def build_responses_routes(service: Service) -> APIRouter:
     @router.get("/v1/responses/{response_id}/input_items")
     async def list_input_items(response_id: str, request: Request) -> Response:
         """List the input items of the request itself, without its history."""
-        owner = service.authenticate(request).name
+        owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_params.check_include(request.query_params)
         read = partial(service.require_store().responses.list_input_items, owner, response_id)

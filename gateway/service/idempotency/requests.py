@@ -86,7 +86,7 @@ class IdempotentRequests:
 
         Raises IdempotencyKeyReused, TooManyKeys, and what `Intake.accept` raises.
         """
-        owner = client_request.principal.name
+        owner = client_request.principal.owner
         keyed = await self._pool.call_weighed(client_request.weight, read_keyed_request, header, client_request.body)
         is_stored, streams = form.peek(client_request.body)
         waiter = _Waiter(scope, receive, streams)

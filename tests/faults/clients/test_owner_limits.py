@@ -17,8 +17,14 @@ from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as ANSWER
 
 Json = dict[str, Any]
-AUTH = {"keys": [{"name": "ada", "key": "key-of-ada-0123456"}, {"name": "bob", "key": "key-of-bob-0123456"}]}
-ADA, BOB = ({"authorization": f"Bearer {key['key']}"} for key in AUTH["keys"])
+AUTH = {
+    "keys": [
+        {"name": "ada", "key": "key-of-ada-0123456"},
+        {"name": "ada-2", "owner": "ada", "key": "next-key-of-ada-0123456"},
+        {"name": "bob", "key": "key-of-bob-0123456"},
+    ]
+}
+ADA, ADA_2, BOB = ({"authorization": f"Bearer {key['key']}"} for key in AUTH["keys"])
 HANGING = Reply(headers=SSE, body=[ANSWER.opening, Hang()])
 
 
@@ -51,8 +57,8 @@ async def test_a_key_has_a_limit_of_open_requests(path: str, gateway: StartGatew
             return await client.post(v1 + path, headers=headers, json={**fields, "stream": False}, timeout=20)
 
         async with AsyncExitStack() as streams:
-            for _ in range(2):
-                request = client.stream("POST", f"{v1}/chat/completions", headers=ADA, json=body)
+            for headers in (ADA, ADA_2):  # two keys of one owner have one limit
+                request = client.stream("POST", f"{v1}/chat/completions", headers=headers, json=body)
                 reply = await streams.enter_async_context(request)
                 assert reply.status_code == 200
             assert code_of(await ask(ADA), "limits.open_requests") == "too_many_open_requests"
@@ -74,7 +80,7 @@ async def test_without_keys_open_requests_are_not_limited(gateway: StartGateway)
 async def test_a_key_has_a_limit_of_websockets(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         url = gateway(limited(upstream, websockets=1)).v1.replace("http", "ws") + "/responses"
-        async with connect(url, additional_headers=ADA):
+        async with connect(url, additional_headers=ADA_2):
             with pytest.raises(InvalidStatus) as refused:
                 await connect(url, additional_headers=ADA)
             reply = refused.value.response

@@ -78,6 +78,8 @@ def example(kind: type[Exception]) -> Exception:
         return kind("boom", param="input")
     if issubclass(kind, EventLogFull):
         return kind(1.0)
+    if kind is UnknownModel:
+        return kind("boom", "there is none")
     return kind("boom")
 
 
@@ -157,7 +159,7 @@ NAMED: dict[str, tuple[Exception, int, str]] = {
     "an overload": (UpstreamOverloaded("busy", status=529), 503, "upstream_overloaded"),
     "a long prompt": (ContextLengthExceeded("long", status=400), 400, "context_length_exceeded"),
     "an unknown model upstream": (UpstreamModelNotFound("who", status=404), 404, "model_not_found"),
-    "an unknown model here": (UnknownModel("who", param="model"), 404, "model_not_found"),
+    "an unknown model here": (UnknownModel("who", "there is none"), 404, "model_not_found"),
     "a field that is missing": (
         InvalidRequest("x", param="model", code="missing_required_parameter"),
         400,

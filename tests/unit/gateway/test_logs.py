@@ -8,17 +8,26 @@ from typing import Any
 import pytest
 
 from gateway import logs
-from gateway.errors import UnknownModel
+from gateway.errors import TurnFailed, UnknownModel
 from gateway.logs import (
     _render_line,
     bind_failure,
     bind_fields,
+    bind_losses,
     log_request,
     name_upstreams,
     read_bound_fields,
     reset_fields,
 )
-from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamUnreachable
+from providers.errors import (
+    ProviderError,
+    UpstreamBroken,
+    UpstreamRateLimited,
+    UpstreamRejected,
+    UpstreamUnreachable,
+)
+from translation.representation.events import Failed
+from translation.representation.loss import Loss
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +72,24 @@ def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch)
     ("status", "failure", "level"),
     [
         (200, None, "info"),
-        (404, UnknownModel("there is none"), "info"),
+        (404, UnknownModel("qwen4", "there is none"), "info"),
+        (429, UpstreamRateLimited("slow down", provider="local", status=429), "warning"),
+        (400, UpstreamRejected("no", provider="local", status=400), "warning"),
+        (200, TurnFailed(Failed("rate_limit_exceeded", "slow down")), "warning"),
         (502, UpstreamUnreachable("it cannot be reached", provider="local"), "warning"),
         (200, UpstreamBroken("it broke off", provider="local"), "warning"),
         (500, None, "warning"),
     ],
-    ids=["a success", "a client's mistake", "an upstream's failure", "a stream that broke off", "a bug"],
+    ids=[
+        "a success",
+        "a client's mistake",
+        "a limit",
+        "a rejection",
+        "a stream's error",
+        "an upstream's failure",
+        "a stream that broke off",
+        "a bug",
+    ],
 )
 def test_a_failure_of_the_server_or_an_upstream_is_a_warning_and_names_the_upstream(
     status: int, failure: Exception | None, level: str, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +103,20 @@ def test_a_failure_of_the_server_or_an_upstream_is_a_warning_and_names_the_upstr
     line = json.loads(written_to.getvalue())
     assert line["level"] == level
     assert line.get("upstream") == ("http://127.0.0.1:8000" if isinstance(failure, ProviderError) else None)
+
+
+def test_losses_are_named_once_each_up_to_a_limit() -> None:
+    bind_losses(
+        [Loss("seed", "dropped"), Loss("top_p", "dropped"), Loss("seed", "ignored"), Loss("x" * 999, "dropped")]
+    )
+    assert read_bound_fields()["losses"] == ["seed", "top_p", "x" * 200]
+    bind_losses(Loss(f"key_{number}", "dropped") for number in range(100_000))
+    assert read_bound_fields()["losses"] == [f"key_{number}" for number in range(50)]
+
+
+def test_an_unknown_model_is_in_the_line() -> None:
+    bind_failure(UnknownModel("q" * 999, "there is none"))
+    assert read_bound_fields()["model"] == "q" * 200
 
 
 def test_a_status_of_the_upstream_is_in_the_line() -> None:

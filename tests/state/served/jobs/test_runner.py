@@ -68,7 +68,7 @@ async def test_jobs_of_other_workers_are_restarted_from_their_stored_state(store
 
 async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) -> None:
     def refuse(job: Job) -> ScriptedWire:
-        raise UnknownModel("there is no such model any more")
+        raise UnknownModel("m", "there is no such model any more")
 
     head = queued()
     async with replica(store) as here:

@@ -32,7 +32,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "an unknown key without a near one lists the known ones": (
         "auth: {keys: [{name: a, key: b, zzz: 1}]}\n",
-        "config.yaml:1: auth.keys[0].zzz: unknown key; write one of name, key, key_env, models",
+        "config.yaml:1: auth.keys[0].zzz: unknown key; write one of name, owner, key, key_env",
     ),
     "a key of another version is unknown": (
         PROVIDERS + "models: {a: {provider: local, agents: {}}}\n",
@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a missing key in a list": (
         "auth: {keys: [{key: abc}]}\n",
-        "config.yaml:1: auth.keys[0].name: is missing; write the name of the key's holder in logs",
+        "config.yaml:1: auth.keys[0].name: is missing; write the name of the key in logs",
     ),
     "a number out of bounds": (
         "server: {port: 70000}\n",
@@ -312,7 +312,7 @@ def test_the_environment_is_read_into_any_text(tmp_path: Path) -> None:
     settings = settings_of(text, tmp_path)
     assert settings.server.port == 9000
     assert settings.auth is not None
-    assert [key.secret for key in settings.auth.keys] == ["k-1", "k-2"]
+    assert [key.key and key.key.get_secret_value() for key in settings.auth.keys] == ["k-1", "k-2"]
     provider = settings.providers["p"]
     assert provider.key == "k-1"
     assert provider.headers == {"x-a": "a-k-2-9000"}

@@ -1,5 +1,10 @@
 """API keys and their principals."""
 
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import pytest
 
 from gateway.config.auth_settings import AuthSettings
@@ -10,14 +15,16 @@ AUTH = AuthSettings.model_validate(
     {"keys": [{"name": "team-a", "key": "key-of-a", "models": ["gpt-*"]}, {"name": "team-ü", "key": "schlüssel"}]}
 )
 
+TEAM_A = Principal("team-a", ("gpt-*",), key_name="team-a")
+
 
 @pytest.mark.parametrize(
     ("header", "principal"),
     [
-        ("Bearer key-of-a", Principal("team-a", ("gpt-*",))),
-        ("bearer key-of-a", Principal("team-a", ("gpt-*",))),
-        ("Bearer  key-of-a ", Principal("team-a", ("gpt-*",))),
-        ("Bearer schlüssel", Principal("team-ü", ("*",))),
+        ("Bearer key-of-a", TEAM_A),
+        ("bearer key-of-a", TEAM_A),
+        ("Bearer  key-of-a ", TEAM_A),
+        ("Bearer schlüssel", Principal("team-ü", ("*",), key_name="team-ü")),
     ],
     ids=["as OpenAI's clients send it", "in lower case", "with spaces", "beyond ASCII"],
 )
@@ -37,7 +44,7 @@ def test_a_known_key_is_its_principal(header: str, principal: Principal) -> None
     ids=["alone", "with spaces", "beside a proxy's password", "beside no key", "beside another key"],
 )
 def test_a_key_is_also_accepted_as_x_api_key(headers: dict[bytes, bytes]) -> None:
-    assert Authenticator(AUTH).authenticate(headers) == Principal("team-a", ("gpt-*",))
+    assert Authenticator(AUTH).authenticate(headers) == TEAM_A
 
 
 @pytest.mark.parametrize(
@@ -79,3 +86,50 @@ def test_anything_else_is_refused(headers: dict[bytes, bytes]) -> None:
 @pytest.mark.parametrize("headers", [{}, {b"authorization": b"Bearer anything"}], ids=["without a key", "with any key"])
 def test_without_configured_keys_everyone_is_anonymous(headers: dict[bytes, bytes]) -> None:
     assert Authenticator(None).authenticate(headers) == ANONYMOUS
+
+
+def authenticate(sent: str, **settings: Any) -> Principal:
+    auth = AuthSettings.model_validate({"keys": [{"name": "new-key", **settings}, {"name": "b", "key": "key-of-b"}]})
+    return Authenticator(auth).authenticate({b"authorization": f"Bearer {sent}".encode()})
+
+
+def test_keys_of_one_owner_are_different_keys_of_the_same_principal() -> None:
+    principal = authenticate("key-of-new", key="key-of-new", owner="team-a")
+    assert (principal.owner, principal.key_name) == ("team-a", "new-key")
+
+
+@pytest.mark.parametrize("render", [str.lower, str.upper])
+def test_a_key_may_be_known_by_its_hash(render: Callable[[str], str]) -> None:
+    key_sha256 = render(hashlib.sha256("schlüssel".encode()).hexdigest())
+    assert authenticate("schlüssel", key_sha256=key_sha256).key_name == "new-key"
+    with pytest.raises(NotAuthenticated):
+        authenticate(key_sha256, key_sha256=key_sha256)  # the hash is no key
+
+
+@pytest.mark.parametrize(
+    ("expires_in", "is_valid"), [(timedelta(minutes=1), True), (timedelta(0), False), (timedelta(minutes=-1), False)]
+)
+def test_a_key_is_refused_from_its_expiry_on(expires_in: timedelta, *, is_valid: bool) -> None:
+    expires_at = datetime.now(UTC) + expires_in
+    if is_valid:
+        assert authenticate("key-of-a", key="key-of-a", expires_at=expires_at).key_name == "new-key"
+        return
+    with pytest.raises(NotAuthenticated, match="the API key expired at 20") as refusal:
+        authenticate("key-of-a", key="key-of-a", expires_at=expires_at)
+    assert refusal.value.hint == "new-key, expired"
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        (b"", "none"),
+        (b"x" * 19, "19 characters"),
+        (b"x" * 16 + b"wxyz", "...wxyz, 20 characters"),
+        (b"x" * 20 + b"\x1b[1m", "...?[1m, 24 characters"),
+        (b"x" * 20 + b"\xff", "...xxx\ufffd, 21 characters"),
+    ],
+)
+def test_the_hint_at_an_unknown_key_has_no_more_than_its_end(key: bytes, hint: str) -> None:
+    with pytest.raises(NotAuthenticated) as refusal:
+        Authenticator(AUTH).authenticate({b"x-api-key": key})
+    assert refusal.value.hint == hint

@@ -11,6 +11,7 @@ from gateway.http.middleware import ReplySender
 from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.keep_alive import KeepAlive
 from providers.errors import UpstreamBroken, UpstreamRateLimited
+from providers.request_ids import RequestIds
 from tests.unit.gateway.replies.event_stream_client import (
     ALIVE,
     CONTENT,
@@ -129,7 +130,9 @@ def beginning(wire: PushedWire, client: Client) -> Any:
     wire.has_content = False
     stream = EventStreamReply(wire, DrainState(), keepalive_s=NEVER, headers={})
     writer: Any = Writer(client)
-    return stream({"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, "req_1"))
+    return stream(
+        {"type": "http", CLIENT: writer}, client.receive, ReplySender(client.send, writer, RequestIds("req_1"))
+    )
 
 
 async def test_frames_before_content_are_buffered_and_begin_the_stream() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.replies.loss_header import build_warning_losses, read_reply_warnings, render_loss_header
+from gateway.replies.loss_header import build_warning_losses, read_reply_warnings, report_losses
 from translation.representation.loss import Loss
 
 HEADERS: dict[str, tuple[list[Loss], str]] = {
@@ -22,11 +22,11 @@ HEADERS: dict[str, tuple[list[Loss], str]] = {
 
 @pytest.mark.parametrize(("losses", "expected"), HEADERS.values(), ids=HEADERS)
 def test_the_header_contains(losses: list[Loss], expected: str) -> None:
-    assert render_loss_header(losses) == {"x-gateway-loss": expected}
+    assert report_losses(losses) == {"x-gateway-loss": expected}
 
 
 def test_without_a_loss_there_is_no_header() -> None:
-    assert render_loss_header([]) == {}
+    assert report_losses([]) == {}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_without_a_loss_there_is_no_header() -> None:
     ids=["many", "one that is long"],
 )
 def test_losses_beyond_the_limit_are_counted(losses: list[Loss]) -> None:
-    said = render_loss_header(losses)["x-gateway-loss"]
+    said = report_losses(losses)["x-gateway-loss"]
     assert len(said) < 2048
     *kept, rest = said.split(", ")
     assert rest == f"...={len(losses) - len(kept)} more"
@@ -51,7 +51,7 @@ def test_losses_beyond_the_limit_are_not_rendered(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Loss, "__str__", note)
     losses = [Loss(f"parameter_{number}", "dropped") for number in range(5_000)] * 2
-    assert render_loss_header(losses)["x-gateway-loss"].endswith(f"...={5_000 - len(rendered) + 1} more")
+    assert report_losses(losses)["x-gateway-loss"].endswith(f"...={5_000 - len(rendered) + 1} more")
     assert len(rendered) < 200
 
 

@@ -45,7 +45,7 @@ def test_the_examined_gateway_has_its_own_key_and_stores_nothing() -> None:
     through, subjects, key = prepare_examination(given, select_models(given, ["a", "c-1"]), providers)
     assert through.store.url is None
     assert through.auth is not None
-    assert [each.secret for each in through.auth.keys] == [key]
+    assert [each.key and each.key.get_secret_value() for each in through.auth.keys] == [key]
     assert len(key) > 30
     assert list(through.models) == [
         "a",

@@ -1,0 +1,56 @@
+"""The ids of the request that is being served: the gateway's own, and that of the upstream which replies to it.
+
+An operator who has one of them finds the same request in the logs of the other server.
+"""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Final
+
+REQUEST_ID_HEADER: Final = "x-request-id"
+
+MAX_ID_CHARS: Final = 128
+
+_UPSTREAM_ID_HEADERS: Final = (b"x-request-id", b"request-id", b"apim-request-id", b"x-amzn-requestid")
+"""The headers in which upstreams send the ids of their own logs. `request-id` is Anthropic's, the last two are those of
+Azure and AWS."""
+
+
+class RequestIds:
+    """`own` is sent to the upstream. `upstream` is set once an upstream has replied; it is empty if it sent none."""
+
+    __slots__ = ("own", "upstream")
+
+    def __init__(self, own: str) -> None:
+        self.own = own
+        self.upstream = ""
+
+    @property
+    def header_line(self) -> bytes:
+        """The header of a request to an upstream, with its line end."""
+        return b"x-request-id: %s\r\n" % self.own.encode()
+
+    def read_upstream_id(self, headers: Mapping[bytes, bytes]) -> None:
+        """Reads the id of an upstream's reply, whose header names are in lower case.
+
+        With several upstream requests the newest reply counts. An id that only repeats ours counts if it is the only
+        one.
+        """
+        self.upstream = ""
+        for name in _UPSTREAM_ID_HEADERS:
+            if (header := headers.get(name)) is not None and (text := parse_request_id(header)) is not None:
+                self.upstream = text
+                if text != self.own:
+                    return
+
+
+CURRENT_IDS: ContextVar[RequestIds | None] = ContextVar("current_ids", default=None)
+"""The ids of the request that this context serves. All tasks of one request share the object."""
+
+
+def parse_request_id(header: bytes) -> str | None:
+    """Returns an id that may be logged and sent on; None unless it is printable ASCII of at most 128 characters."""
+    if not header or len(header) > MAX_ID_CHARS or not header.isascii():
+        return None
+    text = header.decode()
+    return text if text.isprintable() else None
