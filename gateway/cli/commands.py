@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import fields
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -19,7 +20,8 @@ from gateway.version import read_installed_version
 
 app = typer.Typer(
     name="responses-gateway",
-    help="OpenAI's Responses and Chat Completions APIs in front of any model.",
+    help="One server in front of any model. Clients speak OpenAI's Responses or Chat Completions, Anthropic's, "
+    "Gemini's or Ollama's API, AG-UI or POST /generate.",
     no_args_is_help=True,
     rich_markup_mode=None,  # its boxes show a type for switches, such as `--help <bool>`
     context_settings={"max_content_width": 110},
@@ -93,7 +95,7 @@ def models(
         typer.Option("--capabilities", help="Print every capability of each model, including those that it lacks."),
     ] = False,
 ) -> None:
-    """List the models that clients may request, with their providers and capabilities."""
+    """List the models that clients may request. Prints their providers and capabilities too."""
     settings = _load_settings(config, {})
 
     from gateway.cli.capability_table import render_matrix
@@ -113,6 +115,24 @@ def models(
         flags = [field.name for field in fields(effective[name]) if getattr(effective[name], field.name) is True]
         rows.append((name, model.provider, model.model or "the same", " ".join(flags)))
     typer.echo("\n".join(format_table(rows)))
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = DEFAULT_CONFIG,
+) -> None:
+    """Write a configuration file to begin with. It never changes an existing file."""
+    text = files("gateway.cli").joinpath("starter.yaml").read_text()
+    try:
+        with file.open("x") as target:
+            target.write(text)
+    except FileExistsError:
+        _exit_with_error(f"{file} exists, and is left as it is: name another file")
+    except OSError as error:
+        _exit_with_error(f"{file} cannot be written: {error.strerror}")
+    option = "" if file == DEFAULT_CONFIG else f" --config {file}"
+    typer.echo(f"wrote {file}: edit it, check it with `responses-gateway check-config {file}`,")
+    typer.echo(f"and start the gateway with `responses-gateway serve{option}`")
 
 
 @app.command(name="check-config")
@@ -228,7 +248,7 @@ def pin_mcp_tools(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="The name of the server.")],
     config: ConfigOption = None,
 ) -> None:
-    """Print the digests of the definitions that a server's tools have now, as `pins` for its configuration."""
+    """Print the digests of a server's tools as they are now. They are the `pins` of its configuration."""
     settings = _load_quiet_settings(config)
 
     import yaml
@@ -294,7 +314,7 @@ OwnerOption = Annotated[
 
 @app.command()
 def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
-    """Delete everything that is stored for one owner, running responses included."""
+    """Delete everything that is stored for one owner. Its running responses are deleted too."""
     settings = _load_settings_with_store(config)
 
     from gateway.state.sql.store import SqlStore
@@ -309,7 +329,7 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
 
 @app.command()
 def export(owner: OwnerOption, config: ConfigOption = None) -> None:
-    """Print everything that is stored for one owner, one JSON object per line."""
+    """Print everything that is stored for one owner. Each line is one JSON object."""
     settings = _load_settings_with_store(config)
 
     import orjson

@@ -1,5 +1,6 @@
 """config.example.yaml documents every key, and its comments about defaults are true."""
 
+import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,27 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from gateway.config.settings import EgressSettings, ServerSettings, Settings, StoreSettings, load_settings
+from gateway.config.hints import find_hints
+from gateway.config.settings import (
+    EgressSettings,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+    load_settings,
+    parse_settings,
+)
 from providers.config import ProviderConfig
 
-EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
-TREE = yaml.safe_load(EXAMPLE.read_text())
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "config.example.yaml"
+
+
+def with_commented_settings(text: str) -> str:
+    """Returns the text with the settings that are commented: lines that begin with `#` and no space, or with two."""
+    return re.sub(r"^#(?=\S|  )", "", text, flags=re.MULTILINE)
+
+
+TREE = yaml.safe_load(with_commented_settings(EXAMPLE.read_text()))
 ENVIRON = dict.fromkeys(
     [
         "OPENAI_API_KEY",
@@ -59,9 +76,19 @@ def written_keys(tree: Any, path: str = "") -> Iterator[str]:
             yield from written_keys(value, f"{name}.")
 
 
-def test_the_example_can_be_used_as_it_is() -> None:
-    settings = load_settings(EXAMPLE, environ=ENVIRON)
+def test_the_example_can_be_used_as_it_is_and_nothing_in_it_is_a_probable_mistake() -> None:
+    settings = load_settings(EXAMPLE, environ={})
     assert next(iter(settings.models)) == "demo"
+    assert list(find_hints(settings)) == []
+
+
+STARTER = ROOT / "gateway/cli/starter.yaml"
+
+
+@pytest.mark.parametrize("file", [EXAMPLE, STARTER], ids=lambda file: file.name)
+def test_the_commented_settings_are_valid_too(file: Path) -> None:
+    tree = yaml.safe_load(with_commented_settings(file.read_text()))
+    assert parse_settings(tree, environ=ENVIRON).auth is not None
 
 
 WRITTEN = set(written_keys(TREE))
@@ -83,7 +110,7 @@ def test_every_key_is_in_the_example() -> None:
 
 
 def test_the_defaults_in_the_example_are_the_defaults() -> None:
-    settings = load_settings(EXAMPLE, environ=ENVIRON)
+    settings = parse_settings(TREE, environ=ENVIRON)
     assert settings.server.model_copy(update={"cors": None}) == ServerSettings()
     assert settings.store == StoreSettings()
     assert settings.egress.model_copy(update={"allow": ()}) == EgressSettings()

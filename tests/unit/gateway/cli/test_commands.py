@@ -13,10 +13,12 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from gateway.cli import commands
+from gateway.config.discovery import HostedService
 from gateway.config.settings import Settings
 from providers.base import Capabilities
 from providers.capabilities import CAPABILITIES
 from providers.config import ProviderType
+from tests.upstream import closed_port
 
 CONFIG = {
     "auth": {"keys": [{"name": "a", "key": "k"}]},
@@ -185,6 +187,8 @@ def test_serve_without_a_file_serves_discovered_upstreams(
     config: Path, served: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
+    service = HostedService("openai", ("gpt-*",), f"http://127.0.0.1:{closed_port()}/v1")
+    monkeypatch.setattr("gateway.config.discovery.HOSTED_SERVICES", (service,))
     assert run("serve", "--port", "0").exit_code == 0
     (settings,) = served
     assert settings.server.port == 0
@@ -217,3 +221,46 @@ def test_checking_a_file_needs_neither_server_nor_http_client(config: Path) -> N
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", source, str(config)], capture_output=True, text=True, env=environ)
     assert done.stdout.splitlines()[-1] == "set()", done.stderr
+
+
+@pytest.mark.parametrize("group", [(), ("mcp",)], ids=["commands", "commands of mcp"])
+def test_no_help_text_is_cut_in_a_terminal_of_usual_width(
+    group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run(*group, "--help")
+    assert done.exit_code == 0
+    lines = done.stdout.partition("Commands:")[2].strip().splitlines()
+    assert lines
+    assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    "api", ["Responses", "Chat Completions", "Anthropic", "Gemini", "Ollama", "AG-UI", "/generate"]
+)
+def test_the_help_names_every_api_of_clients(api: str) -> None:
+    assert api in " ".join(run("--help").stdout.split())
+
+
+def test_init_writes_a_file_that_check_config_accepts(config: Path) -> None:
+    done = run("init")
+    assert done.exit_code == 0
+    assert "responses-gateway serve" in done.stdout
+    checked = run("check-config", "config.yaml")
+    assert (checked.exit_code, checked.stderr) == (0, "")
+
+
+def test_init_writes_another_file_and_says_how_to_use_it(config: Path) -> None:
+    done = run("init", "other.yaml")
+    assert done.exit_code == 0
+    assert "responses-gateway serve --config other.yaml" in done.stdout
+    assert Path("other.yaml").exists()
+
+
+@pytest.mark.parametrize(("file", "reason"), [("gateway.yaml", "exists"), ("no/such/folder.yaml", "cannot be written")])
+def test_init_never_changes_a_file_and_says_why_it_wrote_none(config: Path, file: str, reason: str) -> None:
+    before = config.read_text()
+    done = run("init", file)
+    assert done.exit_code == 2
+    assert reason in done.stderr
+    assert config.read_text() == before
