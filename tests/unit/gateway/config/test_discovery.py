@@ -5,12 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.discovery import LocalServer, discover_config
+from gateway.config.discovery import HOSTED_SERVICES, HostedService, LocalServer, discover_config
 from gateway.config.settings import parse_settings
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
 from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
 KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b", "ANTHROPIC_API_KEY": "c", "GEMINI_API_KEY": "d"}
+
+
+def hosted_at(base_url: str) -> list[HostedService]:
+    """The hosted services, as if all of them had this address."""
+    return [service._replace(base_url=base_url) for service in HOSTED_SERVICES]
+
+
+def unreachable() -> list[HostedService]:
+    return hosted_at(f"http://127.0.0.1:{closed_port()}/v1")
 
 
 def listing(*names: str) -> dict[str, object]:
@@ -47,7 +56,7 @@ async def test_without_an_engine_or_its_model_there_is_no_demo(
 
 @pytest.mark.anyio
 async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
-    settings = parse_settings(await discover_config(KEYS, ()), environ=KEYS)
+    settings = parse_settings(await discover_config(KEYS, (), unreachable()), environ=KEYS)
     assert settings.providers["openai"].key == "a"
     assert settings.providers["openrouter"].key == "b"
     patterns = {name: model.provider for name, model in settings.models.items()}
@@ -55,6 +64,57 @@ async def test_keys_open_their_services_by_the_names_of_their_models() -> None:
     assert patterns["claude-*"] == "anthropic"
     assert patterns["gemini-*"] == "gemini"
     assert patterns["*/*"] == "openrouter"
+
+
+LISTS: dict[str, tuple[dict[str, str], str, object, dict[str, str]]] = {
+    "speech, embeddings, moderation and a new family of OpenAI": (
+        {"OPENAI_API_KEY": "a"},
+        "/models",
+        json_reply(listing("gpt-5", "text-embedding-3-small", "tts-1", "omni-moderation-latest", "nova-1", "a*")),
+        {"text-embedding-3-small": "openai", "tts-1": "openai", "omni-moderation-latest": "openai", "nova-1": "openai"},
+    ),
+    "other families of Google": (
+        {"GEMINI_API_KEY": "d"},
+        "/models",
+        json_reply({"models": [{"name": "models/gemini-3-pro"}, {"name": "models/gemma-3-27b-it"}]}),
+        {"gemma-3-27b-it": "gemini"},
+    ),
+    "nothing more of a service whose pattern has all": (
+        {"OPENROUTER_API_KEY": "b"},
+        "/models",
+        json_reply(listing("openai/gpt-5", "qwen/qwen3")),
+        {},
+    ),
+    "a key that the service does not know": ({"OPENAI_API_KEY": "a"}, "/models", error_reply(401, "no"), {}),
+    "a service that does not answer": ({"OPENAI_API_KEY": "a"}, "/models", silence, {}),
+    "another kind of list": ({"OPENAI_API_KEY": "a"}, "/models", json_reply({"things": []}), {}),
+}  # fmt: skip
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("keys", "path", "script", "listed"), LISTS.values(), ids=LISTS)
+async def test_models_that_a_hosted_service_lists_are_served_beside_its_patterns(
+    keys: dict[str, str], path: str, script: object, listed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.config.discovery._HOSTED_TIMEOUT_S", 0.5)
+    async with ScriptedUpstream() as upstream:
+        upstream.on(path, script)  # type: ignore[arg-type]
+        tree = await discover_config(keys, (), hosted_at(upstream.url))
+    settings = parse_settings(tree, environ=keys)
+    exact = {name: model.provider for name, model in settings.models.items() if not set("*?") & set(name)}
+    assert exact == {"demo": "demo", "scripted": "scripted"} | listed
+    patterns = [pattern for service in HOSTED_SERVICES for pattern in service.patterns]
+    assert {name for name in settings.models if name not in exact} < set(patterns), "its patterns are served anyway"
+
+
+@pytest.mark.anyio
+async def test_a_local_server_keeps_a_name_that_a_hosted_service_lists_too() -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.on("/models", json_reply(listing("nova-1", "demo")))
+        servers = [LocalServer("local", "openai_compatible", upstream.url)]
+        tree = await discover_config({"OPENAI_API_KEY": "a"}, servers, hosted_at(upstream.url))
+    assert tree["models"]["nova-1"]["provider"] == "local"
+    assert tree["models"]["demo"]["provider"] == "demo"
 
 
 @pytest.mark.anyio
@@ -66,7 +126,8 @@ async def test_an_empty_key_is_no_key() -> None:
 async def test_a_local_server_is_served_by_the_names_it_lists() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", json_reply(listing("qwen3:8b", "Qwen/Qwen3-0.6B")))
-        tree = await discover_config(KEYS, [LocalServer("ollama", "openai_compatible", upstream.url)])
+        servers = [LocalServer("ollama", "openai_compatible", upstream.url)]
+        tree = await discover_config(KEYS, servers, unreachable())
     settings = parse_settings(tree, environ=KEYS)
     assert settings.providers["ollama"].base_url == upstream.url
     assert list(settings.models)[:4] == ["demo", "scripted", "qwen3:8b", "Qwen/Qwen3-0.6B"]
