@@ -1,34 +1,133 @@
-"""Renders docs/configuration.md from the fields of the settings, and their descriptions or docstrings."""
+"""Renders docs/configuration.md: a guide, and the fields of the settings with their descriptions or docstrings."""
 
 import ast
 import inspect
+import re
 import types
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from urllib.parse import urlsplit
 
 import orjson
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from gateway.config.discovery import HOSTED_SERVICES, LOCAL_SERVERS
 from gateway.config.settings import Settings
+from providers.config import PROVIDER_DEFAULTS
 from providers.overrides import OverridesOf
-from scripts.docs.markdown import join_blocks, render_table
+from scripts.docs.configuration_examples import EXAMPLES
+from scripts.docs.markdown import join_blocks, render_code, render_table
 
-_INTRODUCTION = """\
+_GUIDE = """\
 # Configuration
 
-Generated from the settings by `make docs`.
+The gateway has one configuration file, in YAML. This page begins with a guide. [The reference](#reference) below has every key, and is generated
+from the settings. `config.example.yaml` shows every key in one file.
 
-The configuration is one YAML file: `responses-gateway serve --config FILE`. Without `--config` it is `config.yaml` in the working
-directory. If there is no such file, the server looks for `OPENAI_API_KEY`, `OPENROUTER_API_KEY`, a vLLM on `localhost:8000` and an
-Ollama on `localhost:11434`, and serves the models it finds and the demo model. `config.example.yaml` shows every key.
+## Without a file
 
-`${NAME}` in a value is replaced by the environment variable of that name. Keys that end in `_env` name an environment variable that
-holds the value. A mistake stops the start, with the file, the line, the dotted path and a correction.
-`responses-gateway check-config FILE` reports all mistakes without starting. It warns of what is probably not meant: no models, a provider
-that no model uses, a name or pattern below another that matches it too, an address without a path, a short key. A key that has no
-effect, such as one of `two_pass` on a model without it, is a mistake as well."""  # noqa: E501
+`responses-gateway serve` without a file looks at the machine, and serves what it finds:
+
+{discovered}
+
+It finds the same again after SIGHUP. `responses-gateway models` lists the result. A service whose key is set is asked for the names of its models when
+the server starts; if it does not answer in time, only names that match the patterns of its families are sent to it.
+
+## The first file
+
+`responses-gateway init` writes `config.yaml`, a file to begin with. `responses-gateway serve` uses the `config.yaml` of its working directory;
+`--config FILE` names another file. A file replaces what the gateway would find by itself. A whole configuration can be as short as this:
+
+```yaml
+providers:
+  local: {{type: openai_compatible, base_url: "http://127.0.0.1:9000/v1"}}
+models:
+  "*": {{provider: local}}
+```
+
+`responses-gateway check-config FILE` reports every mistake in a file without starting: the line, the dotted path and a correction. `serve` reports the
+same and does not start. A key that does not exist is a mistake, and so is one that has no effect, such as one of `two_pass` on a model
+without it. `check-config` also warns of what is valid and rarely intended: no models, a provider that no model uses, a name or pattern below
+another that matches it too, an address without a path, a short key.
+
+## Providers and models
+
+A *provider* is a server or service behind the gateway. Its `type` decides which API it speaks and what it can do; [providers.md](providers.md) lists
+the types. A *model* is a name that clients may request, and says which provider serves it. Its key `model` is the name that the provider knows, if
+that is another one. A name with `*` or `?` is a pattern, and is sent on as the client wrote it. The first match wins, so write exact names above
+patterns:
+
+```yaml
+providers:
+  gpu: {{type: vllm, base_url: "http://gpu:8000/v1"}}
+  openai: {{type: openai, api_key_env: OPENAI_API_KEY}}
+models:
+  fast: {{provider: gpu, model: Qwen/Qwen3-8B}}
+  "gpt-*": {{provider: openai}}
+  "*": {{provider: gpu}}
+```
+
+What a model can do follows from its provider's type and from its name. If the gateway is wrong about it, set the key: `capabilities` for what it accepts,
+`parsing_format` and `tool_parser` for the text that it writes. `responses-gateway doctor` [tests all of it](doctor.md), and names the key to set.
+
+## Secrets
+
+Write no secret into the file. `${{NAME}}` in a value is replaced by the environment variable of that name, and a key that ends in `_env` names an
+environment variable that holds the value: `api_key_env: OPENAI_API_KEY` is the same as `api_key: ${{OPENAI_API_KEY}}`. A variable that is not set is a
+mistake.
+
+## Who may use it
+
+Without `auth.keys` everybody on this machine may use the gateway, and nobody else can reach it. An address that other machines can reach requires
+keys. A key owns what is stored with it, and has limits of its own:
+
+```yaml
+server: {{host: 0.0.0.0}}
+auth:
+  keys:
+    - {{name: team-a, key_env: TEAM_A_KEY}}
+    - {{name: team-b, key_env: TEAM_B_KEY, models: ["fast"]}}
+limits: {{open_requests: 100}}
+```
+
+## Changes while it runs
+
+After SIGHUP the server reads its file again, and replaces keys, providers, models and tools without closing a connection. A file with a mistake is
+refused, and the log says why. Other sections need a restart. [operations.md](operations.md) has the details, the container and upgrades.
+
+## Reference
+
+Generated from the settings by `make docs`. Each key has an address of its own, such as `configuration.md#server.port`."""  # noqa: E501
+
+_NOTHING_TO_FIND = """\
+- `demo` and `scripted`, two models inside the gateway ([demo.md](demo.md)), and the MCP server `notes`;"""
+
+
+def _describe_discovery() -> str:
+    """Returns the list of what a server without a file looks for, from the tables of the code."""
+    local = [
+        f"- {_TITLES[server.name]} on `{urlsplit(server.base_url).netloc}`: the models that it lists;"
+        for server in LOCAL_SERVERS
+    ]
+    hosted = [
+        f"- {_TITLES[service.provider_type]}, if `{PROVIDER_DEFAULTS[service.provider_type].key_env}` is set: "
+        f"the models that it lists, and names like {render_code(service.patterns)};"
+        for service in HOSTED_SERVICES
+    ]
+    lines = [_NOTHING_TO_FIND, *local, *hosted]
+    return "\n".join(lines).removesuffix(";") + "."
+
+
+_TITLES: dict[str, str] = {
+    "anthropic": "Anthropic",
+    "gemini": "Gemini",
+    "ollama": "an Ollama",
+    "openai": "OpenAI",
+    "openrouter": "OpenRouter",
+    "vllm": "a vLLM",
+}
 
 _TYPE_NAMES: dict[Any, str] = {
     str: "text",
@@ -41,7 +140,7 @@ _TYPE_NAMES: dict[Any, str] = {
 
 
 def render_configuration() -> str:
-    return join_blocks(_INTRODUCTION, *_sections(Settings, "", {}))
+    return join_blocks(_GUIDE.format(discovered=_describe_discovery()), *_sections(Settings, "", {}))
 
 
 def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel], str]) -> Iterator[str]:
@@ -57,13 +156,29 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
     fields = model.model_fields.items()
     docstrings = _read_field_docstrings(model.facts) if issubclass(model, OverridesOf) else {}
     rows = [
-        (f"`{name}`", _describe_type(field.annotation), _render_default(field), field.description or docstrings[name])
+        (
+            _link_key(path, name, field),
+            _describe_type(field.annotation),
+            _render_default(field),
+            field.description or docstrings[name],
+        )
         for name, field in fields
     ]
     yield render_table(["key", "value", "default", "meaning"], rows)
+    if path:
+        yield f"```yaml\n{EXAMPLES[path]}\n```"
     for name, field in fields:
         for inner, suffix in _find_models(field.annotation):
             yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), rendered)
+
+
+def _link_key(path: str, name: str, field: FieldInfo) -> str:
+    """Returns the cell of a key: with an anchor of its own, or a link to the section that it has."""
+    section = f"{path}.{name}".lstrip(".")
+    for _, suffix in _find_models(field.annotation):
+        return f"[`{name}`](#{re.sub(r'[^a-z_]', '', f'{section}{suffix}'.lower())})"
+    anchor = section.replace(".NAME", "").replace("[]", "")
+    return f'<a id="{anchor}"></a>`{name}`'
 
 
 def _read_field_docstrings(facts: type) -> dict[str, str]:

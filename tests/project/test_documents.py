@@ -50,10 +50,11 @@ def test_a_decision_has_its_five_parts(record: Path) -> None:
 
 
 def list_anchors(page: Path) -> set[str]:
-    """Returns the anchors of a page's headings, as GitHub names them."""
+    """Returns the anchors of a page: of its headings, as GitHub names them, and those that it writes itself."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    written = re.findall(r'<a id="([^"]+)">', text)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings} | {*written}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,4 +1,4 @@
-"""The calls of the tutorial, made with curl against the server as a user starts it."""
+"""One call of each client API, made with curl against the server as a user starts it."""
 
 import asyncio
 import os
