@@ -14,34 +14,25 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
-import httpx
 import orjson
 import structlog
 
-from gateway.error_replies import resolve_error_reply
-from gateway.errors import TurnFailed, UnknownModel
 from gateway.log_writer import LogWriter
 from gateway.terminal_text import render_text_line
-from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamTimeout, UpstreamUnreachable
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-
-_MAX_CAUSE_CHARS = 200
 
 MAX_LOGGED_CHARS: Final = 200
 """The longest text of a client that a log line has, such as the name of a model."""
 
 _MAX_LOGGED_LOSSES: Final = 50
 
-_FAILED_UPSTREAM: Final = "upstream_failed"
+FAILED_UPSTREAM: Final = "upstream_failed"
 """The field of requests that failed at an upstream, whatever status their clients got."""
 
 _SERVER_ERROR = 500
 """The lowest status of failures that the client did not cause."""
-
-_upstream_addresses: Mapping[str, str] = {}
-"""Provider's name -> its address."""
 
 _NO_FIELDS: Mapping[str, object] = MappingProxyType({})
 
@@ -250,32 +241,4 @@ def has_failed(fields: Mapping[str, object]) -> bool:
     Its status may be 200 all the same, if a stream had begun, and that of an upstream's failure may be any.
     """
     status = fields.get("error_status")
-    return _FAILED_UPSTREAM in fields or (isinstance(status, int) and status >= _SERVER_ERROR)
-
-
-def name_upstreams(addresses: Mapping[str, str]) -> None:
-    """Sets the address that log lines of failures have for each provider, by its name. Replaces those set before."""
-    global _upstream_addresses
-    _upstream_addresses = addresses
-
-
-def bind_failure(error: Exception) -> None:
-    """Adds the cause of a failure to the request's log line: the error code and its status.
-
-    Of an upstream's failure it adds the upstream's address, and its status or the network error; of an unknown model
-    the name that was requested. The message is not logged, since it may quote the request.
-    """
-    row = resolve_error_reply(error)
-    cause = error.__cause__
-    is_network_failure = isinstance(error, UpstreamUnreachable | UpstreamTimeout | UpstreamBroken)
-    bind_fields(error=row.code or row.type, error_status=row.status)
-    if isinstance(error, ProviderError | TurnFailed):
-        bind_fields(**{_FAILED_UPSTREAM: True})
-    if isinstance(error, UnknownModel):
-        bind_fields(model=error.model[:MAX_LOGGED_CHARS])
-    if isinstance(error, ProviderError) and (address := _upstream_addresses.get(error.provider)) is not None:
-        bind_fields(upstream=address)
-    if isinstance(error, UpstreamRejected) and error.status is not None:
-        bind_fields(upstream_status=error.status)
-    if cause is not None and (is_network_failure or isinstance(cause, httpx.TransportError)):
-        bind_fields(cause=f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARS])
+    return FAILED_UPSTREAM in fields or (isinstance(status, int) and status >= _SERVER_ERROR)

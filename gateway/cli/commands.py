@@ -178,12 +178,12 @@ def doctor(
 
     from gateway.doctor.checks.subjects import NoModelsSelected
     from gateway.doctor.command import run_doctor
-    from gateway.doctor.local_gateway import GatewayNotStarted
+    from gateway.process.local_gateway import GatewayNotStarted, serve_locally
 
     if html is not None:
         _require_writable(html)
     try:
-        healthy = run_doctor(settings, model or (), deadline_s=timeout, as_json=as_json, html=html)
+        healthy = run_doctor(settings, model or (), serve_locally, deadline_s=timeout, as_json=as_json, html=html)
     except NoModelsSelected as error:
         _exit_with_error(str(error))
     except GatewayNotStarted as error:

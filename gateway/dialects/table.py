@@ -28,7 +28,7 @@ from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.dialects.responses.routes import build_responses_routes
 from gateway.http.error_forms import ErrorForm
 from gateway.replies.endpoints import Endpoint
-from gateway.routes.models import ModelsForm
+from gateway.service.served_models import ModelsForm
 from gateway.service.service import Service
 
 RouteFactory: TypeAlias = Callable[[Service], APIRouter]

@@ -15,7 +15,7 @@ from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.html_report import render_html
 from gateway.doctor.mcp_servers import examine_servers, render_servers
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
-from gateway.doctor.runner import count_checks, diagnose
+from gateway.doctor.runner import ServeLocally, count_checks, diagnose
 from gateway.doctor.text_report import render_json as rendered_json
 from gateway.doctor.text_report import render_text
 from gateway.logs import configure_logs
@@ -26,19 +26,25 @@ _ALARM_INTERVAL_S: Final = 0.5
 
 
 def run_doctor(
-    settings: Settings, names: Sequence[str], *, deadline_s: float, as_json: bool, html: Path | None
+    settings: Settings,
+    names: Sequence[str],
+    serve: ServeLocally,
+    *,
+    deadline_s: float,
+    as_json: bool,
+    html: Path | None,
 ) -> bool:
     """Examines the models, prints the report, saves the results, and writes the page if `html` names a file.
 
     Without `names`, the MCP servers of the configuration are examined too.
 
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. The
-    gateway's error logs are written there too. Raises NoModelsSelected and GatewayNotStarted.
+    gateway's error logs are written there too. Raises NoModelsSelected, and what `serve` raises.
     """
     steps = count_checks(settings, names)
     configure_logs(logging.ERROR)
     with interrupt_waits(), _draw_progress(steps) as on_step:
-        diagnoses = diagnose(settings, names, deadline_s, on_step)
+        diagnoses = diagnose(settings, names, serve, deadline_s, on_step)
         servers = [] if names else examine_servers(settings)
     origin = describe_origin(settings)
     typer.echo(

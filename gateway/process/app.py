@@ -22,6 +22,7 @@ from gateway.http.error_forms import ErrorReplyBuilder, build_error_reply
 from gateway.http.guard import ClientDisconnected, DrainState
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
+from gateway.http.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.process.reload import Reloader
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.routes.health import build_health_routes
@@ -30,7 +31,6 @@ from gateway.routes.models import build_models_routes
 from gateway.routes.owner_data import build_owner_data_routes
 from gateway.routes.pages import build_pages_routes
 from gateway.routes.relayed import build_relayed_routes
-from gateway.routes.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 from gateway.service.sweeper import run_sweeper

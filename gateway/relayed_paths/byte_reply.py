@@ -11,9 +11,10 @@ from starlette.types import Receive, Scope, Send
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.error_replies import build_openai_error_body
 from gateway.errors import GatewayError
+from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.middleware import BODY_SEND
-from gateway.logs import bind_failure, bind_usage
+from gateway.logs import bind_usage
 from gateway.relayed_paths.reply_usage import ReplyUsage
 from gateway.replies.event_stream import UNBUFFERED_HEADERS
 from providers.errors import ProviderError

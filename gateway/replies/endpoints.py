@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from gateway.replies.event_stream import SSE_FRAMING, StreamFraming
-from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses, ReplyRecorder
+from gateway.replies.recorder import ForegroundRecorder, RenderLosses, ReplyRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.sealing.reply_seal import ReasoningSeal
-from gateway.state.store import Store
+from gateway.state.store import Lease, Store
 from providers.base import Batch, Capabilities, RelayedDialect, RelayExchange
 from translation.encoding.visible_output import TEXT_ITEMS
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules

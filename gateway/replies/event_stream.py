@@ -12,10 +12,10 @@ from dataplane.core import make_fast_path
 from dataplane.http_protocol import CLIENT, ClientWriter, get_running_loop
 from dataplane.source import FastPath, ReadTemplate, as_source
 from gateway.errors import GatewayError, ShuttingDown
+from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
 from gateway.http.headers import encode_headers
 from gateway.http.middleware import BODY_SEND, ReplySender
-from gateway.logs import bind_failure
 from gateway.replies.keep_alive import KeepAlive
 from gateway.replies.recorder import ReplyRecorder
 from providers.errors import ProviderError

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from gateway.errors import TurnFailed
-from gateway.logs import bind_failure, bind_fields, bind_tool_warnings, bind_unreported, bind_usage
+from gateway.http.error_forms import bind_failure
+from gateway.logs import bind_fields, bind_tool_warnings, bind_unreported, bind_usage
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 

@@ -4,14 +4,14 @@ Jobs are stored by `gateway/jobs/`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import structlog
 
 from gateway.errors import StoreUnavailable
-from gateway.state.store import Store
+from gateway.state.store import Lease, Store, start_detached_task
 from gateway.state.values import LeaseLost, NewResponse
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import NO_ANSWERS
@@ -56,26 +56,6 @@ class CallTracker(Protocol):
     @property
     def has_calls(self) -> bool:
         """Whether the journal may have calls of this response."""
-        ...
-
-
-class Lease(Protocol):
-    """The lease of this process on the responses that it works on.
-
-    A response that the store assigns to this worker, and that the worker does not track, is ended as interrupted.
-    """
-
-    @property
-    def worker(self) -> str:
-        """The name under which this process holds responses in the store."""
-        ...
-
-    def track_response(self, owner: str, response_id: str) -> None:
-        """Renews the lease for a response from now on."""
-        ...
-
-    def untrack_response(self, owner: str, response_id: str) -> None:
-        """Stops renewing the lease for a response."""
         ...
 
 
@@ -198,13 +178,6 @@ class ForegroundRecorder:
             _log.info("response_abandoned", why="it was never stored: the response it continues was deleted meanwhile")
         finally:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
-
-
-def start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Starts a task that continues if its waiter is cancelled. A failure is raised to the waiter, and not logged."""
-    task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return task
 
 
 def _cancelled_response(unfinished: Json) -> Json:

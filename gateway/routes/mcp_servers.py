@@ -8,7 +8,7 @@ from gateway.errors import NotFound
 from gateway.http import query_params
 from gateway.http.auth import Principal
 from gateway.http.json_reply import build_json_reply
-from gateway.routes.request_docs import document_json_body
+from gateway.http.request_docs import document_json_body
 from gateway.service.service import Service
 from gateway.tools.operator_servers.servers import matches_any
 from translation.representation.json_types import Json

@@ -1,30 +1,16 @@
 """GET /v1/models, GET /v1/models/{id}."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from fastapi import APIRouter
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.http.json_reply import build_json_reply
-from gateway.service.served_models import CapabilitiesLookup
+from gateway.service.served_models import ModelsForm
 from gateway.service.service import Service
-from translation.representation.json_types import Json
-
-
-class ModelsForm(NamedTuple):
-    """The form in which the clients of an API get models at these paths, if it is another one than OpenAI's."""
-
-    is_request: Callable[[Scope], bool]
-    """Whether a request belongs to the API."""
-    build_list: Callable[[Sequence[Json], QueryParams, CapabilitiesLookup], Json]
-    """Returns one page of the list of models."""
-    build_model: Callable[[Json, CapabilitiesLookup], Json]
-    build_headers: Callable[[], Mapping[str, str]] = dict
 
 
 def build_models_routes(forms: Sequence[ModelsForm], service: Service) -> APIRouter:

@@ -7,8 +7,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.http.request_docs import document_form_body, document_json_body, document_reply
 from gateway.relayed_paths.relays import RELAYED_PATHS, RelayedPath
-from gateway.routes.request_docs import document_form_body, document_json_body, document_reply
 from gateway.service.service import Service
 from translation.representation.json_types import Json
 

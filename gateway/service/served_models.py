@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeAlias
 
 import structlog
+from starlette.datastructures import QueryParams
+from starlette.types import Scope
 
 from gateway.errors import UnknownModel
 from gateway.planning.resolver import Resolver, Route, suggest_models
@@ -29,6 +31,17 @@ _LIST_WAIT_S = 2.0
 
 CapabilitiesLookup: TypeAlias = Callable[[str], Capabilities]
 """Returns what a model's upstream can do, by the model's name."""
+
+
+class ModelsForm(NamedTuple):
+    """The form in which the clients of an API get models at these paths, if it is another one than OpenAI's."""
+
+    is_request: Callable[[Scope], bool]
+    """Whether a request belongs to the API."""
+    build_list: Callable[[Sequence[Json], QueryParams, CapabilitiesLookup], Json]
+    """Returns one page of the list of models."""
+    build_model: Callable[[Json, CapabilitiesLookup], Json]
+    build_headers: Callable[[], Mapping[str, str]] = dict
 
 
 class _Listing(NamedTuple):

@@ -18,13 +18,14 @@ from gateway.config.settings import Settings
 from gateway.errors import NotAdministrator, NotAuthenticated, NotFound, TooManyRequests
 from gateway.http.auth import Principal, bind_refused_key
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
+from gateway.http.error_forms import name_upstreams
 from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.http.owner_counts import OwnerCounts
 from gateway.http.query_params import read_single_value
-from gateway.logs import bind_fields, name_upstreams
+from gateway.logs import bind_fields
 from gateway.relayed_paths.form_upload import FormLimits
 from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
 from gateway.replies.endpoints import Endpoint, ResponseForm

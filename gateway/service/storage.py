@@ -13,11 +13,11 @@ from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
 from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
-from gateway.replies.recorder import ForegroundRecorder, Lease
+from gateway.replies.recorder import ForegroundRecorder
 from gateway.service.new_response import build_job_request, build_new_response
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
-from gateway.state.store import HistoryReader, Store
+from gateway.state.store import HistoryReader, Lease, Store
 from gateway.state.values import NewResponse
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.host import ToolHost

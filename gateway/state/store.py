@@ -7,9 +7,9 @@ objects are returned as they were stored, key order included.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.errors import StoreUnavailable
 from gateway.state.call_records import ApprovalStore, CallJournalStore, OpenCallStore
@@ -209,6 +209,26 @@ class EventLog(Protocol):
         ...
 
 
+class Lease(Protocol):
+    """The lease of this process on the responses that it works on.
+
+    A response that the store assigns to this worker, and that the worker does not track, is ended as interrupted.
+    """
+
+    @property
+    def worker(self) -> str:
+        """The name under which this process holds responses in the store."""
+        ...
+
+    def track_response(self, owner: str, response_id: str) -> None:
+        """Renews the lease for a response from now on."""
+        ...
+
+    def untrack_response(self, owner: str, response_id: str) -> None:
+        """Stops renewing the lease for a response."""
+        ...
+
+
 class ChangeWatch(Protocol):
     """A subscription to changes."""
 
@@ -327,6 +347,13 @@ class Store(Protocol):
     def degraded_reason(self) -> str | None:
         """The problem of the database, as text for `/readyz`. None if its last use succeeded."""
         ...
+
+
+def start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Starts a task that continues if its waiter is cancelled. A failure is raised to the waiter, and not logged."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
 
 
 async def retry_write(write: Callable[[], Awaitable[None]], max_outage_s: float) -> None:

@@ -7,9 +7,8 @@ from typing import Final
 import structlog
 
 from gateway.errors import NotFound, StoreUnavailable
-from gateway.replies.recorder import Lease, start_detached_task
 from gateway.state.call_records import CallJournalStore, CallRecord, OpenCall, OpenCallStore
-from gateway.state.store import Store, retry_write
+from gateway.state.store import Lease, Store, retry_write, start_detached_task
 from gateway.state.values import LeaseLost
 from gateway.tools.loop_io import LoopIO
 from translation.hosted.calls import HostedCall

@@ -13,8 +13,9 @@ from starlette.types import Receive
 from gateway.error_replies import resolve_error_reply
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
+from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, RequestGuard
-from gateway.logs import bind_failure, bind_fields, has_failed, read_bound_fields, read_bound_request_id
+from gateway.logs import bind_fields, has_failed, read_bound_fields, read_bound_request_id
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.recorder import ForegroundRecorder

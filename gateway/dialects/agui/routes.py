@@ -5,8 +5,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.agui.runs import AguiRuns
+from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.replies.endpoints import Endpoint
-from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.agui.schema import REQUEST_SCHEMA
 

@@ -8,10 +8,9 @@ from starlette.responses import Response
 
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
-from gateway.http.paging import parse_page_request
+from gateway.http.request_docs import document_json_body
+from gateway.http.stored_objects import build_list_reply, build_not_found_error, parse_page_request
 from gateway.replies.loss_header import render_stored_losses
-from gateway.routes.request_docs import document_json_body
-from gateway.routes.stored_objects import build_list_reply, build_not_found_error
 from gateway.service.service import Service
 from gateway.state.values import Page, PageRequest
 from translation.chat.client.completion import build_stored_message

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.chat.endpoint import CHAT
-from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
+from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.chat.client.schema import REQUEST_SCHEMA
 

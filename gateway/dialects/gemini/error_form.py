@@ -8,7 +8,7 @@ from gateway.error_replies import choose_client_message, read_error_headers, res
 from gateway.http.auth import GOOGLE_KEY_HEADER
 from gateway.http.error_forms import ErrorForm, RenderedError
 from gateway.http.headers import headers_of
-from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
+from gateway.http.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from translation.gemini.client.gemini_errors import build_status_body
 from translation.representation.events import Failed
 from translation.representation.json_types import Json

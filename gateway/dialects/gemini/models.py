@@ -7,8 +7,7 @@ from starlette.datastructures import QueryParams
 
 from gateway.dialects.gemini.error_form import is_gemini_request
 from gateway.http.query_params import parse_integer, read_single_value
-from gateway.routes.models import ModelsForm
-from gateway.service.served_models import CapabilitiesLookup
+from gateway.service.served_models import CapabilitiesLookup, ModelsForm
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

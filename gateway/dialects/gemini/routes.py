@@ -16,10 +16,10 @@ from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of, set_header
 from gateway.http.json_reply import build_json_reply
 from gateway.http.query_params import read_single_value
+from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.replies.loss_header import report_losses
-from gateway.routes.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.admission import ClientRequest
+from gateway.service.embeddings import Embeddings, fetch_embeddings
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.gemini.client.embeddings import (

@@ -5,8 +5,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.generate.adapter import GenerateAdapter, build_generate_endpoint
+from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.replies.endpoints import Endpoint
-from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.service import Service
 from translation.generate.schema import REQUEST_SCHEMA
 

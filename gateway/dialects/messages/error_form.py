@@ -7,8 +7,8 @@ from starlette.types import Scope
 from gateway.error_replies import build_message_with_place, read_error_headers, resolve_error_reply
 from gateway.http.error_forms import ErrorForm, RenderedError
 from gateway.http.headers import headers_of
+from gateway.http.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from gateway.logs import read_bound_request_id
-from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from gateway.state.values import THREAD_ALREADY_CONTINUED, THREAD_IN_FLIGHT
 from providers.errors import UpstreamRejected
 from translation.messages.client.lift import THREAD_UNSUPPORTED

@@ -8,8 +8,7 @@ from starlette.datastructures import QueryParams
 
 from gateway.dialects.messages.error_form import build_request_id_headers, is_messages_request
 from gateway.http.query_params import parse_integer
-from gateway.routes.models import ModelsForm
-from gateway.service.served_models import CapabilitiesLookup
+from gateway.service.served_models import CapabilitiesLookup, ModelsForm
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 

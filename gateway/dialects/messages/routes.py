@@ -9,8 +9,8 @@ from gateway.dialects.messages.error_form import MESSAGES_FAILURES, build_reques
 from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
+from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.replies.loss_header import report_losses
-from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
 from gateway.service.admission import ClientRequest
 from gateway.service.service import Service
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA

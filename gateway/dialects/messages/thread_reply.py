@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from dataplane.source import ReadTemplate
 from gateway.replies.endpoints import Endpoint, Lift, Presentation, ReplyCollector, ReplyIdentity
-from gateway.replies.recorder import ForegroundRecorder, Lease, RenderLosses
+from gateway.replies.recorder import ForegroundRecorder, RenderLosses
 from gateway.replies.reply_streams import FrameEncoder
 from gateway.replies.wrappers import StoredReplyEncoder
-from gateway.state.store import Store
+from gateway.state.store import Lease, Store
 from gateway.state.values import NewResponse
 from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver

@@ -8,9 +8,9 @@ from gateway.dialects.messages.thread_reply import ThreadRecorder, ThreadReply
 from gateway.errors import StoreUnavailable, ThreadNotFound
 from gateway.planning.continuation import drop_unfinished_calls
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
-from gateway.replies.recorder import Lease, RenderLosses
+from gateway.replies.recorder import RenderLosses
 from gateway.sealing.reply_seal import ReasoningSeal
-from gateway.state.store import Store
+from gateway.state.store import Lease, Store
 from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, THREAD_IN_FLIGHT, NewResponse
 from providers.new_id import new_id
 from translation.errors import InvalidRequest

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from gateway.dialects.ollama.error_form import OLLAMA_FAILURES
 from gateway.dialects.ollama.models import remove_default_tag
 from gateway.http.json_reply import build_json_reply
-from gateway.routes.embeddings import Embeddings, fetch_embeddings
-from gateway.routes.request_docs import document_json_body
+from gateway.http.request_docs import document_json_body
+from gateway.service.embeddings import Embeddings, fetch_embeddings
 from gateway.service.service import Service
 from translation.ollama.client.embeddings import (
     EMBED_SCHEMA,

@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 from gateway.error_replies import build_message_with_place, read_error_headers, resolve_error_reply
 from gateway.http.error_forms import ErrorForm, RenderedError
-from gateway.routes.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
+from gateway.http.request_docs import TEXT_SCHEMA, build_object_schema, document_failures
 from translation.ollama.client.reply_lines import build_failure
 
 _PREFIX: Final = "/api/"

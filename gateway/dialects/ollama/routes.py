@@ -12,7 +12,7 @@ from gateway.dialects.ollama.models import API_VERSION, build_listed_model, buil
 from gateway.dialects.ollama.requests import OllamaRequest
 from gateway.errors import NotFound
 from gateway.http.json_reply import build_json_reply
-from gateway.routes.request_docs import document_json_body, document_reply
+from gateway.http.request_docs import document_json_body, document_reply
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.ollama.client.schema import CHAT_SCHEMA, GENERATE_SCHEMA

@@ -11,8 +11,8 @@ from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.guard import RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
+from gateway.http.request_docs import document_json_body
 from gateway.replies.loss_header import report_losses
-from gateway.routes.request_docs import document_json_body
 from gateway.service.admission import ClientRequest
 from gateway.service.service import Service, is_strict
 from translation.errors import InvalidRequest, Unrepresentable

@@ -10,9 +10,14 @@ from starlette.responses import Response
 from gateway.dialects.responses import conversations
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
-from gateway.http.paging import parse_page_request, render_list
-from gateway.routes.request_docs import document_json_body
-from gateway.routes.stored_objects import build_list_reply, build_not_found_error, read_public_items
+from gateway.http.request_docs import document_json_body
+from gateway.http.stored_objects import (
+    build_list_reply,
+    build_not_found_error,
+    parse_page_request,
+    read_public_items,
+    render_list,
+)
 from gateway.service.service import Service
 from gateway.state.values import Page
 from translation.responses.client.item_lists import to_listed_item

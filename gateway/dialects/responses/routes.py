@@ -9,10 +9,9 @@ from starlette.responses import Response
 from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
-from gateway.http.paging import parse_page_request
+from gateway.http.request_docs import STREAMED_REPLY, document_json_body
+from gateway.http.stored_objects import build_list_reply, build_not_found_error, parse_page_request, read_public_items
 from gateway.replies.loss_header import render_stored_losses
-from gateway.routes.request_docs import STREAMED_REPLY, document_json_body
-from gateway.routes.stored_objects import build_list_reply, build_not_found_error, read_public_items
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.responses.schema.request import REQUEST_SCHEMA

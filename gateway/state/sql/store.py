@@ -1,6 +1,7 @@
 """The complete store over one database. Builds its parts and the connections and signals that they share."""
 
 from contextlib import suppress
+from secrets import token_bytes
 from typing import Final
 
 from sqlalchemy import select
@@ -9,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.sealing.sealer import generate_key
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import MIGRATION_DEADLINE_S, migrate_in_transaction, require_current_schema
@@ -32,6 +32,7 @@ from gateway.state.sql.retention import SqlRetention
 from gateway.state.values import SchemaMismatch
 
 _SEALING_KEY_ID: Final = "first"
+_SEALING_KEY_BYTES: Final = 32
 
 
 class SqlStore:
@@ -114,7 +115,7 @@ async def load_or_create_sealing_key(connection: AsyncConnection) -> bytes:
     key: bytes | None = await connection.scalar(select_key)
     if key is None:
         insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-        insert_key = insert(sealing_keys).values(id=_SEALING_KEY_ID, key=generate_key())
+        insert_key = insert(sealing_keys).values(id=_SEALING_KEY_ID, key=token_bytes(_SEALING_KEY_BYTES))
         # If several processes insert at once, one succeeds; the others wait for it and then read its key.
         await connection.execute(insert_key.on_conflict_do_nothing())
         key = (await connection.execute(select_key)).scalar_one()

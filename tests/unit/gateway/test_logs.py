@@ -9,13 +9,12 @@ import pytest
 
 from gateway import logs
 from gateway.errors import TurnFailed, UnknownModel
+from gateway.http.error_forms import bind_failure, name_upstreams
 from gateway.logs import (
     _render_line,
-    bind_failure,
     bind_fields,
     bind_losses,
     log_request,
-    name_upstreams,
     read_bound_fields,
     reset_fields,
 )

@@ -10,6 +10,7 @@ from gateway.config.settings import Settings, parse_settings
 from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
 from gateway.doctor.runner import diagnose
+from gateway.process.local_gateway import serve_locally
 from providers.config import ProviderType
 from tests.unit.gateway.doctor.doctor_models import WINDOW, answer_to, settings_for, sound
 from tests.upstream import (
@@ -48,7 +49,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
 async def examined(settings: Settings, *only: str, deadline_s: float = DEADLINE_S) -> Diagnosis:
     """Returns the diagnosis of the only model, by these checks or by all."""
     checks = [check for check in CHECKS if check.name in only] or CHECKS
-    (diagnosis,) = await asyncio.to_thread(diagnose, settings, (), deadline_s, checks=checks)
+    (diagnosis,) = await asyncio.to_thread(diagnose, settings, (), serve_locally, deadline_s, checks=checks)
     return diagnosis
 
 
@@ -359,7 +360,7 @@ async def test_a_strict_model_refuses_what_would_be_lost(upstream: ScriptedUpstr
 
 async def test_a_name_that_a_pattern_matches_is_examined_under_that_name(upstream: ScriptedUpstream) -> None:
     upstream.script(chat_text("pong"))
-    (diagnosis,) = await asyncio.to_thread(diagnose, settings_for(upstream), ["other-7"], DEADLINE_S)
+    (diagnosis,) = await asyncio.to_thread(diagnose, settings_for(upstream), ["other-7"], serve_locally, DEADLINE_S)
     assert (diagnosis.model, diagnosis.upstream_model) == ("other-7", "other-7")
     assert upstream.requests[0].json["model"] == "other-7"
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from fastapi.testclient import TestClient
 
 from bench.scenarios.startup import find_unwanted_packages
+from gateway.http.request_docs import DocumentedApp, document_json_body
 from gateway.process.serving import hide_terminal_packages
-from gateway.routes.request_docs import DocumentedApp, document_json_body
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}

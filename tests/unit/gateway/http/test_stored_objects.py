@@ -1,10 +1,10 @@
-"""gateway/http/paging.py, query.py: the query parameters of lists, and their refusals."""
+"""gateway/http/stored_objects.py, query.py: the query parameters of lists, and their refusals."""
 
 import pytest
 from starlette.datastructures import QueryParams
 
 from gateway.http import query_params as query_of
-from gateway.http.paging import parse_page_request, render_list
+from gateway.http.stored_objects import parse_page_request, render_list
 from gateway.state.values import Page, PageRequest
 from translation.errors import InvalidRequest
 
