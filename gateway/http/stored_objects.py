@@ -1,7 +1,7 @@
 """Lists of stored objects, and unknown ids: parses the query parameters of lists, and builds the replies."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
@@ -15,7 +15,9 @@ from translation.representation.json_types import Json
 from translation.responses.client.item_lists import to_listed_item
 
 MAX_PAGE_SIZE: Final = 100
-PageReader: TypeAlias = Callable[[PageRequest], Awaitable[Page | None]]
+PageReader: TypeAlias = Callable[[PageRequest], Awaitable[Page]]
+
+_FoundT = TypeVar("_FoundT")
 
 _MAX_QUOTED_CHARS = 80
 
@@ -61,33 +63,38 @@ def render_list(page: Page) -> Json:
     }
 
 
-def build_not_found_error(kind: str, object_id: str) -> NotFound:
-    """Returns the error for an id that is unknown or belongs to another owner. Clients cannot tell which it is."""
-    return NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED_CHARS}}' not found.")
+def require_found(found: _FoundT | None, kind: str, object_id: str) -> _FoundT:
+    """Returns what a store returned for an id, unless that is None or, of a deletion, False.
 
-
-def read_public_items(read_page: PageReader) -> PageReader:
-    """Wraps `read_page` so that its items have the form in which the API lists them."""
-
-    async def read_listed(requested_page: PageRequest) -> Page | None:
-        page = await read_page(requested_page)
-        return page and page._replace(rows=[to_listed_item(item) for item in page.rows])
-
-    return read_listed
-
-
-async def build_list_reply(
-    requested_page: PageRequest, read_page: PageReader, missing: NotFound | None = None
-) -> Response:
-    """Returns the reply with one page of a list.
-
-    Raises InvalidRequest if the cursor is not in the list, and `missing` if `read_page` returns None.
+    Raises NotFound if the id is unknown or belongs to another owner. Clients cannot tell which it is.
     """
+    if found is None or found is False:
+        raise NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED_CHARS}}' not found.")
+    return found
+
+
+def read_items_of(
+    kind: str,
+    object_id: str,
+    read_page: Callable[[PageRequest], Awaitable[Page | None]],
+    render_item: Callable[[Json], Json] = to_listed_item,
+) -> PageReader:
+    """Returns the reader of the items of an object, in the form in which the API lists them.
+
+    `read_page` returns None if there is no such object. The reader then raises NotFound.
+    """
+
+    async def read_rendered(requested_page: PageRequest) -> Page:
+        page = require_found(await read_page(requested_page), kind, object_id)
+        return page._replace(rows=[render_item(item) for item in page.rows])
+
+    return read_rendered
+
+
+async def build_list_reply(requested_page: PageRequest, read_page: PageReader) -> Response:
+    """Returns the reply with one page of a list. Raises InvalidRequest if the cursor is not in the list."""
     try:
         page = await read_page(requested_page)
     except UnknownCursor:
         raise _build_unknown_cursor_error(requested_page) from None
-    if page is None:
-        assert missing is not None
-        raise missing
     return build_json_reply(render_list(page))

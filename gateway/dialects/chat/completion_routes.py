@@ -9,10 +9,9 @@ from starlette.responses import Response
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
-from gateway.http.stored_objects import build_list_reply, build_not_found_error, parse_page_request
+from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
 from gateway.replies.loss_header import render_stored_losses
 from gateway.service.service import Service
-from gateway.state.values import Page, PageRequest
 from translation.chat.client.completion import build_stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
 
@@ -44,8 +43,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         stored = await service.require_store().completions.load_completion(owner, completion_id)
-        if stored is None:
-            raise build_not_found_error(_OBJECT_NAME, completion_id)
+        stored = require_found(stored, _OBJECT_NAME, completion_id)
         return build_json_reply(stored.completion, headers=render_stored_losses(stored.losses))
 
     @router.post("/v1/chat/completions/{completion_id}", openapi_extra=document_json_body(UPDATE_SCHEMA))
@@ -56,8 +54,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         body = await service.read_body(request)
         validate_update(body)
         updated = await service.require_store().completions.update_completion(owner, completion_id, body["metadata"])
-        if updated is None:
-            raise build_not_found_error(_OBJECT_NAME, completion_id)
+        updated = require_found(updated, _OBJECT_NAME, completion_id)
         return build_json_reply(updated.completion, headers=render_stored_losses(updated.losses))
 
     @router.delete("/v1/chat/completions/{completion_id}")
@@ -65,8 +62,11 @@ def build_completions_routes(service: Service) -> APIRouter:
         """Delete a stored chat completion."""
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
-        if not await service.require_store().completions.delete_completion(owner, completion_id):
-            raise build_not_found_error(_OBJECT_NAME, completion_id)
+        require_found(
+            await service.require_store().completions.delete_completion(owner, completion_id),
+            _OBJECT_NAME,
+            completion_id,
+        )
         return build_json_reply({"id": completion_id, "object": "chat.completion.deleted", "deleted": True})
 
     @router.get("/v1/chat/completions/{completion_id}/messages")
@@ -74,12 +74,9 @@ def build_completions_routes(service: Service) -> APIRouter:
         """List the messages of the completion's request."""
         owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, "asc")
-        store = service.require_store()
-
-        async def read(requested_page: PageRequest) -> Page | None:
-            page = await store.completions.list_completion_messages(owner, completion_id, requested_page)
-            return page and page._replace(rows=[build_stored_message(message) for message in page.rows])
-
-        return await build_list_reply(requested_page, read, build_not_found_error(_OBJECT_NAME, completion_id))
+        read = partial(service.require_store().completions.list_completion_messages, owner, completion_id)
+        return await build_list_reply(
+            requested_page, read_items_of(_OBJECT_NAME, completion_id, read, build_stored_message)
+        )
 
     return router

@@ -11,13 +11,7 @@ from gateway.dialects.responses import conversations
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
-from gateway.http.stored_objects import (
-    build_list_reply,
-    build_not_found_error,
-    parse_page_request,
-    read_public_items,
-    render_list,
-)
+from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, render_list, require_found
 from gateway.service.service import Service
 from gateway.state.values import Page
 from translation.responses.client.item_lists import to_listed_item
@@ -53,8 +47,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         conversation = await service.require_store().conversations.load_conversation(owner, conversation_id)
-        if conversation is None:
-            raise build_not_found_error("Conversation", conversation_id)
+        conversation = require_found(conversation, "Conversation", conversation_id)
         return build_json_reply(conversation)
 
     @router.post(_CONVERSATION_PATH, openapi_extra=document_json_body(UPDATE_SCHEMA))
@@ -67,8 +60,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         updated = await service.require_store().conversations.update_conversation(
             owner, conversation_id, body["metadata"] or {}
         )
-        if updated is None:
-            raise build_not_found_error("Conversation", conversation_id)
+        updated = require_found(updated, "Conversation", conversation_id)
         return build_json_reply(updated)
 
     @router.delete(_CONVERSATION_PATH)
@@ -76,8 +68,11 @@ def build_conversations_routes(service: Service) -> APIRouter:
         """Delete a conversation and its items. Responses that were created in it remain."""
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
-        if not await service.require_store().conversations.delete_conversation(owner, conversation_id):
-            raise build_not_found_error("Conversation", conversation_id)
+        require_found(
+            await service.require_store().conversations.delete_conversation(owner, conversation_id),
+            "Conversation",
+            conversation_id,
+        )
         return build_json_reply({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
     @router.post(_ITEMS_PATH, openapi_extra=document_json_body(ADD_ITEMS_SCHEMA))
@@ -88,8 +83,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         query_params.check_include(request.query_params)
         body = await service.read_body(request)
         items = await conversations.extend_conversation(service.require_store(), owner, conversation_id, body)
-        if items is None:
-            raise build_not_found_error("Conversation", conversation_id)
+        items = require_found(items, "Conversation", conversation_id)
         return build_json_reply(render_list(Page([to_listed_item(item) for item in items], has_more=False)))
 
     @router.get(_ITEMS_PATH)
@@ -99,9 +93,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_params.check_include(request.query_params)
         read = partial(service.require_store().conversations.list_conversation_items, owner, conversation_id)
-        return await build_list_reply(
-            requested_page, read_public_items(read), build_not_found_error("Conversation", conversation_id)
-        )
+        return await build_list_reply(requested_page, read_items_of("Conversation", conversation_id, read))
 
     @router.get(_ITEM_PATH)
     async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:
@@ -111,11 +103,10 @@ def build_conversations_routes(service: Service) -> APIRouter:
         query_params.check_include(request.query_params)
         store = service.require_store()
         item = await store.conversations.load_conversation_item(owner, conversation_id, item_id)
-        if item is None and await store.conversations.load_conversation(owner, conversation_id) is None:
-            raise build_not_found_error("Conversation", conversation_id)
         if item is None:
-            raise build_not_found_error("Item", item_id)
-        return build_json_reply(to_listed_item(item))
+            conversation = await store.conversations.load_conversation(owner, conversation_id)
+            require_found(conversation, "Conversation", conversation_id)
+        return build_json_reply(to_listed_item(require_found(item, "Item", item_id)))
 
     @router.delete(_ITEM_PATH)
     async def delete_item(conversation_id: str, item_id: str, request: Request) -> Response:
@@ -124,10 +115,10 @@ def build_conversations_routes(service: Service) -> APIRouter:
         query_params.check_param_names(request.query_params, ())
         store = service.require_store()
         conversation = await store.conversations.load_conversation(owner, conversation_id)
-        if conversation is None:
-            raise build_not_found_error("Conversation", conversation_id)
-        if not await store.conversations.delete_conversation_item(owner, conversation_id, item_id):
-            raise build_not_found_error("Item", item_id)
+        conversation = require_found(conversation, "Conversation", conversation_id)
+        require_found(
+            await store.conversations.delete_conversation_item(owner, conversation_id, item_id), "Item", item_id
+        )
         return build_json_reply(conversation)
 
     return router

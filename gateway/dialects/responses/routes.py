@@ -10,7 +10,7 @@ from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import STREAMED_REPLY, document_json_body
-from gateway.http.stored_objects import build_list_reply, build_not_found_error, parse_page_request, read_public_items
+from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
 from gateway.replies.loss_header import render_stored_losses
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
@@ -63,8 +63,7 @@ def build_responses_routes(service: Service) -> APIRouter:
         if starting_after is not None:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         stored = await service.require_store().responses.load_response(owner, response_id)
-        if stored is None:
-            raise build_not_found_error("Response", response_id)
+        stored = require_found(stored, "Response", response_id)
         return build_json_reply(stored.response, headers=render_stored_losses(stored.losses))
 
     @router.post("/v1/responses/{response_id}/cancel")
@@ -79,8 +78,7 @@ def build_responses_routes(service: Service) -> APIRouter:
                 "Only responses that were created with `background: true` can be cancelled.", param="background"
             )
         cancelled = stored and await store.responses.cancel_response(owner, response_id)
-        if cancelled is None:
-            raise build_not_found_error("Response", response_id)
+        cancelled = require_found(cancelled, "Response", response_id)
         return build_json_reply(cancelled.response, headers=render_stored_losses(cancelled.losses))
 
     @router.delete("/v1/responses/{response_id}")
@@ -91,8 +89,9 @@ def build_responses_routes(service: Service) -> APIRouter:
         """
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
-        if not await service.require_store().responses.delete_response(owner, response_id):
-            raise build_not_found_error("Response", response_id)
+        require_found(
+            await service.require_store().responses.delete_response(owner, response_id), "Response", response_id
+        )
         return build_json_reply({"id": response_id, "object": "response.deleted", "deleted": True})
 
     @router.get("/v1/responses/{response_id}/input_items")
@@ -102,8 +101,6 @@ def build_responses_routes(service: Service) -> APIRouter:
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         query_params.check_include(request.query_params)
         read = partial(service.require_store().responses.list_input_items, owner, response_id)
-        return await build_list_reply(
-            requested_page, read_public_items(read), build_not_found_error("Response", response_id)
-        )
+        return await build_list_reply(requested_page, read_items_of("Response", response_id, read))
 
     return router
