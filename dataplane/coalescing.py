@@ -95,7 +95,7 @@ class ReadCoalescer:
         self._epoll.register(number, select.EPOLLIN | select.EPOLLRDHUP)
         if not self._members:
             self._steady_checks, self._empty_reads_left = 0, _MAX_EMPTY_READS
-            self._schedule_read()
+            self._schedule_read(loop)
         self._members[number] = stream
 
     def leave(self, number: int, stream: CoalescedStream) -> None:
@@ -108,13 +108,12 @@ class ReadCoalescer:
         if not self._members:
             self._timer.cancel()
 
-    def _schedule_read(self) -> None:
-        assert self._loop is not None
+    def _schedule_read(self, loop: asyncio.AbstractEventLoop) -> None:
         # An empty context: the reads belong to no request, least of all to the one that joined first.
-        self._timer = self._loop.call_later(self.seconds, self._read_ready_streams, context=Context())
+        self._timer = loop.call_later(self.seconds, self._read_ready_streams, loop, context=Context())
 
-    def _read_ready_streams(self) -> None:
-        self._schedule_read()
+    def _read_ready_streams(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._schedule_read(loop)
         ready = self._epoll.poll(0, len(self._members))
         for number, events in ready:
             if (stream := self._members.get(number)) is None:

@@ -37,9 +37,10 @@ class SteppedSource(Source[T]):
         return piece
 
     def take_read(self, read: bytes) -> T:
-        assert self._source is not None  # only a source pushes reads
-        piece = self._source.take_read(read)
-        self._copy_state(self._source)
+        if (source := self._source) is None:
+            raise RuntimeError("only a step that is a source pushes reads")
+        piece = source.take_read(read)
+        self._copy_state(source)
         return piece
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:

@@ -74,7 +74,9 @@ class LogWriter:
             self._lines.append(line)
             self._queued_bytes += len(line)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write_lines, name="log-writer", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._write_lines, args=(self._descriptor,), name="log-writer", daemon=True
+                )
                 self._thread.start()
             elif self._waits_for_lines:
                 self._waits_for_lines = False
@@ -91,7 +93,7 @@ class LogWriter:
             while self._queued_bytes and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(left)
 
-    def _write_lines(self) -> None:
+    def _write_lines(self, descriptor: int) -> None:
         while True:
             with self._changed:
                 while not self._lines:
@@ -100,7 +102,7 @@ class LogWriter:
                 piece = self._lines.popleft()
                 while self._lines and len(piece) + len(self._lines[0]) <= _ATOMIC_BYTES:
                     piece += self._lines.popleft()
-            self._write_all(piece)
+            _write_all(descriptor, piece)
             with self._changed:
                 self._queued_bytes -= len(piece)
                 dropped = 0
@@ -108,18 +110,18 @@ class LogWriter:
                     dropped, self._dropped = self._dropped, 0
                 self._changed.notify_all()
             if dropped and self._render_dropped is not None:
-                self._write_all(self._render_dropped(dropped))
+                _write_all(descriptor, self._render_dropped(dropped))
 
-    def _write_all(self, data: bytes) -> None:
-        assert self._descriptor is not None
-        left = memoryview(data)
-        while left:
-            try:
-                left = left[os.write(self._descriptor, left) :]
-            except BlockingIOError:  # the stream was opened as non-blocking
-                select.select([], [self._descriptor], [])
-            except OSError:  # the stream has no reader any more, and there is no other place to report this
-                return
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:  # the stream was opened as non-blocking
+            select.select([], [descriptor], [])
+        except OSError:  # the stream has no reader any more, and there is no other place to report this
+            return
 
 
 def _descriptor_of(stream: BinaryIO) -> int | None:

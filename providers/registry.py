@@ -18,8 +18,13 @@ from providers.http.upstream import Upstream
 from providers.scripted.provider import ScriptedProvider
 
 
+def _base_url_of(config: ProviderConfig) -> str:
+    if config.base_url is None:
+        raise ValueError(f"a provider of the type {config.type} needs a base_url")
+    return config.base_url
+
+
 def _build_http(name: str, config: ProviderConfig) -> Provider:
-    assert config.base_url is not None
     dialects = frozenset(config.dialects)
     capabilities = CAPABILITIES[config.type]
     # An upstream with both APIs gets turns as chat, because only chat has all parameters of a chat client.
@@ -35,7 +40,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
             capabilities, tool_kinds=kinds, hosted_tools=RESPONSES_HOSTED_TOOL_KINDS, audio=False, choices=False
         )
     capabilities = config.capabilities.apply_to(replace(capabilities, dialects=dialects))
-    upstream = Upstream(name, config, config.base_url)
+    upstream = Upstream(name, config, _base_url_of(config))
     if config.type == "llama_server":
         return LlamaServerProvider(upstream, capabilities, dialect, has_llguidance=False)
     if config.type == "vllm":
@@ -44,20 +49,18 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
 
 
 def _build_ollama(name: str, config: ProviderConfig) -> Provider:
-    assert config.base_url is not None
     capabilities = config.capabilities.apply_to(CAPABILITIES["ollama"])
     # Ollama's own API is not below `/v1`, which is its API for OpenAI clients.
-    base_url = config.base_url.removesuffix("/v1").removesuffix("/api")
+    base_url = _base_url_of(config).removesuffix("/v1").removesuffix("/api")
     return OllamaProvider(Upstream(name, config, base_url), capabilities)
 
 
 def _build_harmony(name: str, config: ProviderConfig) -> Provider:
     from providers.harmony.provider import HarmonyProvider
 
-    assert config.base_url is not None
     capabilities = config.capabilities.apply_to(CAPABILITIES["harmony"])
     # Completions are beside the `/v1` that the server has for clients of OpenAI's.
-    return HarmonyProvider(Upstream(name, config, config.base_url.removesuffix("/v1")), capabilities)
+    return HarmonyProvider(Upstream(name, config, _base_url_of(config).removesuffix("/v1")), capabilities)
 
 
 def _build_llamacpp(name: str, config: ProviderConfig) -> Provider:

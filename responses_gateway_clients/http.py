@@ -214,8 +214,9 @@ def _encode_json(body: Json) -> bytes:
 def _error_of_reply(reply: httpx.Response) -> GatewayError:
     try:
         error = reply.json()["error"]
-        assert isinstance(error, dict)
-    except (ValueError, KeyError, TypeError, AssertionError):
+    except (ValueError, KeyError, TypeError):
+        error = None
+    if not isinstance(error, dict):
         error = {"message": f"the server replied with status {reply.status_code} and without an error message"}
     return gateway_error_of(error, reply.status_code)
 

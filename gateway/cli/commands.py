@@ -157,8 +157,7 @@ def migrate(config: ConfigOption = None) -> None:
 
     from gateway.state.database.migrate import migrate_database as run
 
-    assert settings.store.url is not None
-    typer.echo(f"the database is of version {_run_store_command(settings, run(settings.store.url))}")
+    typer.echo(f"the database is of version {_run_store_command(settings, run(_require_store_url(settings)))}")
 
 
 @app.command()
@@ -349,9 +348,14 @@ def export(owner: OwnerOption, config: ConfigOption = None) -> None:
 
 def _load_settings_with_store(config: Path | None) -> Settings:
     settings = _load_settings(config, {})
+    _require_store_url(settings)
+    return settings
+
+
+def _require_store_url(settings: Settings) -> str:
     if settings.store.url is None:
         _exit_with_error("nothing is stored: the config has no store.url")
-    return settings
+    return settings.store.url
 
 
 def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:

@@ -76,8 +76,8 @@ class _AnswerPage:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Replies to one request of a browser, and closes its connection."""
-        task = asyncio.current_task()
-        assert task is not None
+        if (task := asyncio.current_task()) is None:
+            raise RuntimeError("a browser is replied to only in a task")
         self._replies.add(task)
         try:
             async with asyncio.timeout(_HEAD_S):

@@ -74,7 +74,8 @@ class RequestGuard:
     def __enter__(self) -> "RequestGuard":
         client, drain = self._client, self._drain
         task = asyncio.current_task(None if client is None else client.loop)
-        assert task is not None
+        if task is None:
+            raise RuntimeError("a request can be guarded only in a task")
         self._task = task
         if client is None:
             self._watch_task = task.get_loop().create_task(self._await_disconnect())

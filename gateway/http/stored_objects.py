@@ -17,7 +17,7 @@ from translation.responses.client.item_lists import to_listed_item
 MAX_PAGE_SIZE: Final = 100
 PageReader: TypeAlias = Callable[[PageRequest], Awaitable[Page]]
 
-_FoundT = TypeVar("_FoundT")
+_ValueT = TypeVar("_ValueT")
 
 _MAX_QUOTED_CHARS = 80
 
@@ -63,14 +63,14 @@ def render_list(page: Page) -> Json:
     }
 
 
-def require_found(found: _FoundT | None, kind: str, object_id: str) -> _FoundT:
+def require_found(value: _ValueT | None, kind: str, object_id: str) -> _ValueT:
     """Returns what a store returned for an id, unless that is None or, of a deletion, False.
 
     Raises NotFound if the id is unknown or belongs to another owner. Clients cannot tell which it is.
     """
-    if found is None or found is False:
+    if value is None or value is False:
         raise NotFound(f"{kind} with id '{object_id:.{_MAX_QUOTED_CHARS}}' not found.")
-    return found
+    return value
 
 
 def read_items_of(

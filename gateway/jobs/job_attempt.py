@@ -12,7 +12,7 @@ import structlog
 
 from gateway.error_replies import build_failed_event
 from gateway.errors import GatewayError, StoreUnavailable
-from gateway.replies.event_stream import ReplyStream
+from gateway.replies.event_stream import ReplyStream, require_response
 from gateway.state import endings
 from gateway.state.store import Store, retry_write
 from gateway.state.values import Job, LeaseLost, LogEntry
@@ -142,9 +142,7 @@ class JobAttempt:
             frames += stream.conclude()
         entry = self._entry_builder.build_entry(frames) if self._job.logged else None
         if stream.ended:
-            response = stream.result()
-            assert response is not None  # every stream of the Responses API has one
-            await self._commit_end(response, entry)
+            await self._commit_end(require_response(stream), entry)
         elif entry is not None:
             job, worker = self._job, self._worker
             await retry_write(

@@ -78,8 +78,8 @@ class JobRunner:
 
         Raises what `Store.create_response` raises.
         """
-        job_request = new.job_request
-        assert job_request is not None
+        if (job_request := new.job_request) is None:
+            raise ValueError("a job is stored with its request")
         # A stream that has begun is never queued: its client already waits for events. Nor is a request whose
         # credentials are not stored: no replica could run it later.
         never_waits = new.response["status"] == "in_progress" or job_request.get("bound")

@@ -149,7 +149,8 @@ async def _reply_to_failure(build_reply: ErrorReplyBuilder, request: Request, er
 async def _reply_to_routing_failure(
     build_reply: ErrorReplyBuilder, routes: Sequence[Route], request: Request, error: Exception
 ) -> Response:
-    assert isinstance(error, HTTPException)
+    if not isinstance(error, HTTPException):
+        raise error
     path = request.url.path
     where = f"{request.method} {path:.200}"
     if error.status_code == 404:

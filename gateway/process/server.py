@@ -106,7 +106,8 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
-        assert sockets is not None
+        if sockets is None:
+            raise ValueError("the server is started with its listener")
         (listener,) = sockets
         await super().startup(sockets=[listener.dup()])
         self._gate.open(listener, self.servers, self._make_protocol)

@@ -84,6 +84,13 @@ class ReplyStream(Protocol):
         ...
 
 
+def require_response(stream: ReplyStream) -> Json:
+    """Returns the result of a stream of the Responses API that has ended: each has one."""
+    if (response := stream.result()) is None:
+        raise ValueError("a stream of the Responses API ended without a response")
+    return response
+
+
 class EventStreamReply(Response):
     """Sends a ReplyStream to an HTTP client.
 

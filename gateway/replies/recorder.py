@@ -87,17 +87,18 @@ class ForegroundRecorder:
         self._begin_timer = asyncio.get_running_loop().call_later(self._begin_delay_s, self.begin)
 
     def begin(self) -> None:
-        if self._begin_task is not None:
-            return
-        self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
-        self._begin_task = start_detached_task(self._store.responses.create_response(self._new_response))
+        self._ensure_begun()
+
+    def _ensure_begun(self) -> asyncio.Task[None]:
+        if self._begin_task is None:
+            self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
+            self._begin_task = start_detached_task(self._store.responses.create_response(self._new_response))
+        return self._begin_task
 
     async def wait_until_begun(self) -> None:
         """Returns when the beginning is committed. Raises what `Store.create_response` raises."""
         self._stop_begin_timer()
-        self.begin()
-        assert self._begin_task is not None
-        await asyncio.shield(self._begin_task)
+        await asyncio.shield(self._ensure_begun())
 
     def leave_approvals_open(self) -> None:
         """Stores the response without the approvals that its request gives: a later response may use them."""
@@ -118,7 +119,8 @@ class ForegroundRecorder:
             raise
 
     async def finish(self, result: Json | None) -> None:
-        assert result is not None
+        if result is None:
+            raise ValueError("a response has a result, however it ended")
         self._stop_begin_timer()
         self._end_task = start_detached_task(
             self._commit_whole(result) if self._begin_task is None else self._commit_end(self._begin_task, result)

@@ -18,6 +18,7 @@ from gateway.http.guard import ClientDisconnected, RequestGuard
 from gateway.logs import bind_fields, has_failed, read_bound_fields, read_bound_request_id
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
+from gateway.replies.event_stream import require_response
 from gateway.replies.recorder import ForegroundRecorder
 from gateway.service.admission import ClientRequest
 from gateway.service.run import Run
@@ -114,8 +115,7 @@ class _TurnWriter:
             if self._accepted.recorder is not None:
                 await self._accepted.recorder.finish(self._reply_stream.result())
             self._is_stored = True
-            response = self._reply_stream.result()
-            assert response is not None  # a Responses stream always has one
+            response = require_response(self._reply_stream)
             frames += self._reply_stream.conclude()
             self._on_end(response, len(frames))
         texts = list(render_messages(frames, self._lane))

@@ -178,12 +178,13 @@ class HttpExchange(Source[Batch]):
         return self._decode_read(reply, read) if read or reply.ended else ()
 
     def take_read(self, read: bytes) -> Batch:
-        reply = self._reply
-        assert reply is not None  # a JSON reply pushes nothing to a sink
+        if (reply := self._reply) is None:
+            raise RuntimeError("a JSON reply pushes nothing to a sink")
         return self._decode_read(reply, reply.take_read(read))
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        assert self._reply is not None  # a JSON reply ends with the first take
+        if self._reply is None:
+            raise RuntimeError("a JSON reply ends with the first take")
         if self._failure is not None:
             return _wait_for_nothing()
         if self._late_deadline is None:

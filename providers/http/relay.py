@@ -75,8 +75,8 @@ class HttpRelay(Source[bytes]):
         return self._check_done(self._reply, self._reply.take())
 
     def take_read(self, read: bytes) -> bytes:
-        reply = self._reply
-        assert reply is not None  # a JSON reply pushes nothing to a sink
+        if (reply := self._reply) is None:
+            raise RuntimeError("a JSON reply pushes nothing to a sink")
         return self._check_done(reply, reply.take_read(read))
 
     def _check_done(self, reply: UpstreamReply, read: bytes) -> bytes:
@@ -88,7 +88,8 @@ class HttpRelay(Source[bytes]):
         return read
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        assert self._reply is not None  # a JSON reply ends with the first take
+        if self._reply is None:
+            raise RuntimeError("a JSON reply ends with the first take")
         return self._reply.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:

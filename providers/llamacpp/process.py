@@ -5,11 +5,13 @@ import json
 import re
 import secrets
 import signal
+from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -21,6 +23,8 @@ from providers.errors import EngineUnavailable
 from providers.llamacpp.check import CHILD_COMMAND, is_xllamacpp_installed
 
 _log = structlog.get_logger(__name__)
+
+_PipeT = TypeVar("_PipeT", StreamReader, StreamWriter)
 
 _START_TIMEOUT_S = 1800.0
 """The limit for loading a model. It is long because hundreds of gigabytes may be read over a network."""
@@ -97,17 +101,22 @@ async def run_engine_process(
         raise group.exceptions[0] from None
 
 
+def _require_pipe(pipe: _PipeT | None) -> _PipeT:
+    if pipe is None:
+        raise RuntimeError("the process was started without pipes")
+    return pipe
+
+
 async def _read_address(name: str, process: Process, request: str) -> str:
     """Sends the request and returns the address that the process prints; empty if it ended instead. Raises
     EngineUnavailable after `_START_TIMEOUT_S`."""
-    assert process.stdin is not None
-    assert process.stdout is not None
+    stdin, stdout = _require_pipe(process.stdin), _require_pipe(process.stdout)
     try:
         async with asyncio.timeout(_START_TIMEOUT_S):
             with suppress(OSError):  # the process ended before it read, so its output ends too
-                process.stdin.write(request.encode() + b"\n")
-                await process.stdin.drain()
-            return (await process.stdout.readline()).decode().strip()
+                stdin.write(request.encode() + b"\n")
+                await stdin.drain()
+            return (await stdout.readline()).decode().strip()
     except TimeoutError:
         raise EngineUnavailable(f"it was not ready within {_START_TIMEOUT_S:g} s", provider=name) from None
 
@@ -126,10 +135,10 @@ def _build_watchdog(process: Process, url: str, key: str, timeout_s: float) -> W
 async def _copy_log(name: str, process: Process, log_tail: "deque[str]", *, hidden: str) -> None:
     """Copies the process's log to the gateway's, and its last lines to `log_tail`. `hidden` is removed from the lines:
     clients see the reason of an end, and must not see where files are."""
-    assert process.stderr is not None
+    stderr = _require_pipe(process.stderr)
     while True:
         try:
-            line = await process.stderr.readline()
+            line = await stderr.readline()
         except ValueError:
             continue  # a line over the limit is dropped; its rest is read next
         if not line:

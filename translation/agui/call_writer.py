@@ -15,6 +15,7 @@ from translation.agui.tool_items import (
     is_hosted_call,
     render_output,
     render_result,
+    require_call,
     view_call,
 )
 from translation.framing import sse
@@ -39,8 +40,7 @@ class CallWriter:
 
     def start(self, entry: OpenItem, frames: list[bytes]) -> None:
         """Starts the call of an item."""
-        call = view_call(entry.item)
-        assert call is not None
+        call = require_call(entry.item)
         entry.is_started = True
         started: Json = {"type": "TOOL_CALL_START", "toolCallId": call.call_id, "toolCallName": call.name}
         entry.parent_id = self.parent_id

@@ -204,8 +204,7 @@ class AguiEncoder(EventEncoder):
 
     def _end_item(self, event: ItemEnded, frames: list[bytes], /) -> None:
         entry = self._items[event.index]
-        item = event.item
-        assert item is not None
+        item = event.item or entry.item
         match item["type"]:
             case "message":
                 self._write_missing_parts(event.index, item.get("content") or (), frames)

@@ -5,7 +5,7 @@ from typing import Final
 
 from translation.agui.client_messages import ClientMessages
 from translation.agui.run import RunHead, is_empty_state
-from translation.agui.tool_items import view_call
+from translation.agui.tool_items import require_call
 from translation.representation.events import Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
 
@@ -103,8 +103,7 @@ class RunEnd:
         return {"type": "RUN_FINISHED", "threadId": self._head.thread_id, "runId": self._head.run_id}
 
     def _build_interrupt(self, request: Item) -> Json:
-        call = view_call(request)
-        assert call is not None
+        call = require_call(request)
         interrupt: Json = {
             "id": request["id"],
             "reason": "tool_call",

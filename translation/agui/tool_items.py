@@ -51,6 +51,13 @@ def view_call(item: Item) -> ToolCallView | None:
     return None
 
 
+def require_call(item: Item) -> ToolCallView:
+    """Returns an output item as a call. Raises ValueError for items that are no calls."""
+    if (call := view_call(item)) is None:
+        raise ValueError(f"items of the type {item['type']} are no calls")
+    return call
+
+
 def is_hosted_call(item: Item) -> bool:
     """Whether an item is a call of a tool that is not the client's to run, so that its result is in the item."""
     return item["type"] in _RESULTS

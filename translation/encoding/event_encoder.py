@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from translation.encoding.stream_end import StreamEnd
 from translation.encoding.templates import DeltaTemplate
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 from translation.representation.events import (
@@ -40,7 +41,7 @@ class TextFrames(NamedTuple):
     append: TextObserver
 
 
-class EventEncoder(ABC):
+class EventEncoder(StreamEnd, ABC):
     """Encodes the events of one reply. The batches must satisfy the event grammar.
 
     A dialect derives from it. It has `_write_text`, the two ends, and a method for each event that it has frames for,
@@ -53,17 +54,14 @@ class EventEncoder(ABC):
         cls._writers = {kind: getattr(cls, name, _skip_event) for kind, name in _WRITER_NAMES.items()}
 
     def __init__(self) -> None:
-        self.ended = False
-        """Whether the reply is over. Then `conclude` returns its last frames."""
-        self.failed: Failed | None = None
-        """The failure that ended it, if there is one."""
+        super().__init__()
         self.response: Json | None = None
         """The whole reply, for dialects whose replies are stored; None for all others."""
         self._usage: Usage | None = None
         self._facts: Json = {}
-        self._finished: Finished | None = None
+        self._finished: Finished
+        """The end of a reply that ended well."""
         self._texts: dict[TextKey, TextFrames] = {}
-        self._is_concluded = False
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Returns the whole frames of one batch; empty bytes if the dialect has nothing for it."""
@@ -86,18 +84,8 @@ class EventEncoder(ABC):
         """Writes an event that is not a delta."""
         self._writers[type(event)](self, event, frames)
 
-    def conclude(self) -> bytes:
-        """Returns the last frames, once, after `ended`. A second call returns empty bytes.
-
-        Until then a `Failed` may still be fed. It replaces the end.
-        """
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        if self.failed is not None:
-            return self._encode_failure(self.failed)
-        assert self._finished is not None
-        return self._encode_end(self._finished)
+    def _build_closing_frames(self) -> bytes:
+        return self._encode_end(self._finished) if self.failed is None else self._encode_failure(self.failed)
 
     def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> DeltaTemplate | None:
         """Returns the template that forwards reads of the run; None if their text is not sent in deltas."""

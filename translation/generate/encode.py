@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import orjson
 
+from translation.encoding.stream_end import StreamEnd
 from translation.framing import sse
 from translation.generate.reply import GenerateReply
 from translation.representation.delta_runs import DeltaRun, TextObserver
@@ -11,43 +12,26 @@ from translation.representation.events import Event, Failed
 from translation.representation.json_types import Json
 
 
-class GenerateEncoder:
+class GenerateEncoder(StreamEnd):
     """Encodes a stream: unnamed frames with the pieces, then one `done` frame with the whole reply, or an `error`."""
 
     def __init__(self, model: str) -> None:
-        self.ended = False
-        """Whether the turn is over. Then `conclude` returns the closing frame."""
+        super().__init__()
         self.response: Json | None = None
         """The whole reply once the turn has ended without a failure, else None."""
         self._reply = GenerateReply(model)
-        self._closing_frame = b""
-        self._is_concluded = False
-
-    @property
-    def failed(self) -> Failed | None:
-        """The failure that ended the turn; None if it did not fail."""
-        return self._reply.failed
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Returns the whole frames of one batch."""
         frames = [sse.encode_data(orjson.dumps(piece)) for piece in self._reply.feed(batch)]
-        if self._reply.failed is not None:
+        self.failed = self._reply.failed
+        if self.failed is not None:
             self.response = None
-            self._end("error", {"error": _build_error(self._reply.failed)})
+            self._end("error", {"error": _build_error(self.failed)})
         elif self._reply.finished:
             self.response = self._reply.result()
             self._end("done", self.response)
         return b"".join(frames)
-
-    def conclude(self) -> bytes:
-        """Returns the closing frame, once, after `ended`. A second call returns empty bytes.
-
-        Until then a `Failed` may still be fed. It replaces the end.
-        """
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        return self._closing_frame
 
     def build_delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""
@@ -55,7 +39,7 @@ class GenerateEncoder:
 
     def _end(self, event: str, payload: Json) -> None:
         self.ended = True
-        self._closing_frame = sse.encode_event(event, orjson.dumps(payload))
+        self.closing_frames = sse.encode_event(event, orjson.dumps(payload))
 
 
 class GenerateCollector:

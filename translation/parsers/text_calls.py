@@ -80,7 +80,8 @@ class TextCallDecoder:
         self._validator = CallValidator(tools, max_args_bytes)
         self._reports = validation == "report"
         self._blanks = BlankFilter()
-        self._call: _Call | None = None
+        self._open_calls: list[_Call] = []
+        """The call that has begun and not ended: parsers begin the next one after its end."""
         self._truncated = False
 
     def feed(self, text: str) -> list[Event]:
@@ -119,7 +120,8 @@ class TextCallDecoder:
         return events
 
     def _start_call(self, name: str) -> list[Event]:
-        call = self._call = _Call(name)
+        call = _Call(name)
+        self._open_calls.append(call)
         if self._reports:
             return self._open_call(call)
         if not self._validator.has_tool(name):
@@ -131,8 +133,7 @@ class TextCallDecoder:
         return self._writer.open_call(call, name=call.name, call_id=self._new_id("call"), arguments="".join(call.texts))
 
     def _write_arguments(self, text: str) -> list[Event]:
-        call = self._call
-        assert call is not None  # parsers start a call before its arguments
+        call = self._open_calls[-1]
         if not call.fault:
             call.bytes += len(text.encode())
             call.texts.append(text)
@@ -142,8 +143,7 @@ class TextCallDecoder:
         return self._writer.write_arguments(call, text) if call.is_open else []
 
     def _end_call(self) -> list[Event]:
-        call, self._call = self._call, None
-        assert call is not None  # parsers end what they started
+        call = self._open_calls.pop()
         fault = call.fault or self._validator.fault_of(call.name, "".join(call.texts))
         if fault:
             self.rejected.append(RejectedCall(call.name, fault))
@@ -153,7 +153,7 @@ class TextCallDecoder:
         return events + self._writer.close_call(call)
 
     def _abandon_call(self, broken: MalformedCall) -> list[Event]:
-        call, self._call = self._call, None
+        call = self._open_calls.pop() if self._open_calls else None
         if call is not None and not call.fault and broken.truncated and self._truncated:
             events = [] if call.is_open else self._open_call(call)
             return events + self._writer.close_call(call, "incomplete")

@@ -30,6 +30,7 @@ class _BufferedCall:
     def __init__(self, started: ItemStarted, callee: ClientToolName) -> None:
         self.index = started.index
         self.callee = callee
+        self.started_item = started.item
         self.events: list[Event] = [started]
 
     @property
@@ -144,13 +145,11 @@ class ToolCallMapper:
         call_fields = kind.parse_arguments(arguments, self._names.tool(call.callee))
         if call_fields is None:
             return None
-        started = call.events[0]
-        assert isinstance(started, ItemStarted)
         item: Json = {
-            "id": _id_for_type(kind.call_type, started.item["id"]),
+            "id": _id_for_type(kind.call_type, call.started_item["id"]),
             "type": kind.call_type,
             "status": "completed",
-            "call_id": started.item["call_id"],
+            "call_id": call.started_item["call_id"],
             **call_fields,
         }
         return [ItemStarted(call.index, {**item, "status": "in_progress"}), ItemEnded(call.index, item)]

@@ -21,7 +21,8 @@ def build_agui_endpoint(responses: Endpoint) -> Endpoint:
 
     Its encoder is set for each run, because it has the run's ids.
     """
-    assert isinstance(responses.storage, ResponseForm)
+    if not isinstance(responses.storage, ResponseForm):
+        raise TypeError("a run of AG-UI is stored as a response")
     return replace(
         responses,
         param_names=replace(responses.param_names, overflow_input="messages"),

@@ -71,7 +71,7 @@ class _AguiRun:
         self._limits = ThreadLimits(max_state_bytes=int(max_state_kb * 1024))
         self._response_id = response_id
         self._thread = thread
-        self._head: RunHead | None = None
+        self._head: RunHead
         self._results: Mapping[str, str] = {}
         self._approved_ids: Sequence[str] = ()
         self.on_end: Callable[[], None] = lambda: None
@@ -135,7 +135,6 @@ class _AguiRun:
         requests: Sequence[Item] = (),
         problems: Mapping[str, str] | None = None,
     ) -> AguiEncoder:
-        assert self._head is not None
         return AguiEncoder(
             self._head,
             response_id=response_id,

@@ -85,7 +85,8 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
 def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:
     relay = _relay(body, identity, presentation)
     relay_buffered_stream(relay, stream)
-    assert relay.response is not None  # a stream that did not fail ends with a response
+    if relay.response is None:
+        raise ValueError("a stream that did not fail ends with a response")
     return relay.response
 
 

@@ -21,8 +21,8 @@ def check_completion(completion: Json) -> Json:
     require(completion.get("object") == "chat.completion", "the reply is not a chat completion")
     _check_identity(completion)
     choice = _only_choice(completion)
-    require(choice is not None, "the completion has no choices")
-    assert choice is not None
+    if choice is None:
+        raise CheckFailed("the completion has no choices")
     message = choice["message"]
     require(message["role"] == "assistant", f"the message has the role {message['role']}")
     return _to_response(completion, message, choice["finish_reason"])

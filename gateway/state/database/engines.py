@@ -81,9 +81,9 @@ def may_be_in_transaction(connection: AsyncConnection) -> bool:
 def get_driver(connection: AsyncConnection) -> OneTripConnection:
     """Returns the driver's connection below a connection to SQLite."""
     pooled = connection.sync_connection
-    assert pooled is not None
-    driver = pooled.connection.driver_connection
-    assert isinstance(driver, OneTripConnection)
+    driver = None if pooled is None else pooled.connection.driver_connection
+    if not isinstance(driver, OneTripConnection):
+        raise TypeError("the connection is not an open one to SQLite")
     return driver
 
 

@@ -34,9 +34,11 @@ class Loop:
     def __init__(self) -> None:
         self.moments: list[tuple[float, Callable[[], None]]] = []
 
-    def call_later(self, seconds: float, fire_moment: Callable[[], None], context: Context) -> "Loop":
+    def call_later(
+        self, seconds: float, fire_moment: Callable[..., None], *arguments: object, context: Context
+    ) -> "Loop":
         assert not list(context)
-        self.moments.append((seconds, fire_moment))
+        self.moments.append((seconds, lambda: fire_moment(*arguments)))
         return self
 
     def cancel(self) -> None:

@@ -11,6 +11,7 @@ import orjson
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
 from translation.chat.reasoning import DETAILS_FIELD
+from translation.encoding.stream_end import StreamEnd
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (
@@ -102,7 +103,7 @@ class CallFields:
         return {"tool_calls": [{"index": self._numbers[index], **call}]}
 
 
-class ChatEncoder:
+class ChatEncoder(StreamEnd):
     """Encodes one stream of `chat.completion.chunk` frames, from the role to `[DONE]`.
 
     The batches must satisfy the event grammar. No frame is returned before there is content: until then the reply may
@@ -121,15 +122,9 @@ class ChatEncoder:
         extensions: bool = False,
         legacy_functions: bool = False,
     ) -> None:
+        super().__init__()
         self.usage: Usage | None = None
         """The latest token counts that the upstream reported."""
-        self.ended = False
-        """Whether the turn is over. Then `conclude` returns the closing frames."""
-        self.failed: Failed | None = None
-        """The failure that ended the turn, if there is one."""
-        self.closing_frames = b""
-        """The frames that `conclude` returns. They are complete once `ended` is True."""
-        self._is_concluded = False
         self.response: Json | None = None
         """Always None: this encoder does not add up the chunks. A stored completion is built from the sent frames."""
         identity = {"id": completion_id, "object": "chat.completion.chunk", "created": created, "model": model}
@@ -183,16 +178,6 @@ class ChatEncoder:
                 case _:
                     assert_never(event)
         return b"".join(frames)
-
-    def conclude(self) -> bytes:
-        """Returns the closing chunks and `[DONE]`, once, after `ended`. A second call returns empty bytes.
-
-        Until then a `Failed` may still be fed. It replaces the end.
-        """
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        return self.closing_frames
 
     def build_delta_template(self, _run: DeltaRun, _observers: Sequence[TextObserver]) -> None:
         """Returns None: this encoder has no delta template, so every delta has to be fed."""

@@ -19,6 +19,7 @@ from translation.chat.relaying.reasoning_mover import make_reasoning_mover
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
+from translation.encoding.stream_end import StreamEnd
 from translation.encoding.templates import RelayTemplate
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data
@@ -34,7 +35,7 @@ _CALL_PATTERN: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\]
 _NULL_FINISH_REASON: Final = b'"finish_reason":null'
 
 
-class ChatRelay:
+class ChatRelay(StreamEnd):
     """Takes the upstream's bytes, and returns whole frames with LF line ends, the last of them one `[DONE]`.
 
     `own` is the gateway's part of the chunks, and `form` what the client expects of them. Reasoning text, which the
@@ -58,8 +59,7 @@ class ChatRelay:
         call_rules: CallRules = DEFAULT_RULES,
         scrub: Callable[[str], str] = str,
     ) -> None:
-        self.failed: Failed | None = None
-        """The failure that ended the stream, if there is one."""
+        super().__init__()
         self._usage: Usage | None = None
         self._unread_usage: Json | None = None
         """The latest usage object of the upstream, not parsed and merged into `_usage` yet."""
@@ -71,13 +71,8 @@ class ChatRelay:
         self._frames = sse.FrameDecoder(max_frame_bytes)
         self._characters = SurrogateJoiner()
         self._seen_done = False
-        self.ended = False
-        """Whether the turn is over. Then `conclude` returns the closing frames."""
         self._stopped = False
         """Whether the turn has ended or failed. Then reads are ignored."""
-        self.closing_frames = b""
-        """The frames that `conclude` returns. They are complete once `ended` is True."""
-        self._is_concluded = False
         self._run: ChatDeltaRun | None = None
         """The delta run that the last frame belongs to, if it belongs to one."""
         self._run_template: RelayTemplate | None = None
@@ -168,13 +163,6 @@ class ChatRelay:
         }
         self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
         return b""
-
-    def conclude(self) -> bytes:
-        """Returns the closing frames, once, after `ended`. A second call returns empty bytes."""
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        return self.closing_frames
 
     def _forward_all(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         out: list[bytes] = []

@@ -43,7 +43,6 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     `model` replaces the model that the body names. Requests are never `relayed`. Raises InvalidRequest for a history
     or a choice that makes no sense, and Unrepresentable for what only Google's servers have.
     """
-    assert not relayed
     losses: list[Loss] = []
     config, tool_config = body.get("generationConfig") or {}, body.get("toolConfig") or {}
     _check_servers_only(body, config)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from translation.decoding.usage import read_message_usage
+from translation.encoding.stream_end import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.messages_errors import build_error_body, parse_failure
@@ -25,7 +26,7 @@ _NOT_JSON: Final = "an event of the upstream's stream is not JSON"
 _BROKEN_OFF: Final = Failed("upstream_truncated", "the upstream's reply broke off before it was finished")
 
 
-class MessagesRelay:
+class MessagesRelay(StreamEnd):
     """Takes the upstream's bytes, and returns whole frames with LF line ends.
 
     `model` replaces the model's name; None keeps the upstream's. `scrub` redacts the upstream's error messages.
@@ -42,12 +43,9 @@ class MessagesRelay:
         max_frame_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
     ) -> None:
+        super().__init__()
         self.has_content = False
         """Whether content was forwarded. Then the request must not be retried."""
-        self.failed: Failed | None = None
-        """The failure that ended the stream, if there is one."""
-        self.ended = False
-        """Whether the message is over. Then `conclude` returns the closing frames."""
         self.response: Json | None = None
         """Always None: messages are not stored."""
         self.usage: Usage | None = None
@@ -59,10 +57,8 @@ class MessagesRelay:
         self._model = model
         self._scrub = scrub
         self._frames = sse.FrameDecoder(max_frame_bytes)
-        self._closing_frames = b""
         self._stopped = False
         self._has_stop_reason = False
-        self._is_concluded = False
 
     def feed(self, read: bytes) -> bytes:
         """Takes one upstream read. Returns the frames to send, possibly none."""
@@ -93,13 +89,6 @@ class MessagesRelay:
             body = build_error_body(self.failed.message, code=self.failed.code)
             self._close(sse.encode_event("error", orjson.dumps(body)))
         return b""
-
-    def conclude(self) -> bytes:
-        """Returns the closing frames, once, after `ended`. A second call returns empty bytes."""
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        return self._closing_frames
 
     def _forward_all(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         forwarded: list[bytes] = []
@@ -170,7 +159,7 @@ class MessagesRelay:
 
     def _close(self, frames: bytes) -> None:
         self.ended = self._stopped = True
-        self._closing_frames = frames
+        self.closing_frames = frames
 
 
 def _to_one_line(event: Json, frame: sse.Frame) -> bytes:

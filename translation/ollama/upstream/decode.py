@@ -120,10 +120,8 @@ class OllamaDecoder(ChunkDecoder):
     def _read_call(self, call: Any) -> list[Event]:
         """Decodes a call. Ollama sends each call in one piece, and most without an id."""
         function = call.get("function") if isinstance(call, dict) else None
-        name = function.get("name") if isinstance(function, dict) else None
-        if not isinstance(name, str) or not name:
+        if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
-        assert isinstance(function, dict)
         self._edges.end_reasoning()
         self._call_count += 1
         upstream_id = call.get("id")

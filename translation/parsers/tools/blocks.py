@@ -3,6 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from translation.parsers.tools.call_json import CallValueReader
@@ -168,12 +169,10 @@ class BlockParser(StepParser):
         return at
 
     def _begin_value(self) -> None:
-        self._reader = self._new_reader(self._opening, tentative=self._in_tail)
-        self._step = self._read_value
+        self._reader = reader = self._new_reader(self._opening, tentative=self._in_tail)
+        self._step = partial(self._read_value, reader)
 
-    def _read_value(self, text: str, at: int, output: list[ParserOutput]) -> int:
-        reader = self._reader
-        assert reader is not None
+    def _read_value(self, reader: CallValueReader, text: str, at: int, output: list[ParserOutput]) -> int:
         end = reader.feed(text, at, output)
         if reader.has_started_call:
             self._fault = ""
@@ -203,13 +202,11 @@ class BlockParser(StepParser):
 
         A string without a closing quote runs on past the closing tag, until some character makes it invalid.
         """
-        closing = self._closing_pattern.search(raw)
-        assert closing is not None
+        _, self._reread = self._closing_pattern.split(raw, 1)
         self._rereads_left -= 1
         if not self._in_tail:
-            block = raw[: closing.end()]
+            block = raw[: len(raw) - len(self._reread)]
             output.append(MalformedCall(block, self._fault, truncated=False, is_prose=bool(self._is_prose)))
-        self._reread = raw[closing.end() :]
         self._leave_block()
 
     def _read_after_value(self, text: str, at: int, output: list[ParserOutput]) -> int | None:

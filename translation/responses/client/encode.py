@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from translation.encoding.stream_end import StreamEnd
 from translation.encoding.templates import DeltaTemplate
 from translation.framing import sse
 from translation.representation.collector import PartState
@@ -135,7 +136,7 @@ def _null_text() -> _TextStream:
 _NULL_TEXT: Final = _null_text()
 
 
-class ResponsesEncoder:
+class ResponsesEncoder(StreamEnd):
     """Takes batches of events, and returns whole frames with LF line ends. `conclude` returns the terminal event.
 
     `initial_response` is the object from `new_response`. `clock` returns the time in epoch seconds. `seal` seals the
@@ -143,20 +144,13 @@ class ResponsesEncoder:
     """
 
     def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
-        self.ended = False
-        """Whether the turn is over. Then `response` is final, and `conclude` returns the terminal event."""
-        self._is_concluded = False
+        super().__init__()
         self._snapshot = Snapshot(initial_response, clock, seal)
         self.sequence = -1
         """The sequence number of the last event; -1 before the first."""
         self._texts: dict[tuple[int, int | None], _TextStream] = {}
         self._addresses: list[bytes] = []
         """For each item, the JSON fields that identify it in each of its events."""
-
-    @property
-    def failed(self) -> Failed | None:
-        """The failure that ended the turn, if there is one."""
-        return self._snapshot.failed
 
     @property
     def response(self) -> Json:
@@ -200,14 +194,7 @@ class ResponsesEncoder:
         text = self._texts[run.text_key]
         return None if text.channel is None else DeltaTemplate(run, text.append, text.template, observers, self)
 
-    def conclude(self) -> bytes:
-        """Returns the terminal event and `[DONE]`, once, after `ended`. A second call returns empty bytes.
-
-        Until then a `Failed` may still be fed. It replaces the end.
-        """
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
+    def _build_closing_frames(self) -> bytes:
         self.sequence += 1
         response = self._snapshot.response
         return _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
@@ -246,6 +233,7 @@ class ResponsesEncoder:
             # A turn may fail before it starts. Clients expect `response.created` before the terminal event.
             self._start(Started(""), frames)
         self._snapshot.fail(event)
+        self.failed = event
         self.ended = True
 
     def _start_item(self, event: ItemStarted, frames: list[bytes]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from translation.decoding.surrogates import SurrogateJoiner
+from translation.encoding.stream_end import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
@@ -50,7 +51,7 @@ _TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before
 _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
 
 
-class ResponsesRelay:
+class ResponsesRelay(StreamEnd):
     """Takes the upstream's reads, and returns whole frames with LF line ends. `conclude` returns the terminal event.
 
     Four kinds of frames are parsed: lifecycle frames, a handful per stream, because they carry the model's name and
@@ -78,10 +79,9 @@ class ResponsesRelay:
         calls: CallRules = DEFAULT_RULES,
         summarizes_reasoning: bool = False,
     ) -> None:
+        super().__init__()
         self.has_content = False
         """Whether content was forwarded. Then the request must not be retried."""
-        self.failed: Failed | None = None
-        """The failure that the upstream reported, or that ended the response."""
         self.response: Json | None = None
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
@@ -99,10 +99,6 @@ class ResponsesRelay:
         self._characters = SurrogateJoiner()
         self._last_payload = b""
         self._event_count = 0
-        self.ended = False
-        """Whether the turn is over. Then `response` is final, and `conclude` returns the terminal event."""
-        self._closing_frames = b""
-        self._is_concluded = False
 
     @property
     def warnings(self) -> list[Json]:
@@ -142,13 +138,6 @@ class ResponsesRelay:
             "response": snapshot.response,
         }
         return beginning + self._end_response(event)
-
-    def conclude(self) -> bytes:
-        """Returns the terminal event and `[DONE]`, once, after `ended`. A second call returns empty bytes."""
-        if not self.ended or self._is_concluded:
-            return b""
-        self._is_concluded = True
-        return self._closing_frames
 
     def _start_frames(self) -> bytes:
         frames = b""
@@ -294,7 +283,7 @@ class ResponsesRelay:
         self.response = event["response"]
         if self.warnings:
             self.response[TOOL_WARNINGS] = self.warnings
-        self._closing_frames = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
+        self.closing_frames = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
         return _encode_events(self._calls.release_all())
 
     def _list_done_items(self) -> list[Item]:

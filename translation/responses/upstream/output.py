@@ -33,21 +33,22 @@ _OPTIONAL_TEXT: Final = (str, NoneType)
 
 
 class TextPlace(NamedTuple):
-    """The place of an event's text: a part in an item's list, or without `list_key` the item itself.
+    """The place of an event's text: a part in an item's list, or the item itself.
 
-    `text_key` is the key of the whole text, `position_key` the event's key for the index in the list.
+    `text_key` is the key of the whole text, `position_key` the event's key for the index in the list. A text of the
+    item itself has no part type, list and position: they are empty.
     """
 
     item_type: str
-    part_type: str | None
+    part_type: str
     text_key: str
-    list_key: str | None
+    list_key: str
     position_key: str
 
 
 def _text_place(item_type: str, part_type: str | None, key: str) -> TextPlace:
     if part_type is None:
-        return TextPlace(item_type, None, key, None, "")
+        return TextPlace(item_type, "", key, "", "")
     if part_type == "summary_text":
         return TextPlace(item_type, part_type, key, "summary", "summary_index")
     return TextPlace(item_type, part_type, key, "content", "content_index")
@@ -124,12 +125,12 @@ class OutputReader:
         if item is not None:
             text = (
                 item.own_text
-                if place.list_key is None
+                if not place.list_key
                 else item.texts.get((place.list_key, chunk.get(place.position_key, 0)))
             )
             if text is not None:
                 return _delta_events(text, chunk.get("delta"), chunk.get("logprobs"))
-        if place.part_type is None:
+        if not place.part_type:
             return []  # a call that was not started has no name yet: the event that ends it has everything
         events, text = self._ensure_text(place, chunk)
         return events + _delta_events(text, chunk.get("delta"), chunk.get("logprobs"))
@@ -137,14 +138,14 @@ class OutputReader:
     def end_text(self, place: TextPlace, chunk: Json) -> list[Event]:
         """Reads an event that ends a text and repeats the whole of it."""
         item = self._items.get(self._output_index(chunk))
-        if place.part_type is None:
+        if not place.part_type:
             if item is None or not item.own_text.is_open:
                 return []
             whole = {place.text_key: chunk.get(place.text_key)}
             events = _missing_text(item.own_text, whole)
             item.own_text.is_open = False
             return [*events, PartEnded(item.index, None, whole if isinstance(whole[place.text_key], str) else None)]
-        if item is not None and item.is_open and place.list_key is not None:
+        if item is not None and item.is_open:
             text = item.texts.get((place.list_key, chunk.get(place.position_key, 0)))
             if text is not None:
                 return _missing_text(text, chunk)
@@ -243,8 +244,6 @@ class OutputReader:
 
     def _ensure_text(self, place: TextPlace, chunk: Json) -> tuple[list[Event], _TextState]:
         """Returns the text that an event is about, and the events that start it if the upstream sent none."""
-        assert place.list_key is not None
-        assert place.part_type is not None
         part = _PART_FACTORIES[place.part_type]()
         return self._ensure_part(place.list_key, chunk.get(place.position_key, 0), part, chunk)
 
@@ -296,9 +295,9 @@ def _start_part(item: OutputItem, list_key: str, position: int, part: Json) -> t
     if text_field is not None:
         emptied[text_field.key] = ""
     text_key = text_field and text_field.key
-    text = item.texts[list_key, position] = _TextState(item.index, len(item.texts), text_key, item.type == "reasoning")
-    assert text.part_index is not None
-    return [PartStarted(item.index, text.part_index, {**start, **emptied})], text
+    part_index = len(item.texts)
+    text = item.texts[list_key, position] = _TextState(item.index, part_index, text_key, item.type == "reasoning")
+    return [PartStarted(item.index, part_index, {**start, **emptied})], text
 
 
 def _delta_events(text: _TextState, piece: Any, logprobs: Any) -> list[Event]:
