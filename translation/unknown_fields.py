@@ -2,7 +2,7 @@
 
 Schemas are the typed dictionaries of `translation.validation`. One walk visits what the validator visits: objects,
 lists, and the members of unions that the validator would choose. A body without unknown keys costs it one look at the
-keys of each object.
+keys of each object. Objects wait in a list until they are examined, so that the walk is as deep as a body may be.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -35,8 +35,11 @@ _OTHER_TAG: Final = "other"
 """The tag of union members that stand for all types which a schema does not list: their keys are not known."""
 
 
-_Finder: TypeAlias = Callable[[Any, str, list[UnknownKey]], None]
-"""Appends the unknown keys in a value, whose own path is the second argument."""
+_Waiting: TypeAlias = "list[tuple[_ObjectFinder, dict[str, Any], str]]"
+"""The objects that are not examined yet, each with its finder and its path. The next one is the last."""
+
+_Finder: TypeAlias = Callable[[Any, str, _Waiting], None]
+"""Adds the objects of a value, whose own path is the second argument, to those that wait."""
 
 
 class UnknownFields:
@@ -65,7 +68,11 @@ class UnknownFields:
     def find_keys(self, body: Json) -> list[UnknownKey]:
         """Returns the unknown keys of which `find` returns the paths, each with the object that has it."""
         keys: list[UnknownKey] = []
-        self._root.search_members(body, keys)
+        waiting: _Waiting = []
+        self._root.add_members(body, "", waiting)
+        while waiting:
+            finder, value, path = waiting.pop()
+            finder.examine(value, path, waiting, keys)
         return keys
 
     def _finder_of(self, schema: type) -> "_ObjectFinder":
@@ -117,10 +124,10 @@ class UnknownFields:
                 others.append(finder)
         finders[_OTHER_TAG] = None
 
-        def find(value: Any, path: str, keys: list[UnknownKey]) -> None:
+        def find(value: Any, path: str, waiting: _Waiting) -> None:
             chosen = finders.get(choose(value))
             if chosen is not None:
-                chosen(value, path, keys)
+                chosen(value, path, waiting)
 
         return _join([find, *others]) if any(finders.values()) else _join(others)
 
@@ -138,23 +145,29 @@ class _ObjectFinder:
         self._known = known
         self._finders = {name: finder for name, finder in members.items() if finder is not None}
 
-    def __call__(self, value: Any, path: str, keys: list[UnknownKey]) -> None:
-        if type(value) is not dict:
-            return
+    def __call__(self, value: Any, path: str, waiting: _Waiting) -> None:
+        if type(value) is dict:
+            waiting.append((self, value, path))
+
+    def examine(self, value: dict[str, Any], path: str, waiting: _Waiting, keys: list[UnknownKey]) -> None:
+        """Appends the object's own unknown keys to `keys`, and adds the objects in it to those that wait."""
         if not self._known.issuperset(value):
             keys += [
                 UnknownKey(f"{path}.{key:.{MAX_KEY_CHARS}}", key, value)
                 for key, inner in value.items()
                 if key not in self._known and not is_empty(inner)
             ]
+        self.add_members(value, f"{path}.", waiting)
+
+    def add_members(self, value: dict[str, Any], prefix: str, waiting: _Waiting) -> None:
+        """Adds the objects in an object to those that wait, so that they are examined in their order."""
+        count = len(waiting)
         for name in filter(self._finders.__contains__, value):
             inner = value[name]
             if type(inner) is dict or type(inner) is list:
-                self._finders[name](inner, f"{path}.{name}", keys)
-
-    def search_members(self, body: Json, keys: list[UnknownKey]) -> None:
-        for name in filter(self._finders.__contains__, body):
-            self._finders[name](body[name], name, keys)
+                self._finders[name](inner, prefix + name, waiting)
+        if len(waiting) - count > 1:
+            waiting[count:] = reversed(waiting[count:])
 
 
 class _ListFinder:
@@ -162,35 +175,35 @@ class _ListFinder:
         self._inner = inner
         self._indexed = indexed
 
-    def __call__(self, value: Any, path: str, keys: list[UnknownKey]) -> None:
+    def __call__(self, value: Any, path: str, waiting: _Waiting) -> None:
         if type(value) is not list:
             return
         find = self._inner
         if self._indexed:
             for index, entry in enumerate(value):
-                find(entry, f"{path}[{index}]", keys)
+                find(entry, f"{path}[{index}]", waiting)
         else:
             for entry in value:
-                find(entry, path, keys)
+                find(entry, path, waiting)
 
 
 class _MapFinder:
     def __init__(self, inner: _Finder) -> None:
         self._inner = inner
 
-    def __call__(self, value: Any, path: str, keys: list[UnknownKey]) -> None:
+    def __call__(self, value: Any, path: str, waiting: _Waiting) -> None:
         if type(value) is dict:
             for key, entry in value.items():
-                self._inner(entry, f"{path}.{key:.{MAX_KEY_CHARS}}", keys)
+                self._inner(entry, f"{path}.{key:.{MAX_KEY_CHARS}}", waiting)
 
 
 def _join(finders: list[_Finder]) -> _Finder | None:
     if len(finders) < 2:
         return finders[0] if finders else None
 
-    def find(value: Any, path: str, keys: list[UnknownKey]) -> None:
+    def find(value: Any, path: str, waiting: _Waiting) -> None:
         for finder in finders:
-            finder(value, path, keys)
+            finder(value, path, waiting)
 
     return find
 

@@ -66,7 +66,7 @@ def test_any_text_becomes_items_in_order(
 ) -> None:
     new_id = counting_ids()
     writer = ItemWriter(new_id)
-    calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES[parser](), TOOLS, validation=validation, max_args_bytes=60)
+    calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES[parser], TOOLS, validation=validation, max_args_bytes=60)
     events: list[Event] = [Started("m")]
     for piece in pieces:
         events += calls.feed(piece)

@@ -96,6 +96,8 @@ class ReasoningReader:
         self._text_fields = text_fields
         self.details: list[tuple[Json, list[str]]] = []
         """The details since the last `pop_details`, each with the pieces of its streamed text."""
+        self.segments: list[tuple[str, list[str]]] = []
+        """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
         self._source: str | None = None
 
     def claim_source(self, source: str) -> bool:
@@ -116,6 +118,17 @@ class ReasoningReader:
             return segments
         text = delta.get(self._source) if self._source and self._source in self._text_fields else None
         return [("reasoning", text)] if isinstance(text, str) and text else []
+
+    def add_text(self, kind: str, text: str) -> None:
+        """Adds a piece of text to the reasoning of the open item."""
+        if not self.segments or self.segments[-1][0] != kind:
+            self.segments.append((kind, []))
+        self.segments[-1][1].append(text)
+
+    def pop_segments(self) -> list[tuple[str, list[str]]]:
+        """Returns the reasoning of the open item, which ends."""
+        segments, self.segments = self.segments, []
+        return segments
 
     def pop_details(self) -> list[Json]:
         """Returns the `reasoning_details` since the last call, with their pieces joined.

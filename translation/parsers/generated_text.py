@@ -41,7 +41,7 @@ class GeneratedTextDecoder:
             else TextCallDecoder(
                 self._writer,
                 new_id,
-                parser,
+                lambda: parser,
                 tools,
                 validation=profile.tool_validation,
                 max_args_bytes=profile.max_tool_args_bytes,

@@ -27,17 +27,13 @@ class TaggedTextReader:
             self._parser = build_think_parser(self._profile, self._has_separate_reasoning)
         return self._parser.feed(text)
 
-    def release(self) -> list[tuple[str, str]]:
-        """Returns the text that was held back until the first tag, because the rest of the reply shows that it is the
-        answer."""
-        return self._parser.release() if isinstance(self._parser, ThinkParser) else []
-
     def expect_no_reasoning(self) -> list[tuple[str, str]]:
         """Treats further text as the answer too, because the server sends reasoning separately and has removed the
-        template's tag."""
+        template's tag. Returns the text that was held back until the first tag."""
         self._has_separate_reasoning = True
-        return self.release()
+        return self._parser.release() if isinstance(self._parser, ThinkParser) else []
 
-    def finish(self) -> list[tuple[str, str]]:
-        """Ends the text. Returns the text that was held back."""
+    def interrupt(self) -> list[tuple[str, str]]:
+        """Returns the text that was held back, because the text ends, or other output follows it: no tag goes on after
+        that. More text may follow."""
         return [] if self._parser is None else self._parser.finish()

@@ -1,6 +1,6 @@
 """Decodes the text of an answer into items: messages and tool calls."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, assert_never
 
@@ -64,7 +64,7 @@ class TextCallDecoder:
         self,
         writer: ItemWriter,
         new_id: NewId,
-        parser: ToolParser,
+        new_parser: Callable[[], ToolParser],
         tools: Sequence[Json],
         *,
         validation: Literal["drop", "report"] = "drop",
@@ -76,7 +76,8 @@ class TextCallDecoder:
         """The invalid calls, in order."""
         self._writer = writer
         self._new_id = new_id
-        self._parser = parser
+        self._new_parser = new_parser
+        self._parser = new_parser()
         self._validator = CallValidator(tools, max_args_bytes)
         self._reports = validation == "report"
         self._blanks = BlankFilter()
@@ -87,6 +88,11 @@ class TextCallDecoder:
     def feed(self, text: str) -> list[Event]:
         """Adds text."""
         return self._write_all(self._parser.feed(text))
+
+    def interrupt(self) -> list[Event]:
+        """Ends the text so far, because other output follows it: no tag or call goes on after that."""
+        parser, self._parser = self._parser, self._new_parser()
+        return self._write_all(parser.finish())
 
     def finish(self, *, truncated: bool) -> list[Event]:
         """Ends the text. `truncated`: it was cut at the limit of tokens.
@@ -174,7 +180,7 @@ def create_text_call_decoder(
     return TextCallDecoder(
         writer,
         new_id,
-        parser(),
+        parser,
         tools,
         validation=profile.tool_validation,
         max_args_bytes=profile.max_tool_args_bytes,

@@ -120,3 +120,27 @@ def test_paths_without_positions_name_a_key_once() -> None:
 def test_values_of_other_types_have_no_keys() -> None:
     assert find(leaf=[1], leaves={"a": 1}) == []
     assert find(leaf={"by_name": [1]}, leaves=[1]) == []
+
+
+def test_a_body_may_be_nested_as_deep_as_the_configuration_allows() -> None:
+    depth = 5_000  # `server.max_json_depth` allows 900
+    leaf: Json = {"own": {}, "extra": 1}
+    for _ in range(depth):
+        leaf = {"inner": leaf}
+    assert UnknownFields(Body).find({"leaf": leaf}) == ["leaf" + ".inner" * depth + ".extra"]
+
+
+def test_unknown_keys_are_listed_in_their_order() -> None:
+    body: Json = {
+        "leaf": {"x": 1, "inner": {"y": 1}, "by_name": {"a": {"z": 1}, "b": {"inner": {"u": 1}, "v": 1}}},
+        "leaves": [{"inner": {"w": 1}}, {"t": 1}],
+    }
+    assert UnknownFields(Body).find(body) == [
+        "leaf.x",
+        "leaf.inner.y",
+        "leaf.by_name.a.z",
+        "leaf.by_name.b.v",
+        "leaf.by_name.b.inner.u",
+        "leaves[0].inner.w",
+        "leaves[1].t",
+    ]

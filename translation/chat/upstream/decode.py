@@ -93,8 +93,6 @@ class ChatDecoder:
         reasoning_fields = list_text_fields(profile)
         self._text_fields, self._reasoning_fields = _find_fields(reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
-        self._reasoning_segments: list[tuple[str, list[str]]] = []
-        """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
@@ -127,15 +125,15 @@ class ChatDecoder:
             if single_text is None:
                 chunk_events = self._read_chunk(chunk)
                 if self._calls is not None and chunk_events:
-                    self._learn_arguments_run(payload, chunk, chunk_events)
+                    self._learn_delta_run_of_arguments(payload, chunk, chunk_events)
             else:
                 chunk_events = self._read_single_text(*single_text)
                 if chunk_events:
-                    self._learn_text_run(payload, *single_text, chunk_events[-1])
+                    self._learn_delta_run_of_text(payload, *single_text, chunk_events[-1])
             events += chunk_events
         return events
 
-    def _learn_text_run(self, payload: bytes, field: str, text: str, event: Event) -> None:
+    def _learn_delta_run_of_text(self, payload: bytes, field: str, text: str, event: Event) -> None:
         """Learns a delta run of answer text or reasoning, if its texts pass this decoder unchanged."""
         if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
             return
@@ -143,10 +141,10 @@ class ChatDecoder:
             if self._is_plain and self._edges.is_idle:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
         else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
-            observers = (self._reasoning_segments[-1][1].append,)
+            observers = (self._reasoning.segments[-1][1].append,)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, self._edges)
 
-    def _learn_arguments_run(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
+    def _learn_delta_run_of_arguments(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
         """Learns a delta run of arguments, if the chunk only began or continued the arguments of one call."""
         event = events[-1]
         if self._calls is None or self.state is not _STREAMING or any(isinstance(other, Noted) for other in events):
@@ -284,7 +282,7 @@ class ChatDecoder:
         if is_plain and not self._annotations:
             return events
         if refusal := delta.get("refusal"):
-            events += self._write_segments(self._tagged_text.release())
+            events += self._write_segments(self._tagged_text.interrupt())
             events += self._write_text("refusal", str(refusal))
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
@@ -300,7 +298,7 @@ class ChatDecoder:
             events.append(Opaque("chat", {"type": "audio"}, is_output=True))
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
-            events += self._write_segments(self._tagged_text.release())
+            events += self._write_segments(self._tagged_text.interrupt())
             self._edges.end_reasoning()
             ending_events = self._end_reasoning()
             if self._calls is None:
@@ -332,7 +330,9 @@ class ChatDecoder:
         item = build_image_item(image, self._new_id)
         if item is None:
             return [Opaque("chat", {"type": "image_url"}, is_output=True)]
-        events = self._write_segments(self._tagged_text.release())
+        events = self._write_segments(self._tagged_text.interrupt())
+        if self._text_calls is not None:
+            events += self._text_calls.interrupt()
         self._edges.end_reasoning()
         return [*events, *self._end_reasoning(), *self._writer.write_item(item)]
 
@@ -359,12 +359,11 @@ class ChatDecoder:
         if kind in ("reasoning", "summary"):
             if self._profile.reasoning_part == "summary_text":
                 kind = "summary"
-            if not self._reasoning_segments or self._reasoning_segments[-1][0] != kind:
-                self._reasoning_segments.append((kind, []))
-            self._reasoning_segments[-1][1].append(text)
+            self._reasoning.add_text(kind, text)
             return events + self._writer.write_block(kind, text)
         # Details without text are sent before the answer that they led to. Details that come later wait for its end.
-        if self._reasoning_segments or (self._reasoning.details and self._writer.item_count == 0):
+        reasoning = self._reasoning
+        if reasoning.segments or (reasoning.details and self._writer.item_count == 0):
             events += self._end_reasoning()
         if self._text_calls is not None and kind == "text":
             return events + self._text_calls.feed(text)
@@ -382,8 +381,7 @@ class ChatDecoder:
 
         The details that the upstream needs back go into the open item. Without one they get an item of their own.
         """
-        segments, self._reasoning_segments = self._reasoning_segments, []
-        details = self._reasoning.pop_details()
+        segments, details = self._reasoning.pop_segments(), self._reasoning.pop_details()
         if segments and not details:
             return self._writer.close_block(status)
         if segments:
@@ -395,14 +393,14 @@ class ChatDecoder:
 
     def _end_items(self, status: ItemStatus) -> list[Event]:
         events: list[Event] = []
-        events += self._write_segments(self._tagged_text.finish())
+        events += self._write_segments(self._tagged_text.interrupt())
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:
             events += self._annotate()
         if self._calls is not None:
             events += self._calls.close(truncated=status == "incomplete")
-        in_reasoning = bool(self._reasoning_segments)
+        in_reasoning = bool(self._reasoning.segments)
         if in_reasoning or self._reasoning.details:
             events += self._end_reasoning(status)
         return events + self._writer.close("completed" if in_reasoning else status)

@@ -95,7 +95,7 @@ class OllamaDecoder(ChunkDecoder):
             events += self._read_text(content)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
-            events += self._emit_segments(self._tagged_text.release())
+            events += self._emit_segments(self._tagged_text.interrupt())
             events += self._read_call(call)
             if self.ended:
                 break
@@ -134,7 +134,7 @@ class OllamaDecoder(ChunkDecoder):
 
     def _end_reply(self, chunk: Json) -> list[Event]:
         events: list[Event] = []
-        events += self._emit_segments(self._tagged_text.finish())
+        events += self._emit_segments(self._tagged_text.interrupt())
         self.ended = True
         self.usage = _read_usage(chunk)
         done_reason = chunk.get("done_reason")

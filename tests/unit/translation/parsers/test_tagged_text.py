@@ -10,7 +10,7 @@ LEADING = Profile(parsing_format="leading_think_tags")
 
 def test_text_waits_for_the_first_tag() -> None:
     reader = TaggedTextReader(TAGS)
-    assert reader.release() == reader.finish() == []
+    assert reader.interrupt() == []
     assert reader.feed("a") + reader.feed("b") == []
     assert reader.feed("</think>c") == [("reasoning", "ab"), ("text", "c")]
     assert reader.feed("d") == [("text", "d")]
@@ -27,4 +27,4 @@ def test_leading_tags_are_over_when_the_answer_begins() -> None:
     assert not reader.is_over
     assert reader.feed("<think>a</think>") == [("reasoning", "a")]
     assert reader.is_over
-    assert reader.release() == reader.finish() == []
+    assert reader.interrupt() == []

@@ -39,7 +39,7 @@ class Answer:
     def __init__(self, pieces: Iterable[str], *, truncated: bool = False, tools: tuple[Json, ...] = TOOLS, **more: Any):
         new_id = counting_ids()
         writer = ItemWriter(new_id)
-        self.calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES["hermes"](), tools, **more)
+        self.calls = TextCallDecoder(writer, new_id, PARSER_FACTORIES["hermes"], tools, **more)
         self.events: list[Event] = [Started("m")]
         for piece in pieces:
             self.events += self.calls.feed(piece)
@@ -231,7 +231,7 @@ def test_blank_text_of_any_parser_is_dropped() -> None:
             return []
 
     new_id = counting_ids()
-    calls = TextCallDecoder(ItemWriter(new_id), new_id, Blank(), TOOLS)
+    calls = TextCallDecoder(ItemWriter(new_id), new_id, Blank, TOOLS)
     assert calls.feed(" \n") == []
 
 

@@ -48,6 +48,45 @@ def test_an_image_is_an_item_after_the_text_and_the_reasoning_before_it(delta: J
     ]
 
 
+@pytest.mark.parametrize(
+    ("profile", "held", "before"),
+    [
+        (Profile(parsing_format="think_tags"), "a <thi", ["a <thi"]),
+        (Profile(parsing_format="leading_think_tags"), " <rea", ["<rea"]),
+        (Profile(parsing_format="think_tags"), "<think>a </th", ["a </th"]),
+        (Profile(text_tool_calls="hermes"), "a <tool_c", ["a <tool_c"]),
+        (Profile(text_tool_calls="hermes"), 'a <tool_call>{"name": "f", ', ["a"]),
+    ],
+    ids=["a tag", "a leading tag", "a closing tag", "the tag of a call", "a call that is not complete"],
+)
+@pytest.mark.parametrize("delta", [{"images": [IMAGE]}, {"content": [IMAGE]}], ids=["images", "parts"])
+def test_the_beginning_of_a_tag_stays_before_an_image(
+    profile: Profile, held: str, before: list[str], delta: Json
+) -> None:
+    tools: list[Json] = [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}]
+    chunks = [text_chunk(held), chunk(delta), text_chunk("yes"), chunk(finish="stop")]
+    found = collect(decode(ChatDecoder(counting_ids(), profile, tools), chunks))
+    shown = ["image" if item["type"] == IMAGE_ITEM else item["content"][0]["text"].strip() for item in found]
+    assert shown == [*before, "image", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("delta", "kinds"),
+    [
+        ({"refusal": "no"}, ["message"]),
+        (
+            {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+            ["message", "function_call"],
+        ),
+    ],
+    ids=["a refusal", "a call"],
+)
+def test_the_beginning_of_a_tag_stays_before_other_output(delta: Json, kinds: list[str]) -> None:
+    found = collect(events_of(text_chunk("a <thi"), chunk(delta), profile=Profile(parsing_format="think_tags")))
+    assert [item["type"] for item in found] == kinds
+    assert found[0]["content"][0]["text"] == "a <thi"
+
+
 @pytest.mark.parametrize("delta", [{"images": [REMOTE, None]}, {"content": [REMOTE, {"type": "image_url"}]}])
 def test_an_image_without_its_data_is_output_that_no_item_holds(delta: Json) -> None:
     events = events_of(chunk(delta), text_chunk("yes"))
