@@ -31,17 +31,20 @@ class StagedDeltaRun:
 
 
 class StagedSource(Source[Sequence[Any]]):
-    """The pieces of `source` as the stage's `feed` returns them. `grant_run` decides which delta runs bypass it."""
+    """The pieces of `source` as the stage's `feed` returns them.
+
+    `grant_delta_run` decides which delta runs bypass it.
+    """
 
     def __init__(
         self,
         source: Source[Sequence[Any]],
         feed: Callable[[Sequence[Any]], Sequence[Any]],
-        grant_run: RunGrant,
+        grant_delta_run: RunGrant,
     ) -> None:
         self._source: Final = source
         self._feed = feed
-        self._grant_run = grant_run
+        self._grant_delta_run = grant_delta_run
         self._source_run: DeltaRun | None = None
         """The source's run that `delta_run` was granted for."""
 
@@ -70,5 +73,5 @@ class StagedSource(Source[Sequence[Any]]):
         run = self._source.delta_run
         if run is not self._source_run or self.delta_run is None:
             self._source_run = run
-            self.delta_run = None if run is None else self._grant_run(run)
+            self.delta_run = None if run is None else self._grant_delta_run(run)
         return processed

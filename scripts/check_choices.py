@@ -1,9 +1,9 @@
 """Checks that nothing chooses by a name that it should not know: `python -m scripts.check_choices`.
 
-- The name of a client API belongs to its packages: `gateway/dialects/<api>/` and `translation/<api>/`. All other code
-  asks the endpoint's row. It neither compares an API's name nor has tables of such names. The dialects of an upstream
-  have the same names: `providers/` chooses by them, and other code may ask which of them an upstream has
-  (`UPSTREAM_FACTS`).
+- The name of a client API belongs to its packages: `gateway/dialects/<api>/` and `translation/<api>/`, which may
+  compare their own name and no other. All other code asks the endpoint's row. It neither compares an API's name nor
+  has tables of such names. The dialects of an upstream have the same names: `providers/` chooses by them, and other
+  code may ask which of them an upstream has (`UPSTREAM_FACTS`).
 - The type of an upstream belongs to its adapter and profile in `providers/`. The configuration has tables of types, and
   code elsewhere compares none.
 """
@@ -23,8 +23,10 @@ FOLDERS: Final = ("gateway", "dataplane", "translation")
 
 API_NAMES: Final = frozenset(path.parent.name for path in (ROOT / "gateway/dialects").glob("*/__init__.py"))
 
-_HOMES: Final = (Path("gateway/dialects"), *(Path("translation") / name for name in sorted(API_NAMES)))
-"""Where names of APIs may be compared."""
+_HOMES: Final = {
+    folder / name: name for folder in (Path("gateway/dialects"), Path("translation")) for name in sorted(API_NAMES)
+}
+"""The folders of the APIs, each with the name that its code may compare."""
 
 _TYPE_HOMES: Final = (Path("translation/messages"), Path("translation/gemini"), Path("translation/ollama"))
 """Where the types of the upstreams with an API of this name may be compared."""
@@ -46,17 +48,18 @@ def main() -> None:
 def check_api_names(modules: Iterable[Module]) -> Iterator[Problem]:
     """Reports choices by the name of a client API."""
     for module in modules:
-        if not any(module.path.is_relative_to(home) for home in _HOMES):
-            yield from (Problem(module.path, line, text) for line, text in find_api_choices(module.tree))
+        own = next((name for home, name in _HOMES.items() if module.path.is_relative_to(home)), None)
+        yield from (Problem(module.path, line, text) for line, text in find_api_choices(module.tree, own))
 
 
-def find_api_choices(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yields the line of each choice by the name of a client API, and what to do about it."""
+def find_api_choices(tree: ast.AST, own: str | None = None) -> Iterator[tuple[int, str]]:
+    """Yields the line of each choice by the name of a client API but `own`, and what to do about it."""
+    foreign = API_NAMES - {own}
     for node in ast.walk(tree):
         match node:
-            case ast.Compare() if _compares_api(node):
+            case ast.Compare() if _compares_api(node, foreign):
                 yield node.lineno, f"`{ast.unparse(node)}` compares the name of an API. Ask the endpoint's row."
-            case ast.MatchValue(value=ast.Constant(value=str(name))) if name in API_NAMES:
+            case ast.MatchValue(value=ast.Constant(value=str(name))) if name in foreign:
                 yield node.lineno, f"A case compares the name of an API, {name}. Ask the endpoint's row."
             case ast.Dict(keys=keys) if _are_api_names(keys):
                 yield node.lineno, "A table has names of APIs as keys. Make it a field of the endpoint's row."
@@ -68,11 +71,11 @@ def find_api_choices(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"`{ast.unparse(node)}` is a table of APIs. Make it a field of the endpoint's row."
 
 
-def _compares_api(node: ast.Compare) -> bool:
+def _compares_api(node: ast.Compare, names_of_apis: frozenset[str]) -> bool:
     operands = [node.left, *node.comparators]
     if any(_last_name(operand) in UPSTREAM_FACTS for operand in operands):
         return False
-    names = [operand for operand in operands if isinstance(operand, ast.Constant) and operand.value in API_NAMES]
+    names = [operand for operand in operands if isinstance(operand, ast.Constant) and operand.value in names_of_apis]
     if not names:
         return False
     # `"messages" in body` asks for a key, not for an API.

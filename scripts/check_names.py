@@ -119,6 +119,17 @@ WORD_EXCEPTIONS: Final[dict[str, str]] = {
 
 WORD_PLACES: Final[dict[str, tuple[str, ...]]] = {
     "catalogue": ("gateway/tools", "translation/hosted"),
+    "exchange": ("bench/in_process", "gateway/planning", "gateway/tools", "gateway/websocket/turn.py", "providers"),
+    "run": (
+        "bench",
+        "gateway/dialects",
+        "gateway/errors.py",
+        "gateway/jobs",
+        "gateway/planning/plan_input.py",
+        "gateway/service/run.py",
+        "gateway/state/sql/conversations.py",
+        "translation/agui",
+    ),
     "endpoint": ("gateway/dialects", "gateway/replies", "gateway/tools/mcp/oauth"),
     "thread": (
         "gateway/dialects",
@@ -131,7 +142,10 @@ WORD_PLACES: Final[dict[str, tuple[str, ...]]] = {
         "translation/messages",
     ),
 }
-"""Word with one meaning -> the folders and modules that may define names with it: docs/glossary.md."""
+"""Word with one meaning -> the folders and modules that may define names with it: docs/glossary.md.
+
+As the verb of a function each word is free, as in `run_worker`. A `delta run` is not a run.
+"""
 
 _FROZEN_FOLDER: Final = Path("scripts/tiny_model")
 """The model's record has the hashes of these files, so that a change of a name would require another training."""
@@ -300,9 +314,8 @@ def check_word_places(modules: Iterable[Module], places: dict[str, tuple[str, ..
     without use."""
     unused = {(word, place) for word, allowed in places.items() for place in allowed}
     for module in modules:
-        for name, line in _definitions_of(module):
-            words = {word.removesuffix("s") for word in split_words(name)}
-            for word in sorted(words & places.keys()):
+        for name, line, is_function in _definitions_of(module):
+            for word in sorted(_list_nouns(name, is_function=is_function) & places.keys()):
                 matching = {(word, place) for place in places[word] if module.path.is_relative_to(place)}
                 unused -= matching
                 if not matching:
@@ -311,10 +324,22 @@ def check_word_places(modules: Iterable[Module], places: dict[str, tuple[str, ..
         yield Problem(_OWN_PATH, 1, f"WORD_PLACES lists {place} for '{word}', which no name there has.")
 
 
-def _definitions_of(module: Module) -> Iterator[tuple[str, int]]:
-    """Yields the name of a module, and of everything that it defines, with their lines."""
-    yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem, 1
-    yield from ((node.name, node.lineno) for node in ast.walk(module.tree) if isinstance(node, _DEFINITIONS))
+def _list_nouns(name: str, *, is_function: bool) -> set[str]:
+    """Returns the words of a name in the singular, without the verb of a function and the run of a delta run."""
+    words = [word.removesuffix("s") for word in split_words(name)]
+    return {
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not (is_function and not before) and (before, word) != ("delta", "run")
+    }
+
+
+def _definitions_of(module: Module) -> Iterator[tuple[str, int, bool]]:
+    """Yields the name of a module and of all that it defines, with their lines, and whether each is a function."""
+    yield module.path.parent.name if module.path.name == "__init__.py" else module.path.stem, 1, False
+    for node in ast.walk(module.tree):
+        if isinstance(node, _DEFINITIONS):
+            yield node.name, node.lineno, not isinstance(node, ast.ClassDef)
 
 
 def check_definitions(modules: Iterable[Module]) -> Iterator[Problem]:

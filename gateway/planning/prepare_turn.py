@@ -139,14 +139,14 @@ class MappedExchange(StagedSource):
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         # A bound method of this object would be a reference cycle, which only the garbage collector ends.
-        super().__init__(batch_source_of(exchange), event_stage.feed, partial(_grant_run, event_stage))
+        super().__init__(batch_source_of(exchange), event_stage.feed, partial(_grant_delta_run, event_stage))
         self.losses: Final = exchange.losses
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
 
 
-def _grant_run(event_stage: EventStage, run: DeltaRun) -> DeltaRun | None:
+def _grant_delta_run(event_stage: EventStage, run: DeltaRun) -> DeltaRun | None:
     """Returns the run with the observers of the stage; None if its deltas have to be fed to the stage."""
     observers = event_stage.delta_observers(run.text_key)
     return None if observers is None else StagedDeltaRun(run, run.text_key, observers)

@@ -208,10 +208,10 @@ def make_round_source(loop: ToolLoop, exchange: Exchange) -> Source[Batch]:
 
     Its deltas take the fast path unless the loop has to read or change them.
     """
-    return StagedSource(batch_source_of(exchange), loop.feed, partial(_grant_run, loop))
+    return StagedSource(batch_source_of(exchange), loop.feed, partial(_grant_delta_run, loop))
 
 
-def _grant_run(loop: ToolLoop, run: DeltaRun) -> DeltaRun | None:
+def _grant_delta_run(loop: ToolLoop, run: DeltaRun) -> DeltaRun | None:
     """Returns the run of a round with its text key in the reply; None if its deltas have to be fed to the loop."""
     if (observed := loop.observe_text(run.text_key)) is None:
         return None

@@ -54,9 +54,15 @@ def test_keys_of_bodies_and_facts_about_upstreams_are_no_choices(source: str) ->
 
 
 def test_an_api_may_know_its_own_name() -> None:
-    homes = ("gateway/dialects/ollama/endpoint.py", "translation/messages/client/lift.py")
+    homes = ("gateway/dialects/messages/endpoint.py", "translation/messages/client/lift.py")
     modules = [module_of('dialect == "messages"', path) for path in homes]
     assert list(check_api_names(modules)) == []
+
+
+def test_an_api_may_not_know_the_name_of_another() -> None:
+    homes = ("gateway/dialects/ollama/endpoint.py", "gateway/dialects/table.py", "translation/chat/client/lift.py")
+    for path in homes:
+        assert list(check_api_names([module_of('dialect == "messages"', path)]))
 
 
 def test_other_code_may_not_know_it() -> None:

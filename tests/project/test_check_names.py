@@ -186,12 +186,23 @@ def test_a_word_with_one_meaning_is_used_in_its_places_only() -> None:
         {
             "a/threads.py": "class StoredThread: ...",
             "a/pool.py": "def run_in_thread(): ...\nthread = 1",
+            "a/verbs.py": "def thread(): ...\ndef thread_needle(): ...\ndef _thread(): ...",
             "b/x.py": "def unthreaded(): ...\nclass Threads: ...",
         }
     )
     assert lines_of(check_names.check_word_places(found, {"thread": ("a/threads.py", "b", "c")})) == [
         "a/pool.py:1: run_in_thread: 'thread' means something else in docs/glossary.md.",
         "scripts/check_names.py:1: WORD_PLACES lists c for 'thread', which no name there has.",
+    ]
+
+
+def test_a_delta_run_is_not_a_run() -> None:
+    found = modules(
+        {"a.py": "class DeltaRun: ...\ndef learn_delta_run(): ...\nclass StoredRun: ...\ndef learn_run(): ..."}
+    )
+    assert lines_of(check_names.check_word_places(found, {"run": ()})) == [
+        "a.py:3: StoredRun: 'run' means something else in docs/glossary.md.",
+        "a.py:4: learn_run: 'run' means something else in docs/glossary.md.",
     ]
 
 

@@ -162,7 +162,7 @@ OUTPUT_CONVERSIONS: dict[str, tuple[str, Callable[[Item], Any]]] = {
 """Type of an output item -> (kind, function that returns the output of the function call)."""
 
 
-def is_client_run(tool: Json) -> bool:
+def runs_at_client(tool: Json) -> bool:
     """Whether the client runs this tool. Tool search and shell exist as hosted tools of the same type, too."""
     match tool:
         case {"type": "tool_search"}:

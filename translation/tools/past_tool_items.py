@@ -77,7 +77,7 @@ def _rewrite_item(item: Item, i: int, native: frozenset[str], names: ToolNames, 
     if kind in ("function_call", "custom_tool_call"):
         return _rewrite_named_call(item, native, names)
     if kind in _KIND_OF_CALL or kind in OUTPUT_CONVERSIONS or kind == "tool_search_output":
-        return _rewrite_client_run(item, i, native, names, losses)
+        return _rewrite_client_call(item, i, native, names, losses)
     hosted = _HOSTED_KINDS.get(kind)
     if hosted is None or any(kind_name.startswith(hosted) for kind_name in native):
         return item
@@ -98,7 +98,7 @@ def _rewrite_named_call(item: Item, native: frozenset[str], names: ToolNames) ->
     return _function_call(item, wire, freeform.wrap_input(item["input"]))
 
 
-def _rewrite_client_run(
+def _rewrite_client_call(
     item: Item, i: int, native: frozenset[str], names: ToolNames, losses: list[Loss]
 ) -> Item | None:
     kind, output = OUTPUT_CONVERSIONS.get(item["type"], (_KIND_OF_CALL.get(item["type"], "tool_search"), None))

@@ -13,7 +13,7 @@ from translation.representation.turn import Turn
 from translation.tools.call_mapper import ToolCallMapper
 from translation.tools.choice import rewrite_tool_choice
 from translation.tools.function_schemas import FREEFORM_PARAMETERS
-from translation.tools.kinds import CLIENT_TOOL_KINDS, is_client_run
+from translation.tools.kinds import CLIENT_TOOL_KINDS, runs_at_client
 from translation.tools.names import ClientToolName, NameCheck, ToolNames, find_name_check
 from translation.tools.past_tool_items import TOOL_FREE_TYPES, rewrite_items
 
@@ -98,7 +98,7 @@ def rewrite_tools(
     carried: list[_ToolEntry] = []
     for entry in _deduplicate(_flatten_namespaces(turn.tools, native)):
         kind = entry.tool["type"]
-        if kind in native or kind == "custom" or is_client_run(entry.tool):
+        if kind in native or kind == "custom" or runs_at_client(entry.tool):
             carried.append(entry)
         else:
             _refuse_connector(entry)

@@ -136,7 +136,7 @@ class ChatRelay(StreamEnd):
             self._run = self._run_template = None
         elif self._run is None or not self._run.read_payload_texts([payload]):
             replacements = self._identity.replacements
-            self._run = _learn_run(payload, self._reasoning.text_fields, replacements)
+            self._run = _learn_delta_run(payload, self._reasoning.text_fields, replacements)
             self._run_template = None if self._run is None else RelayTemplate(self._run, replacements)
 
     def finish(self) -> bytes:
@@ -264,7 +264,7 @@ class ChatRelay(StreamEnd):
         self.closing_frames = frames
 
 
-def _learn_run(
+def _learn_delta_run(
     payload: bytes, fields: Sequence[str], replacements: Sequence[tuple[bytes, bytes]]
 ) -> ChatDeltaRun | None:
     """Learns a delta run from a chunk that is forwarded unchanged, except for `replacements`.
