@@ -1,6 +1,6 @@
 """Serves the relayed paths: their table, and the relay of a body to the model's upstream and of the reply back."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import orjson
@@ -11,10 +11,10 @@ from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
 from gateway.logs import MAX_LOGGED_CHARS, bind_fields, bind_usage
-from gateway.planning.resolver import Resolver, Route
 from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, guard_client
 from gateway.relayed_paths.form_upload import FormLimits, FormUpload
 from gateway.relayed_paths.reply_usage import read_reply_usage
+from providers.base import Provider
 from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.relayed_paths import URL_PATHS, PathRelayer, RelayedPathName, ReplyBytes
 from translation.errors import InvalidRequest, TranslationError, Unrepresentable
@@ -58,11 +58,23 @@ RELAYED_PATHS: Final = (
 )
 
 
-class ModelListing(Protocol):
-    """Checks models against the lists of their upstreams."""
+class PathTarget(NamedTuple):
+    """What serves requests for one model at the paths that it has."""
 
-    async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
-        """Raises UnknownModel if the route's upstream has to list its model, and does not."""
+    model: str
+    provider: Provider
+    upstream_model: str
+    endpoints: frozenset[str]
+    """The names of the paths that its upstream has."""
+    require_listed: Callable[[], Awaitable[None]]
+    """Raises UnknownModel if the upstream has to list the model, and does not."""
+
+
+class PathTargets(Protocol):
+    """Finds what serves a model."""
+
+    def find_path_target(self, name: str, allowed: Sequence[str]) -> PathTarget:
+        """Raises UnknownModel."""
         ...
 
 
@@ -72,8 +84,7 @@ class RelayedPaths:
     Each request keeps `hold` alive until its reply has ended.
     """
 
-    def __init__(self, resolver: Resolver, models: ModelListing, drain: DrainState, hold: object) -> None:
-        self._resolver = resolver
+    def __init__(self, models: PathTargets, drain: DrainState, hold: object) -> None:
         self._models = models
         self._drain = drain
         self._hold = hold
@@ -85,11 +96,11 @@ class RelayedPaths:
 
         Raises InvalidRequest, UnknownModel, Unrepresentable, ProviderError, ClientDisconnected and ShuttingDown.
         """
-        route, relayer = await self._find_upstream(row, principal, body.get("model"))
-        body = {**body, "model": route.target.upstream_model}
+        target, relayer = await self._find_upstream(row, principal, body.get("model"))
+        body = {**body, "model": target.upstream_model}
         with guard_client(scope, receive, self._drain):
             reply = await relayer.relay_path(row.name, body, streams=_requests_stream(body))
-            return await self._build_reply(row, route, reply)
+            return await self._build_reply(row, target, reply)
 
     async def fetch_json(
         self, row: RelayedPath, principal: Principal, body: Json, scope: Scope, receive: Receive
@@ -98,20 +109,20 @@ class RelayedPaths:
 
         Raises what `relay_json` raises.
         """
-        route, relayer = await self._find_upstream(row, principal, body.get("model"))
+        target, relayer = await self._find_upstream(row, principal, body.get("model"))
         with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_path(row.name, {**body, "model": route.target.upstream_model}, streams=False)
+            reply = await relayer.relay_path(row.name, {**body, "model": target.upstream_model}, streams=False)
             is_whole = False
             try:
                 whole = b"".join([read async for read in reply.iterate_reads()])
-                _check_json(whole, route, is_whole=True)
-                _check_length(reply, whole, route, is_whole=True)
+                _check_json(whole, target, is_whole=True)
+                _check_length(reply, whole, target, is_whole=True)
                 is_whole = True
             finally:
                 await reply.close(whole=is_whole)
         parsed = orjson.loads(whole)
         if not isinstance(parsed, dict):
-            raise _build_garbled_error(route, "is not a JSON object")
+            raise _build_garbled_error(target, "is not a JSON object")
         bind_usage(read_reply_usage(parsed.get("usage")))
         return parsed
 
@@ -131,31 +142,32 @@ class RelayedPaths:
         upload = FormUpload(scope, receive, limits, model)
         try:
             with guard_client(scope, receive, self._drain):
-                route, relayer = await self._find_upstream(row, principal, await upload.read_model())
-                reply = await relayer.relay_path(row.name, upload.forward(route.target.upstream_model), streams=False)
-                return await self._build_reply(row, route, reply)
+                target, relayer = await self._find_upstream(row, principal, await upload.read_model())
+                reply = await relayer.relay_path(row.name, upload.forward(target.upstream_model), streams=False)
+                return await self._build_reply(row, target, reply)
         except (GatewayError, ProviderError, TranslationError):
             await upload.discard()
             raise
 
-    async def _find_upstream(self, row: RelayedPath, principal: Principal, model: object) -> tuple[Route, PathRelayer]:
+    async def _find_upstream(
+        self, row: RelayedPath, principal: Principal, model: object
+    ) -> tuple[PathTarget, PathRelayer]:
         if not isinstance(model, str) or not model:
             problem = "model is required" if model in (None, "") else "model must be text"
             raise InvalidRequest(problem, param="model", code="missing_required_parameter")
-        route = self._resolver.resolve(model, principal.models)
-        bind_fields(model=route.name[:MAX_LOGGED_CHARS], provider=route.target.provider.name)
-        relayer = route.target.provider
-        if row.name not in route.target.capabilities.endpoints or not isinstance(relayer, PathRelayer):
+        target = self._models.find_path_target(model, principal.models)
+        relayer = target.provider
+        bind_fields(model=target.model[:MAX_LOGGED_CHARS], provider=relayer.name)
+        if row.name not in target.endpoints or not isinstance(relayer, PathRelayer):
             raise Unrepresentable(
-                f"the upstream of the model '{route.name:.200}' has no {row.path}: use a model whose upstream has it. "
-                f"If this one has it, the operator can add `{row.name}` to its `capabilities.endpoints`",
+                f"the upstream of the model '{target.model:.200}' has no {row.path}: use a model whose upstream has "
+                f"it. If this one has it, the operator can add `{row.name}` to its `capabilities.endpoints`",
                 param="model",
             )
-        if route.must_be_listed:
-            await self._models.require_listed(route, principal.models)
-        return route, relayer
+        await target.require_listed()
+        return target, relayer
 
-    async def _build_reply(self, row: RelayedPath, route: Route, reply: ReplyBytes) -> Response:
+    async def _build_reply(self, row: RelayedPath, target: PathTarget, reply: ReplyBytes) -> Response:
         """Examines the beginning of a reply. Raises ProviderError for a reply that this path cannot have."""
         try:
             reads = reply.iterate_reads()
@@ -163,10 +175,10 @@ class RelayedPaths:
             head = b""
             if is_json:
                 head, is_whole = await _read_head(reads)
-                _check_json(head, route, is_whole=is_whole)
-                _check_length(reply, head, route, is_whole=is_whole)
+                _check_json(head, target, is_whole=is_whole)
+                _check_length(reply, head, target, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
-                raise _build_garbled_error(route, f"is of the type {reply.content_type:.100}")
+                raise _build_garbled_error(target, f"is of the type {reply.content_type:.100}")
             return ByteReply(reply, head, reads, self._drain, self._hold, is_json=is_json)
         except BaseException:
             await reply.close()
@@ -183,30 +195,30 @@ async def _read_head(reads: AsyncIterator[bytes]) -> tuple[bytes, bool]:
     return bytes(head), True
 
 
-def _check_json(head: bytes, route: Route, *, is_whole: bool) -> None:
+def _check_json(head: bytes, target: PathTarget, *, is_whole: bool) -> None:
     """Raises UpstreamGarbled for invalid JSON, and UpstreamRejected for an error with a success status."""
     if not is_whole:
         if head.lstrip()[:1] not in (b"{", b"["):
-            raise _build_garbled_error(route, "is not JSON")
+            raise _build_garbled_error(target, "is not JSON")
         return
     try:
         parsed = orjson.loads(head)
     except orjson.JSONDecodeError:
-        raise _build_garbled_error(route, "is not JSON") from None
+        raise _build_garbled_error(target, "is not JSON") from None
     error = parsed.get("error") if isinstance(parsed, Mapping) else None
     if error:
         message = error.get("message") if isinstance(error, Mapping) else error
-        text = route.target.provider.redact(str(message or "the upstream replied with an error"))
-        raise UpstreamRejected(text, provider=route.target.provider.name, status=502)
+        text = target.provider.redact(str(message or "the upstream replied with an error"))
+        raise UpstreamRejected(text, provider=target.provider.name, status=502)
 
 
-def _check_length(reply: ReplyBytes, head: bytes, route: Route, *, is_whole: bool) -> None:
+def _check_length(reply: ReplyBytes, head: bytes, target: PathTarget, *, is_whole: bool) -> None:
     if is_whole and reply.content_length not in (None, len(head)):
-        raise UpstreamBroken("the upstream broke off its reply", provider=route.target.provider.name)
+        raise UpstreamBroken("the upstream broke off its reply", provider=target.provider.name)
 
 
-def _build_garbled_error(route: Route, what: str) -> UpstreamGarbled:
-    return UpstreamGarbled(f"the upstream's reply {what}", provider=route.target.provider.name)
+def _build_garbled_error(target: PathTarget, what: str) -> UpstreamGarbled:
+    return UpstreamGarbled(f"the upstream's reply {what}", provider=target.provider.name)
 
 
 def _requests_stream(body: Json) -> bool:

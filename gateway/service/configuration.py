@@ -110,7 +110,7 @@ class ConfigurationBuilder(NamedTuple):
             engines=EmbeddedEngines(providers.values()),
             intake=intake,
             contexts=ContextService(admission, self.large_bodies, history, provider_hold),
-            relays=RelayedPaths(resolver, models, self.drain, provider_hold),
+            relays=RelayedPaths(models, self.drain, provider_hold),
             provider_hold=provider_hold,
             stored=stored,
         )

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import structlog
@@ -12,6 +13,7 @@ from starlette.types import Scope
 
 from gateway.errors import UnknownModel
 from gateway.planning.resolver import Resolver, Route, suggest_models
+from gateway.relayed_paths.relays import PathTarget
 from gateway.service.provider_lifetimes import ProviderHold
 from providers.base import Capabilities, Provider
 from providers.errors import ProviderError
@@ -97,6 +99,18 @@ class ServedModels:
     def find_route(self, name: str, allowed: Sequence[str]) -> Route:
         """Returns the route of a model. Raises UnknownModel."""
         return self._resolver.resolve(name, allowed)
+
+    def find_path_target(self, name: str, allowed: Sequence[str]) -> PathTarget:
+        """Returns what serves a model at paths that are only relayed. Raises UnknownModel."""
+        route = self.find_route(name, allowed)
+        target = route.target
+        return PathTarget(
+            route.name,
+            target.provider,
+            target.upstream_model,
+            target.capabilities.endpoints,
+            partial(self.require_listed, route, allowed),
+        )
 
     def find_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name of the config that `allowed` matches. Raises InvalidRequest."""
