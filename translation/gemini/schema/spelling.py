@@ -6,7 +6,8 @@ https://protobuf.dev/programming-guides/json/
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Final, Required, TypeAlias, get_args, get_origin, get_type_hints
+from math import isfinite
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias, get_args, get_origin, get_type_hints
 
 from typing_extensions import is_typeddict
 
@@ -14,6 +15,9 @@ _Normalizer: TypeAlias = Callable[[Any], Any]
 """Returns a value in the form that its schema describes. A value of another type is returned unchanged."""
 
 _SEPARATED: Final = re.compile(r"_+([a-z0-9])")
+
+
+_NUMBER: Final = re.compile(r"[+-]?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
 class Spelling:
@@ -52,7 +56,7 @@ class Spelling:
         return fields
 
     def _choose_normalizer(self, hint: Any) -> _Normalizer | None:
-        """Returns the normalizer for values of a type; None for plain values, and for data of the client's own."""
+        """Returns the normalizer for values of a type; None for texts, and for data of the client's own."""
         if get_origin(hint) in (Annotated, Required):
             return self._choose_normalizer(get_args(hint)[0])
         if is_typeddict(hint):
@@ -62,12 +66,35 @@ class Spelling:
             return partial(_normalize_list, inner)
         if get_origin(hint) is dict and is_typeddict(get_args(hint)[1]):
             return partial(_normalize_map, partial(self._normalize_object, get_args(hint)[1]))
-        return None
+        if get_origin(hint) is Literal:
+            names = {str(name).casefold(): name for name in get_args(hint)}
+            return lambda value: names.get(value.casefold(), value) if isinstance(value, str) else value
+        if hint is int:
+            return _read_integer
+        return _read_number if hint is float else None
 
 
 def to_camel_case(name: str) -> str:
     """Returns a field's name in `camelCase`, from `camelCase` or `snake_case`. Older SDKs begin a name with `_`."""
     return _SEPARATED.sub(lambda match: match[1].upper(), name.lstrip("_")) if "_" in name else name
+
+
+def _read_number(value: Any) -> Any:
+    """Returns the number that a text stands for, or the value itself."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    if value.lstrip("+-").isdigit():
+        return int(value)
+    number = float(value)
+    return number if isfinite(number) else value
+
+
+def _read_integer(value: Any) -> Any:
+    """Returns the integer that a text or a number without a fraction stands for, or the value itself."""
+    number = _read_number(value)
+    if isinstance(number, float):
+        return int(number) if number.is_integer() else value
+    return number
 
 
 def _normalize_list(inner: _Normalizer | None, value: Any) -> Any:

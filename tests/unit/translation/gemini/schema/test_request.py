@@ -1,11 +1,16 @@
 """The spellings of Gemini's API, and what of its requests is refused."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Required, get_args, get_origin, get_type_hints
 
 import pytest
+from typing_extensions import is_typeddict
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.gemini.client.lift import lift
 from translation.gemini.schema import counted, request
+from translation.gemini.schema.embedded import EmbedContentRequest, read_embed_request
+from translation.gemini.schema.spelling import Spelling
 
 Json = dict[str, Any]
 HI: Json = {"role": "user", "parts": [{"text": "Hi"}]}
@@ -43,6 +48,89 @@ def test_data_of_the_client_is_left_alone() -> None:
     (content,) = request.normalize({"contents": [{"role": "model", "parts": [call, response]}]})["contents"]
     assert content["parts"][0]["functionCall"]["args"] == {"snake_case": None}
     assert content["parts"][1]["functionResponse"]["response"] == {"a_b": {"c_d": None}}
+
+
+def list_plain_fields(schema: type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields the path and the type of every number and name in a schema. Lists and maps have one entry."""
+    for key, hint in get_type_hints(schema, include_extras=True).items():
+        while get_origin(hint) in (Annotated, Required, list) or get_origin(hint) is dict:
+            hint = get_args(hint)[1 if get_origin(hint) is dict else 0]
+        if is_typeddict(hint) and hint.__name__ not in path:
+            yield from list_plain_fields(hint, (*path, hint.__name__, key))
+        elif hint in (int, float) or get_origin(hint) is Literal:
+            yield (*path, schema.__name__, key), hint
+
+
+SCHEMAS = (request.Request, EmbedContentRequest)
+FIELDS = {".".join(path): hint for schema in SCHEMAS for path, hint in list_plain_fields(schema)}
+
+
+def test_the_table_of_fields_is_not_empty() -> None:
+    names = {path.rpartition(".")[2] for path in FIELDS}
+    assert {"temperature", "topK", "maxOutputTokens", "seed", "thinkingBudget", "minimum", "mode", "role"} <= names
+    assert "outputDimensionality" in names
+
+
+@pytest.mark.parametrize(("path", "hint"), FIELDS.items())
+def test_numbers_may_be_texts_and_names_in_any_case_everywhere(path: str, hint: Any) -> None:
+    """As the JSON of protocol buffers has them: https://protobuf.dev/programming-guides/json/"""
+    *_, schema_name, key = path.split(".")
+    schema = next(kind for kind in list_schemas(*SCHEMAS) if kind.__name__ == schema_name)
+    normalize = Spelling(schema, texts={}).normalize
+    if get_origin(hint) is Literal:
+        for name in get_args(hint):
+            assert normalize({key: name.lower()}) == normalize({key: name.upper()}) == {key: name}
+        assert normalize({key: "other"}) == {key: "other"}
+        assert normalize({key: 3}) == {key: 3}
+        return
+    assert normalize({key: "12"}) == {key: 12}
+    assert normalize({key: "-1"}) == {key: -1}
+    assert normalize({key: "1.2e1"}) == {key: 12}
+    assert normalize({key: "12345678901234567890123"}) == {key: 12345678901234567890123}
+    for malformed in ("", "abc", "1_0", "0x10", "NaN", "Infinity", "1e999", "\u0661", " 1", True, None, [1]):
+        assert normalize({key: malformed}) == ({} if malformed is None else {key: malformed})
+    if hint is int:
+        assert isinstance(normalize({key: 5.0})[key], int)
+        assert normalize({key: "1.5"}) == {key: "1.5"}
+        assert normalize({key: 1.5}) == {key: 1.5}
+    else:
+        assert normalize({key: "0.5"}) == {key: 0.5}
+
+
+def list_schemas(*schemas: type) -> Iterator[type]:
+    known: dict[type, None] = {}
+    waiting: list[Any] = [*schemas]
+    while waiting:
+        hint = waiting.pop()
+        if is_typeddict(hint) and hint not in known:
+            known[hint] = None
+            waiting += get_type_hints(hint, include_extras=True).values()
+        waiting += [inner for inner in get_args(hint) if not isinstance(inner, str)]
+    return iter(known)
+
+
+def test_requests_of_googles_cookbook_are_understood() -> None:
+    body = request.normalize(
+        {
+            "model": "m",
+            "contents": [{"role": "USER", "parts": [{"text": "Hi"}]}],
+            "tools": [{"function_declarations": [{"name": "f"}]}],
+            "tool_config": {"function_calling_config": {"mode": "any"}},
+            "generation_config": {
+                "temperature": "0.5",
+                "top_k": "40",
+                "max_output_tokens": "100",
+                "seed": "7",
+                "thinking_config": {"thinking_budget": "512"},
+            },
+        }
+    )
+    request.validate(body)
+    turn = lift(body)
+    assert turn.tool_choice == "required" or turn.tool_choice == {"type": "function", "name": "f"}
+    assert (turn.sampling["temperature"], turn.sampling["seed"], turn.max_output_tokens) == (0.5, 7, 100)
+    assert turn.extra["top_k"] == 40
+    assert read_embed_request({"content": "a", "output_dimensionality": "8"})["outputDimensionality"] == 8
 
 
 def test_values_of_other_types_are_left_for_the_validation() -> None:
