@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from translation.lowering.text_parts import join_assistant_text, list_part_texts
-from translation.lowering.unsupported import build_unknown_item_error, find_history_losses
+from translation.lowering.unsupported import SETTING_TYPES, build_unknown_item_error, find_history_losses
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -33,15 +33,18 @@ class TurnWriter(ABC):
     def write_items(self) -> None:
         """Writes all items of the turn.
 
-        Raises InvalidRequest, naming the id, for a call without its output or an output without its call, and
-        Unrepresentable for an item type that the upstream's API does not have.
+        Items that change settings are losses. Raises InvalidRequest, naming the id, for a call without its output or an
+        output without its call, and Unrepresentable for an item type that the upstream's API does not have.
         """
         writers = self._build_item_writers()
         for index, item in enumerate(self._items):
             write = writers.get(item.get("type", ""))
-            if write is None:
+            if write is not None:
+                write(index, item)
+            elif item.get("type") in SETTING_TYPES:
+                self._losses.append(Loss(f"input[{index}]", f"{item['type']} left out"))
+            else:
                 raise build_unknown_item_error(item, index)
-            write(index, item)
         self.close_assistant()
         self._losses += find_history_losses(self._items)
 

@@ -14,6 +14,10 @@ UNSUCCESSFUL_STATUSES: Final = ("incomplete", "failed")
 an output whose text reports the failure too."""
 
 
+SETTING_TYPES: Final = frozenset({"configuration_update"})
+"""Types of items that have no content for the model: they change settings of the turns after them."""
+
+
 def find_history_losses(items: Sequence[Item]) -> list[Loss]:
     """Returns the losses of past messages.
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
+from translation.representation.loss import Loss
+from translation.responses.agent_items import AGENT_TYPES, expand_agent_item, has_call_id, pair_unnamed_outputs
 
 _TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
 """Types of items that bring tools, which the model may call from then on. Codex sends all its tools this way to some
@@ -12,17 +14,24 @@ models."""
 
 
 def expand_input(
-    input_value: str | Sequence[Json], tools: Sequence[Json], *, allow_references: bool = False
+    input_value: str | Sequence[Json],
+    tools: Sequence[Json],
+    *,
+    allow_references: bool = False,
+    losses: list[Loss] | None = None,
 ) -> tuple[Sequence[Item], Sequence[Json]]:
     """Returns a validated request's `input` as items in full form, and `tools` with the tools from items.
 
-    Raises Unrepresentable for a reference to an item, unless `allow_references` says that the upstream resolves it.
+    What only another server can read of items is left out, and added to `losses`. Raises Unrepresentable for a
+    reference to an item, unless `allow_references` says that the upstream resolves it.
     """
     if isinstance(input_value, str):
         parts = [{"type": "input_text", "text": input_value}]
         return [{"type": "message", "role": "user", "content": parts}], tools
     items: list[Item] = []
     added_tools: list[Json] = []
+    unread: list[Loss] = [] if losses is None else losses
+    is_paired = True
     for position, item in enumerate(input_value):
         kind = item.get("type") or _implied_type(item)
         if kind == "message":
@@ -33,11 +42,19 @@ def expand_input(
                 f"Item '{item['id']:.80}' is a reference, and items are not stored here: send the item itself.",
                 param=f"input[{position}]",
             )
+        if kind in AGENT_TYPES:
+            if (read := expand_agent_item(item, position, unread)) is not None:
+                items.append(read)
+            continue
+        if kind == "function_call_output" and not has_call_id(item):
+            is_paired = False
         if kind in _TOOL_HOLDERS:
             added_tools += item["tools"]
             if kind == "additional_tools":
                 continue
         items.append(item if item.get("type") else {**item, "type": kind})
+    if not is_paired:
+        items = pair_unnamed_outputs(items)
     return items, _merge_tools([*tools], added_tools) if added_tools else tools
 
 

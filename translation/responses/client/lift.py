@@ -58,7 +58,10 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
             _refuse_state(body)
     elif body.get("background") and not body.get("stream"):
         raise Unrepresentable(_STATE_REFUSALS["background"], param="background")
-    items, tools = input_items.expand_input(body.get("input") or [], body.get("tools") or (), allow_references=relayed)
+    unread: list[Loss] = []
+    items, tools = input_items.expand_input(
+        body.get("input") or [], body.get("tools") or (), allow_references=relayed, losses=unread
+    )
     # A call with sixteen keywords would take a third of the time to lift a plain request.
     turn = Turn(body["model"] if model is None else model, items)
     turn.tools = tools
@@ -78,7 +81,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         turn.extra = list_extra_params(body)
     if not relayed and (unknown_keys := find_unknown_in_request(body)):
         turn.unknown_keys = unknown_keys
-    turn.losses = [] if _LOSSY_PARAMS.isdisjoint(body) else list(_losses(body))
+    turn.losses = unread if _LOSSY_PARAMS.isdisjoint(body) else [*unread, *_losses(body)]
     return turn
 
 

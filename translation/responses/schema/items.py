@@ -9,9 +9,11 @@ from pydantic import Discriminator, Tag
 from typing_extensions import TypedDict
 
 from translation.responses.schema.parts import (
+    AgentContent,
     AssistantContent,
     InputContent,
     OutputContent,
+    OutputText,
     ReasoningText,
     Status,
     SummaryText,
@@ -65,9 +67,34 @@ class FunctionCall(_WithStatus):
 
 
 class FunctionCallOutput(_WithStatus):
+    """The output of a call. Codex sends the name of the tool instead of the id of its call."""
+
     type: Literal["function_call_output"]
-    call_id: str
+    call_id: NotRequired[str | None]
+    name: NotRequired[str | None]
+    namespace: NotRequired[str | None]
     output: OutputContent
+
+
+class AgentMessage(_Item):
+    type: Literal["agent_message"]
+    author: str
+    recipient: str
+    content: AgentContent
+
+
+class MultiAgentCall(_Item):
+    type: Literal["multi_agent_call"]
+    call_id: str
+    action: str
+    arguments: str
+
+
+class MultiAgentCallOutput(_Item):
+    type: Literal["multi_agent_call_output"]
+    call_id: str
+    action: str
+    output: list[OutputText]
 
 
 class CustomToolCall(_WithStatus):
@@ -319,6 +346,9 @@ InputItem: TypeAlias = Annotated[
     Annotated[Message, Tag("message")]
     | Annotated[FunctionCall, Tag("function_call")]
     | Annotated[FunctionCallOutput, Tag("function_call_output")]
+    | Annotated[AgentMessage, Tag("agent_message")]
+    | Annotated[MultiAgentCall, Tag("multi_agent_call")]
+    | Annotated[MultiAgentCallOutput, Tag("multi_agent_call_output")]
     | Annotated[CustomToolCall, Tag("custom_tool_call")]
     | Annotated[CustomToolCallOutput, Tag("custom_tool_call_output")]
     | Annotated[ReasoningItem, Tag("reasoning")]

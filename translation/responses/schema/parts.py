@@ -78,6 +78,11 @@ class Refusal(TypedDict):
     refusal: str
 
 
+class EncryptedContent(TypedDict):
+    type: Literal["encrypted_content"]
+    encrypted_content: str
+
+
 class SummaryText(TypedDict):
     type: Literal["summary_text"]
     text: str
@@ -102,6 +107,10 @@ _AssistantPart: TypeAlias = Annotated[
     Annotated[OutputText, Tag("output_text")] | Annotated[Refusal, Tag("refusal")] | _Text, discriminate_by("type")
 ]
 
+_AgentPart: TypeAlias = Annotated[
+    _Text | _Image | Annotated[EncryptedContent, Tag("encrypted_content")], discriminate_by("type")
+]
+
 _OutputPart: TypeAlias = Annotated[_Text | _Image | _File, discriminate_by("type")]
 
 InputContent: TypeAlias = str | Annotated[list[_InputPart], Field(fail_fast=True)]
@@ -113,3 +122,6 @@ AssistantContent: TypeAlias = str | Annotated[list[_AssistantPart], Field(fail_f
 
 OutputContent: TypeAlias = str | Annotated[list[_OutputPart], Field(fail_fast=True)]
 """Content of a tool's output."""
+
+AgentContent: TypeAlias = Annotated[list[_AgentPart], Field(fail_fast=True)]
+"""Content of a message between agents."""

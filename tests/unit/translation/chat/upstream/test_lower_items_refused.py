@@ -74,3 +74,12 @@ def test_unsupported_values_are_refused_by_name(
     with pytest.raises(error, match=words) as refused:
         lower_items(Turn("m", items), DEFAULT_PROFILE, [])
     assert refused.value.param == param
+
+
+def test_items_that_only_change_settings_are_losses() -> None:
+    losses: list[Loss] = []
+    update: Item = {"type": "configuration_update", "reasoning": {"effort": "low"}}
+    assert lower_items(Turn("m", [user("a"), update]), Profile(), losses) == lower_items(
+        Turn("m", [user("a")]), Profile(), []
+    )
+    assert losses == [Loss("input[1]", "configuration_update left out")]

@@ -218,7 +218,7 @@ REFUSALS: dict[str, tuple[Json, str, str]] = {
         "invalid_type",
     ),
     "an output without its call": (
-        {"input": [{"type": "function_call_output", "output": "a"}]},
+        {"input": [{"type": "custom_tool_call_output", "output": "a"}]},
         "input[0].call_id",
         "missing_required_parameter",
     ),
