@@ -88,8 +88,9 @@ soak: setup ## 30 minutes of mixed load, and whether anything grows; shorter wit
 bench-engine: setup ## vLLM inside: the prefix cache of second passes, tokens per second, /healthz at work
 	ENGINE_PYTHON="$$(scripts/setup_engine)" $(BIN)/python -m bench.engine
 
-docs: setup ## regenerate the generated pages of docs/
-	$(BIN)/python -m scripts.docs
+docs: setup ## regenerate the generated pages of docs/, and build all pages as a site in build/site
+	@$(BIN)/python -m scripts.docs
+	@python="$$(PYTHON=$(PYTHON) scripts/setup_apart site)" && $(BIN)/python -m scripts.docs.site "$$python" build/site
 
 package: ## build the source distribution and the wheel in dist/, and check what an index would refuse
 	@rm -rf dist

@@ -123,10 +123,10 @@ def _describe_discovery() -> str:
 _TITLES: dict[str, str] = {
     "anthropic": "Anthropic",
     "gemini": "Gemini",
-    "ollama": "an Ollama",
+    "ollama": "an Ollama server",
     "openai": "OpenAI",
     "openrouter": "OpenRouter",
-    "vllm": "a vLLM",
+    "vllm": "a vLLM server",
 }
 
 _TYPE_NAMES: dict[Any, str] = {

@@ -206,3 +206,28 @@ def test_the_settings_of_codex_lead_to_the_gateway() -> None:
 
 def test_the_client_that_the_readme_installs_exists() -> None:
     assert importlib.util.find_spec("openai") is not None
+
+
+SOURCE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
+LINKS = re.findall(r"\]\(([^)\s]+)\)", README)
+
+
+def test_links_and_pictures_of_the_readme_work_where_it_is_shown_without_the_repository() -> None:
+    """Package indexes show it too. The address of the repository is that of the project's URLs, and nowhere else."""
+    own = [link for link in LINKS if link.startswith(SOURCE)]
+    assert len(own) > 20
+    assert [link for link in LINKS if link not in own] == []
+    for link in own:
+        kind, branch, path = link.removeprefix(f"{SOURCE}/").split("/", 2)
+        assert (kind, branch) in (("blob", "main"), ("raw", "main")), link
+        assert (ROOT / path.partition("#")[0]).is_file(), link
+
+
+def test_the_readme_has_a_picture_for_light_and_dark_pages() -> None:
+    [picture] = re.findall(r"!\[[^\]]{20,}\]\(([^)\s]+)\)", README)
+    drawing = (ROOT / picture.removeprefix(f"{SOURCE}/raw/main/")).read_text()
+    assert "prefers-color-scheme: dark" in drawing
+    assert "<title" in drawing
+    assert "<desc" in drawing
+    loaded = re.findall(r"(?:href|src|url)[=(]\S+", drawing)
+    assert loaded == [], "what a picture loads is blocked where it is shown"
