@@ -11,6 +11,7 @@ from dataplane.coalescing import CoalescerSeat, ReadCoalescer
 from dataplane.core import Receiver
 from dataplane.read_waiter import ReadWaiter, SilenceTimer
 from dataplane.reply_parser import ReplyParser
+from dataplane.sharing.fair_turns import NO_OWNER
 from dataplane.source import Sink
 
 _HIGH_WATER = 256 * 1024
@@ -83,6 +84,7 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         "_transport",
         "_unread",
         "closed",
+        "owner",
         "reply",
     )
 
@@ -98,6 +100,8 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         """The head of the reply, and whether the reply is complete."""
         self.closed = False
         """Whether the connection can no longer be used."""
+        self.owner = NO_OWNER
+        """For whom the running request was sent."""
         self._reset()
 
     def _reset(self) -> None:

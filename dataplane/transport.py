@@ -21,6 +21,7 @@ import httpx
 from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import ServerOrigin, UpstreamConnection
 from dataplane.read_waiter import ReadWaiter
+from dataplane.sharing.fair_turns import NO_OWNER, FairTurns, current_owner
 from dataplane.source import Sink, Source
 
 _IDLE_S = 30.0
@@ -71,8 +72,9 @@ class PooledTransport(httpx.AsyncBaseTransport):
     """A pool of connections. Give it to an `httpx.AsyncClient`, or call `send` for less CPU time.
 
     `max_connections` limits the connections in use plus the idle ones; 0 means no limit. Further requests wait for a
-    free connection, up to the deadline `pool`. `coalesce_ms` is the interval at which the streams of a busy provider
-    are read together; 0 turns that off. It raises httpx's exceptions.
+    free connection, up to the deadline `pool`. Owners that wait are served in rotation, and one may use three quarters
+    of the connections at most: its streams may last for hours. `coalesce_ms` is the interval at which the streams of a
+    busy provider are read together; 0 turns that off. It raises httpx's exceptions.
     """
 
     def __init__(self, *, max_connections: int = 0, coalesce_ms: float = 0) -> None:
@@ -80,7 +82,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._coalescer = ReadCoalescer(coalesce_ms / 1000)
         self._open_count = 0
         self._idle: dict[ServerOrigin, deque[_IdleConnection]] = {}
-        self._slot_waiters: deque[asyncio.Future[None]] = deque()
+        self._turns: FairTurns | None = None
+        """The connections that may be in use."""
+        if max_connections:
+            self._turns = FairTurns(max_connections, reserves=False, most=max_connections - max_connections // 4)
         self._tls: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -107,9 +112,18 @@ class PooledTransport(httpx.AsyncBaseTransport):
         It raises ClosedWhileIdle if it took an idle connection that the server was closing. With `on_new_connection` it
         takes no idle one.
         """
+        owner, turns = NO_OWNER, self._turns
+        if turns is not None and not turns.try_enter(owner := current_owner.get()):
+            await _enter_within(turns, owner, deadlines.pool)
         connection = None if on_new_connection else self._pop_idle(target.origin)
         if connection is None:
-            connection = await self._connect(target.origin, deadlines, may_reuse=not on_new_connection)
+            try:
+                connection = await self._connect(target.origin, deadlines.connect)
+            except BaseException:
+                if turns is not None:
+                    turns.leave(owner)
+                raise
+        connection.owner = owner
         length = b"content-length: %d\r\n" % len(content) if content else b""
         try:
             await connection.send(b"%s%s%s\r\n%s" % (target.head, own_lines, length, content), deadlines.read)
@@ -145,10 +159,10 @@ class PooledTransport(httpx.AsyncBaseTransport):
             if (connections := self._idle.get(origin)) is None:
                 connections = self._idle[origin] = deque()
             connections.append((connection, monotonic()))
-            if self._slot_waiters:
-                self._wake_slot_waiter()
         else:
             self._discard(connection)
+        if self._turns is not None:
+            self._turns.leave(connection.owner)
 
     def _pop_idle(self, origin: ServerOrigin) -> UpstreamConnection | None:
         connections = self._idle.get(origin)
@@ -165,19 +179,14 @@ class PooledTransport(httpx.AsyncBaseTransport):
             self._discard(connection)
         return None
 
-    async def _connect(
-        self, origin: ServerOrigin, deadlines: RequestDeadlines, *, may_reuse: bool
-    ) -> UpstreamConnection:
-        while self._max_connections and self._open_count >= self._max_connections:
-            if not self._discard_one_idle():
-                await self._wait_for_slot(deadlines.pool)
-                if may_reuse and (connection := self._pop_idle(origin)) is not None:
-                    return connection
+    async def _connect(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
+        if self._max_connections and self._open_count >= self._max_connections:
+            self._discard_one_idle()  # there is one: the connection of this request is among those that may be in use
         self._open_count += 1
         try:
-            return await self._dial(origin, deadlines.connect)
+            return await self._dial(origin, seconds)
         except BaseException:
-            self._free_slot()
+            self._open_count -= 1
             raise
 
     async def _dial(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
@@ -196,40 +205,23 @@ class PooledTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError(type(error).__name__) from error
         return connection
 
-    async def _wait_for_slot(self, seconds: float | None) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._slot_waiters.append(waiter)
-        try:
-            async with asyncio.timeout(seconds):
-                await waiter
-        except TimeoutError as error:
-            raise httpx.PoolTimeout("every connection is in use") from error
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._wake_slot_waiter()  # this request cannot use the slot that it was woken for
-            raise
-
-    def _wake_slot_waiter(self) -> None:
-        while self._slot_waiters:
-            waiter = self._slot_waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def _discard_one_idle(self) -> bool:
+    def _discard_one_idle(self) -> None:
         for connections in self._idle.values():
             if connections:
                 self._discard(connections.popleft()[0])
-                return True
-        return False
+                return
 
     def _discard(self, connection: UpstreamConnection) -> None:
         connection.close()
-        self._free_slot()
-
-    def _free_slot(self) -> None:
         self._open_count -= 1
-        self._wake_slot_waiter()
+
+
+async def _enter_within(turns: FairTurns, owner: str, seconds: float | None) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await turns.enter(owner)
+    except TimeoutError as error:
+        raise httpx.PoolTimeout("every connection is in use") from error
 
 
 class ReplyBody(httpx.AsyncByteStream, Source[bytes]):

@@ -169,7 +169,8 @@ class ProviderConfig(BaseModel):
     max_connections: WholeNumber = Field(
         default=10_000,
         ge=0,
-        description="The most connections at a time. 0: no limit. Further requests wait up to `connect_s`.",
+        description="The most connections at a time, of which one key gets three quarters. 0: no limit. Further "
+        "requests wait up to `connect_s`, and keys take turns.",
     )
     coalesce_ms: Number = Field(
         default=4.0,

@@ -6,7 +6,6 @@ not followed, or is checked like a new URL.
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import httpx2
 
+from providers.lookups import look_up_host
 from translation.errors import InvalidRequest
 
 HostResolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -76,12 +76,6 @@ class FetchResult(NamedTuple):
     content: bytes
 
 
-async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """Returns the addresses of a host from the system's resolver."""
-    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-
-
 class EgressClient:
     """Fetches URLs from the public internet. Hosts in `allow` may have any address.
 
@@ -95,7 +89,7 @@ class EgressClient:
         allow: Collection[str] = (),
         max_bytes: int = DEFAULT_MAX_BYTES,
         deadline_s: float = DEFAULT_DEADLINE_S,
-        resolver: HostResolver = resolve_host,
+        resolver: HostResolver = look_up_host,
     ) -> None:
         self.max_bytes = max_bytes
         self.deadline_s = deadline_s

@@ -1,15 +1,15 @@
 """Keeps the event loop free of large bodies: work that takes long because of a body's size runs in threads."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from dataplane.core import measure_json
 from dataplane.json_shape import JsonShape
+from dataplane.sharing.fair_turns import OwnerQueue, current_owner
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.logs import adopt_fields
 
 INLINE_BYTES: Final = 64 * 1024
@@ -25,9 +25,6 @@ _TEXT_BYTES: Final = 32
 _VALUE_BYTES: Final = 5
 """Bytes counted per value: in the most expensive bodies, lists of the smallest objects such as `{"text":"a"},`, each
 value has this size. Smaller values are plain values in lists, which are checked all at once."""
-
-_THREADS = 2
-"""Threads share the interpreter's lock with the event loop, so each of them takes a share of its time."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -59,7 +56,7 @@ def weigh_body(body: bytes) -> BodyWeight:
 
 
 class LoopSlots:
-    """Gives each iteration of the event loop to one caller, in the order of their calls.
+    """Gives each iteration of the event loop to one caller. Owners are served in rotation.
 
     Other callbacks that are ready run between two callers.
     """
@@ -67,7 +64,7 @@ class LoopSlots:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop whose current iteration is taken."""
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters = OwnerQueue()
 
     async def wait_for_slot(self) -> None:
         """Waits until no other caller has the current iteration. The caller has it until it awaits something."""
@@ -75,8 +72,7 @@ class LoopSlots:
         if self._loop is not loop:
             self._waiters.clear()  # they waited on a loop that has ended
         else:
-            waiter = loop.create_future()
-            self._waiters.append(waiter)
+            waiter = self._waiters.append(current_owner.get())
             try:
                 await waiter
             except asyncio.CancelledError:
@@ -87,19 +83,14 @@ class LoopSlots:
         loop.call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self._loop = None
+        if not self._waiters.wake_next():
+            self._loop = None
 
 
 class LargeBodyPool:
-    """The threads of one server process that work on large bodies. They start when they are first used."""
+    """Decides where the work on a body is done: at once, in an iteration of the event loop, or in a thread."""
 
     def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="large-body")
         self._slots = LoopSlots()
 
     @staticmethod
@@ -119,12 +110,7 @@ class LargeBodyPool:
                 await self._slots.wait_for_slot()
             return function(*args, **named)
         context = copy_context()
-        call = partial(context.run, partial(function, *args, **named))
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+            return await run_in_pool(partial(context.run, partial(function, *args, **named)))
         finally:
             adopt_fields(context)
-
-    def close(self) -> None:
-        """Starts no further work. Running work ends by itself."""
-        self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,6 +1,5 @@
 """One attempt at a job: appends its frames to the event log, and stores the end of its response. It knows no client."""
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import Final, Protocol
 import orjson
 import structlog
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.error_replies import build_failed_event
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream, require_response
@@ -159,7 +159,7 @@ class JobAttempt:
         while has_more:
             last_number = logged.last_sequence_number
             page = await self._store.event_log.load_log_page(job.owner, job.response_id, after=last_number)
-            await asyncio.to_thread(logged.add, page.entries)
+            await run_in_pool(logged.add, page.entries)
             has_more = page.has_more
         calls = await self._store.call_journal.load_calls(job.owner, job.response_id)
         output = logged.build_items() if job.logged else endings.build_output_from_calls(calls)

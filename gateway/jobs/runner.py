@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from dataplane.sharing.fair_turns import NO_OWNER, current_owner
 from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
@@ -254,6 +255,7 @@ class JobRunner:
     async def _run_job(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
         reset_fields(response=job.response_id, client=job.owner)
         CURRENT_IDS.set(RequestIds(job.response_id))  # the id that all log lines of a job have, on every replica
+        current_owner.set(NO_OWNER if job.owner == ANONYMOUS.owner else job.owner)
         attempt = self._build_attempt(job)
         try:
             if queued:

@@ -1,9 +1,9 @@
 """Loads the progress of an interrupted job: the events that it sent, and the calls of tools that it made."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobNotResumable
 from gateway.replies.endpoints import Endpoint, ResponseForm, SentStream
 from gateway.service.run import Run
@@ -65,10 +65,10 @@ async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
     while has_more:
         page = await store.event_log.load_log_page(job.owner, job.response_id, after=last_sequence_number)
         # Decoding takes some 10 µs for each event, and a log may be long: other requests run meanwhile.
-        await asyncio.to_thread(decode_entries, page.entries)
+        await run_in_pool(decode_entries, page.entries)
         last_sequence_number = page.entries[-1].last if page.entries else last_sequence_number
         has_more = page.has_more
-    interruption = Interruption(job.progress, await asyncio.to_thread(SentOutput, events))
+    interruption = Interruption(job.progress, await run_in_pool(SentOutput, events))
     if not interruption.is_resumable:
         raise JobNotResumable
     records = await store.call_journal.load_calls(job.owner, job.response_id)

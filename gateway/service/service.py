@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT
+from dataplane.sharing.fair_turns import NO_OWNER, current_owner
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
 from gateway.errors import NotAdministrator, NotAuthenticated, NotFound, TooManyRequests
-from gateway.http.auth import Principal, bind_refused_key
+from gateway.http.auth import ANONYMOUS, Principal, bind_refused_key
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.error_forms import name_upstreams
 from gateway.http.guard import DrainState, RequestGuard
@@ -255,7 +256,6 @@ class Service:
             ):
                 yield
         finally:
-            self.large_bodies.close()
             await self.operator_servers.aclose()
 
     def resume_job(self, job: Job) -> Awaitable[Run]:
@@ -318,6 +318,7 @@ class Service:
         except NotAuthenticated as error:
             bind_refused_key(scope, error.hint)
             raise
+        current_owner.set(NO_OWNER if principal is ANONYMOUS else principal.owner)
         bind_fields(client=principal.key_name)
         return principal
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.executors.executor import CallExecutor, ToolFault
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
@@ -57,7 +58,7 @@ class ReadResultRunner:
         arguments = orjson.loads(call.arguments)
         try:
             async with asyncio.timeout(None if deadline_s == inf else deadline_s):
-                return await asyncio.to_thread(self._reader.read, arguments)  # a result may have megabytes
+                return await run_in_pool(self._reader.read, arguments)  # a result may have megabytes
         except TimeoutError:
             return build_execution_error(f"timeout: no answer within {deadline_s:g} s")
 

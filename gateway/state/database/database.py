@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.sharing.fair_turns import FairTurns
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import (
     TransactionMode,
@@ -29,7 +30,6 @@ from gateway.state.database.engines import (
     start_connection,
 )
 from gateway.state.database.failures import describe_error, is_data_error
-from gateway.state.database.fair_turns import FairTurns
 from gateway.state.database.health import DatabaseHealth
 from gateway.state.database.postgresql_statements import PostgresStatements
 from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of

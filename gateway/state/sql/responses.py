@@ -1,6 +1,5 @@
 """Stores responses and their items in SQL."""
 
-import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, delete, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
@@ -227,7 +227,7 @@ class SqlResponseStore:
             async with self._database.read_transaction(owner) as connection:
                 last = output.last_sequence_number
                 entries = await load_log_entries(connection, owner, response_id, after=last, limit=_DECODED_ENTRIES)
-            await asyncio.to_thread(output.add, entries)
+            await run_in_pool(output.add, entries)
             has_more = len(entries) == _DECODED_ENTRIES
         return output
 

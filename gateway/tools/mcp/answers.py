@@ -4,7 +4,6 @@ Each message is weighed before it is parsed, because a parser holds the interpre
 read, or what could not be passed on, is then removed or refused by itself: one tool, or one result.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from mcp_types import (
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from dataplane.core import measure_json
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.mcp.errors import NOT_THE_PROTOCOL, TOO_LARGE, FaultKind, McpFault
 from translation.hosted.bounds import AnswerLimits
 
@@ -114,7 +114,7 @@ async def examine_answer(received: SessionMessage, limits: AnswerLimits) -> Sess
                 f"the result has {len(content)} parts, and may have {limits.max_parts} (tools.mcp.max_result_parts)",
             )
         if len(content) > _IN_THREAD_PARTS:
-            await asyncio.to_thread(_examine_content, content)
+            await run_in_pool(_examine_content, content)
         else:
             _examine_content(content)
     except McpFault as fault:

@@ -1,6 +1,5 @@
 """Bodies of replies of MCP servers: limited in size, and without notifications."""
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -11,6 +10,7 @@ import httpx2
 import orjson
 import structlog
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.mcp.answers import weigh_message
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
@@ -97,7 +97,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         with self._recorded_refusal():
             # Without the compiled core, a message of megabytes takes a tenth of a second.
             if len(data) > _LARGE_BYTES:
-                return await asyncio.to_thread(weigh_message, data, limits)
+                return await run_in_pool(weigh_message, data, limits)
             return weigh_message(data, limits)
 
     def _weigh(self, data: bytes) -> bytes:

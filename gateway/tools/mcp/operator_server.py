@@ -13,6 +13,8 @@ import orjson
 import structlog
 from mcp_types import CallToolRequestParams, CallToolResult, Tool
 
+from dataplane.sharing.fair_turns import FairTurns, current_owner
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.executors.executor import OnProgress
 from gateway.tools.mcp.connection import call_once, check_structure
 from gateway.tools.mcp.elicitation.requests import NO_INPUT, CallInput
@@ -39,6 +41,9 @@ _FREE_FAILURES: Final = 2
 
 _MIN_REFRESH_S: Final = 1.0
 """The shortest time between two requests for the list because of reports of the server."""
+
+_MAX_CALLS: Final = 80
+"""The most calls at once, of which one owner has three quarters. The HTTP client has 100 connections to a server."""
 
 _OUTPUT_CHARS: Final = 500
 
@@ -114,6 +119,7 @@ class OperatorServer:
         self._refresh: asyncio.Task[ToolListing] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._calls: set[asyncio.Task[Any]] = set()
+        self._turns = FairTurns(_MAX_CALLS, reserves=False, most=_MAX_CALLS * 3 // 4)
         self._is_removed = False
         self._last_output = ""
 
@@ -192,14 +198,27 @@ class OperatorServer:
         async def call(client: Any) -> CallToolResult:
             return await call_once(client, params, settings.max_list_pages, on_progress)
 
-        deadline = time.monotonic() + settings.call_deadline_s
+        owner, deadline = current_owner.get(), time.monotonic() + settings.call_deadline_s
+        if not self._turns.try_enter(owner):
+            await self._wait_for_turn(owner, settings.call_deadline_s)
         try:
-            return await self._request(call, settings.call_deadline_s)
-        except McpFault as fault:
-            if fault.kind not in _LOST or not self.may_repeat(params.name):
-                raise
-            _log.info("mcp_call_repeated", server=self.label, tool=params.name, fault=fault.kind)
-        return await self._request(call, max(0.0, deadline - time.monotonic()))
+            try:
+                return await self._request(call, max(0.0, deadline - time.monotonic()))
+            except McpFault as fault:
+                if fault.kind not in _LOST or not self.may_repeat(params.name):
+                    raise
+                _log.info("mcp_call_repeated", server=self.label, tool=params.name, fault=fault.kind)
+            return await self._request(call, max(0.0, deadline - time.monotonic()))
+        finally:
+            self._turns.leave(owner)
+
+    async def _wait_for_turn(self, owner: str, deadline_s: float) -> None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._turns.enter(owner)
+        except TimeoutError:
+            message = f"{_MAX_CALLS} other calls of this server, or most of them for this key, ran for {deadline_s:g} s"
+            raise McpFault("timeout", message) from None
 
     def may_repeat(self, name: str) -> bool:
         """Whether the operator allows a second call of this tool if the outcome of the first is unknown."""
@@ -229,7 +248,7 @@ class OperatorServer:
             for name, reason in unaccepted.items():
                 _log.warning("mcp_tool_held_back", server=self.label, tool=name, reason=reason)
             # A list may have megabytes.
-            items = await asyncio.to_thread(_scrub_items, allowed, settings.server.scrub)
+            items = await run_in_pool(_scrub_items, allowed, settings.server.scrub)
             self._check_names(allowed)  # nothing is awaited from here on, so no other server takes a name in between
         except McpFault as fault:
             self._report_fault(fault)

@@ -20,6 +20,7 @@ from mcp_types import METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from dataplane.sharing.fair_turns import current_owner
 from gateway.tools.mcp.answers import read_refusal
 from gateway.tools.mcp.bounded_body import CONNECTION_CLOSED
 from gateway.tools.mcp.elicitation.declaration import with_declared_input
@@ -36,7 +37,8 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs texts of servers,
 
 _T = TypeVar("_T")
 SendRequest: TypeAlias = Callable[[Client], Awaitable[_T]]
-_Request: TypeAlias = tuple[SendRequest[Any], asyncio.Future[Any]]
+_Request: TypeAlias = tuple[SendRequest[Any], asyncio.Future[Any], str]
+"""What sends a request, its result, and its owner."""
 
 _QUEUE_SIZE: Final = 64
 _CLOSE_S: Final = 2.0
@@ -109,7 +111,7 @@ class McpSession:
         result: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(deadline_s):
-                await self._queue.put((send, result))
+                await self._queue.put((send, result, current_owner.get()))
                 waited: set[asyncio.Future[Any]] = {result, self._owner}
                 await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 if not result.done():
@@ -145,9 +147,9 @@ class McpSession:
                 async with asyncio.TaskGroup() as tasks:
                     listener = tasks.create_task(self._listen(client)) if self._report_change is not None else None
                     while (request := await self._queue.get()) is not None:
-                        send, result = request
+                        send, result, owner = request
                         if not result.done():
-                            task = tasks.create_task(self._serve(client, send, result))
+                            task = tasks.create_task(self._serve(client, send, result, owner))
                             result.add_done_callback(partial(_cancel_task, task))
                     if listener is not None:
                         listener.cancel()
@@ -206,7 +208,8 @@ class McpSession:
             if self._report_change is not None:
                 self._report_change()
 
-    async def _serve(self, client: Client, send: SendRequest[Any], result: asyncio.Future[Any]) -> None:
+    async def _serve(self, client: Client, send: SendRequest[Any], result: asyncio.Future[Any], owner: str) -> None:
+        current_owner.set(owner)
         record = RequestRecord(self._server.limits, result, watchers=self._watchers)
         current_record.set(record)
         self._records.add(record)

@@ -8,7 +8,6 @@ what a definition says, so a server that changes it after the review (a "rug pul
 else. Tools whose definition has another digest are left out.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse, Tool
 from pydantic import ValidationError
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.mcp.answers import UNREADABLE, build_refusal, examine_answer
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.messages import ServerMessages
@@ -55,7 +55,7 @@ class ToolList:
         """Returns the list with the tools that `allows` accepts and that can be used: each once, with a schema within
         the limits. Only the first `max_checked` schemas are checked. It takes place in a thread, where each schema is
         compiled for itself, so that other requests run meanwhile."""
-        return await asyncio.to_thread(self._check, allows, limits, max_checked)
+        return await run_in_pool(self._check, allows, limits, max_checked)
 
     def _check(self, allows: Callable[[Tool], bool], limits: SchemaLimits, max_checked: int) -> "ToolList":
         tools: dict[str, Tool] = {}
@@ -158,7 +158,7 @@ async def _make_readable(received: SessionMessage, limits: AnswerLimits) -> Sess
         )
         return build_refusal(received.message.id, McpFault("list_too_long", message))
     if len(listed) > _CHECKS_AT_ONCE:
-        readable_tools, left_out = await asyncio.to_thread(_split_tools, listed)
+        readable_tools, left_out = await run_in_pool(_split_tools, listed)
     else:
         readable_tools, left_out = _split_tools(listed)
     meta = result.get("_meta")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 from mcp_types import CallToolResult
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.config.tool_settings import McpSettings
 from gateway.tools.executors.executor import Allows, CacheKey, ListedTools, OnProgress, ToolExecutor, ToolSource
 from gateway.tools.executors.kind import ResponseContext
@@ -87,7 +88,7 @@ class _ServerExecutor(ABC):
         except McpFault as fault:
             return fault.as_outcome()
         # A result may have thousands of images.
-        return await asyncio.to_thread(build_outcome, result, sees_images=self._context.sees_images)
+        return await run_in_pool(build_outcome, result, sees_images=self._context.sees_images)
 
     @abstractmethod
     async def _call_tool(

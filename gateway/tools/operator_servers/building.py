@@ -9,6 +9,7 @@ from gateway.config.tool_settings import McpSettings
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.server import McpServer, StdioCommand, TokenSource
 from providers.egress import EgressClient
+from providers.lookups import look_up_upstream
 from providers.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def build_authorization_server(
     )
     token_host = urlsplit(oauth.token_url or "").hostname
     written = [host for host in (own.host, token_host) if host and may_be_private]
-    return AuthorizationServer(client, EgressClient(allow=[*egress.allow, *written]), EgressClient(allow=egress.allow))
+    own_egress = EgressClient(allow=[*egress.allow, *written], resolver=look_up_upstream)
+    return AuthorizationServer(client, own_egress, EgressClient(allow=egress.allow))
 
 
 def build_operator_egress(
@@ -67,4 +69,4 @@ def build_operator_egress(
     """Returns the guard of connections to a server: its host may have a private address if `may_be_private`, and no
     other host may."""
     host = server.host if may_be_private else None
-    return EgressClient(allow=[*egress.allow, *([host] if host else ())])
+    return EgressClient(allow=[*egress.allow, *([host] if host else ())], resolver=look_up_upstream)

@@ -7,6 +7,7 @@ import pytest
 
 from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import ClosedWhileIdle, UpstreamConnection
+from dataplane.sharing.fair_turns import current_owner
 from dataplane.transport import PooledTransport, RequestTarget
 from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
@@ -221,6 +222,41 @@ async def test_requests_over_the_limit_wait_for_a_connection() -> None:
             go_on.set()
             assert await body_of(first) == b"one"
         assert await body_of(second.result()) == b"two"
+
+
+async def test_one_owner_leaves_a_quarter_of_the_connections_to_others() -> None:
+    go_on = asyncio.Event()
+
+    async def post_for(owner: str, **limits: float) -> httpx.Response:
+        current_owner.set(owner)
+        return await transport.handle_async_request(post(upstream, **limits))
+
+    async def begin(owner: str, **limits: float) -> httpx.Response:
+        return await asyncio.create_task(post_for(owner, **limits))
+
+    async with talking(reply(b"one", Pause(go_on)), max_connections=4) as (transport, upstream):
+        begun = [await begin("ann") for _ in range(3)]
+        with pytest.raises(httpx.PoolTimeout):
+            await begin("ann", pool=0.05)
+        waiting = asyncio.create_task(begin("ann"))
+        begun.append(await begin("bob"))
+        with pytest.raises(httpx.PoolTimeout):
+            await begin("cid", pool=0.05)
+        turns = [asyncio.create_task(begin(owner)) for owner in ("ann", "cid")]
+        go_on.set()
+        async with asyncio.timeout(5):
+            for response in begun:
+                assert await body_of(response) == b"one"
+            for response in await asyncio.gather(waiting, *turns):
+                assert await body_of(response) == b"one"
+
+
+async def test_without_keys_a_client_may_use_all_connections() -> None:
+    go_on = asyncio.Event()
+    async with talking(reply(b"one", Pause(go_on)), max_connections=4) as (transport, upstream):
+        begun = [await transport.handle_async_request(post(upstream)) for _ in range(4)]
+        go_on.set()
+        assert [await body_of(response) for response in begun] == [b"one"] * 4
 
 
 async def test_a_request_without_a_free_connection_is_told_to_retry() -> None:

@@ -10,6 +10,7 @@ from gateway.config.settings import Settings
 from gateway.service import provider_lifetimes as builder
 from providers import egress
 from providers.egress import EgressClient, FetchResult, is_public
+from providers.lookups import look_up_host
 from translation.errors import InvalidRequest
 
 PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: Image/PNG; x=y\r\ncontent-length: 4\r\n\r\nabcd"
@@ -56,7 +57,7 @@ def names(**hosts: str | Sequence[str]) -> Callable[[str, int], Awaitable[Sequen
     async def resolve(host: str, port: int) -> Sequence[str]:
         known = hosts.get(host.replace(".", "_"))
         if known is None:
-            return await egress.resolve_host(host, port)
+            return await look_up_host(host, port)
         return [known] if isinstance(known, str) else known
 
     return resolve
@@ -70,14 +71,14 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def get(
-    url: str, resolve: egress.HostResolver = egress.resolve_host, *, max_bytes: int = 100, allow: Sequence[str] = ()
+    url: str, resolve: egress.HostResolver = look_up_host, *, max_bytes: int = 100, allow: Sequence[str] = ()
 ):
     return await EgressClient(allow=allow, resolver=resolve).fetch(
         url, max_bytes=max_bytes, deadline_s=5, param="input[0]"
     )
 
 
-async def refusal(url: str, resolve: egress.HostResolver = egress.resolve_host, *, max_bytes: int = 100) -> str:
+async def refusal(url: str, resolve: egress.HostResolver = look_up_host, *, max_bytes: int = 100) -> str:
     with pytest.raises(InvalidRequest) as refused:
         await get(url, resolve, max_bytes=max_bytes)
     assert refused.value.param == "input[0]"

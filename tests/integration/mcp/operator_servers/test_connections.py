@@ -2,12 +2,14 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import APIStatusError
 
+from dataplane.sharing.fair_turns import current_owner
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.server import McpServer, StdioCommand
 from tests.integration.mcp.operator_servers.operator_gateway import (
@@ -179,3 +181,43 @@ def is_alive(pid: int) -> bool:
 def exists(pid: int) -> bool:
     """Whether a process exists, including zombies."""
     return Path(f"/proc/{pid}").exists()
+
+
+async def test_calls_of_one_owner_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.tools.mcp.operator_server._MAX_CALLS", 4)
+
+    async def call(owner: str, name: str, arguments: Any) -> Any:
+        current_owner.set(owner)
+        return await calculator.call_tool(name, arguments, None)
+
+    with mcp_server() as server:
+        calculator = operator_server(McpServer(label="calc", url=server.url))
+        hanging = [asyncio.create_task(call("ann", "hang", {})) for _ in range(10)]
+        try:
+            await wait_until(lambda: server.runs["hang"] == 3)
+            async with asyncio.timeout(5):
+                (text,) = (await asyncio.create_task(call("bob", "add", {"a": 2, "b": 3}))).content
+            assert text.text == "5"
+            assert server.runs["hang"] == 3
+        finally:
+            for task in hanging:
+                task.cancel()
+            await asyncio.wait(hanging)
+            await calculator.remove(0)
+
+
+async def test_a_call_that_never_gets_its_turn_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.tools.mcp.operator_server._MAX_CALLS", 1)
+    with mcp_server() as server:
+        calculator = operator_server(McpServer(label="calc", url=server.url))
+        hanging = asyncio.create_task(calculator.call_tool("hang", {}, None))
+        try:
+            await wait_until(lambda: server.runs["hang"] == 1)
+            monkeypatch.setattr(calculator, "settings", replace(calculator.settings, call_deadline_s=0.05))
+            with pytest.raises(McpFault, match="other calls") as refused:
+                await calculator.call_tool("add", {"a": 2, "b": 3}, None)
+            assert refused.value.kind == "timeout"
+        finally:
+            hanging.cancel()
+            await asyncio.wait({hanging})
+            await calculator.remove(0)

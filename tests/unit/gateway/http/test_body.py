@@ -38,10 +38,7 @@ def request(chunks: Iterable[bytes | None], **headers: str) -> Request:
 
 async def read(asked: Request, *, deadline_s: float = 5.0, max_bytes: int = MB) -> dict[str, Any]:
     limits, pool = BodyLimits(max_bytes, 10, 10_000, deadline_s), LargeBodyPool()
-    try:
-        content, size, weight = await read_json(asked.scope, asked.receive, limits, pool)
-    finally:
-        pool.close()
+    content, size, weight = await read_json(asked.scope, asked.receive, limits, pool)
     assert size >= weight >= 2
     return content
 

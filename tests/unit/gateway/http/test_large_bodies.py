@@ -132,10 +132,6 @@ def test_a_turn_of_a_loop_that_ended_is_over() -> None:
 @pytest.mark.parametrize(("weight", "is_here"), [(INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
 def test_heavy_bodies_are_worked_on_in_another_thread(weight: int, is_here: bool) -> None:
     async def run() -> int:
-        pool = LargeBodyPool()
-        try:
-            return await pool.call_weighed(weight, threading.get_ident)
-        finally:
-            pool.close()
+        return await LargeBodyPool().call_weighed(weight, threading.get_ident)
 
     assert (asyncio.run(run()) == threading.get_ident()) is is_here

@@ -1,10 +1,10 @@
-"""gateway/state/database/fair_turns.py: an owner gets no more places than it leaves free for others."""
+"""dataplane/sharing/fair_turns.py: an owner gets no more places than it leaves free for others."""
 
 import asyncio
 
 import pytest
 
-from gateway.state.database.fair_turns import FairTurns
+from dataplane.sharing.fair_turns import NO_OWNER, FairTurns, PerLoop
 
 
 async def enter_all(turns: FairTurns, *owners: str) -> list[asyncio.Task[None]]:
@@ -64,3 +64,34 @@ async def test_a_caller_that_leaves_takes_no_place(is_given: bool) -> None:
     assert leaving.cancelled()
     turns.leave("cid")
     await turns.enter("dan")
+
+
+async def test_work_that_soon_ends_may_have_all_places_while_no_other_owner_waits() -> None:
+    turns = FairTurns(4, reserves=False)
+    await turns.enter("ann")
+    tasks = await enter_all(turns, *["ann"] * 4, "bob")
+    assert [task.done() for task in tasks] == [True, True, True, False, False]
+    turns.leave("ann")
+    turns.leave("ann")
+    async with asyncio.timeout(1):
+        await asyncio.gather(*tasks)
+
+
+async def test_a_key_has_no_more_places_than_allowed() -> None:
+    turns = FairTurns(4, reserves=False, most=3)
+    assert [turns.try_enter(owner) for owner in ("ann", "ann", "ann", "ann", "bob", "cid")] == [
+        *(True, True, True, False, True, False)
+    ]
+    without_keys = FairTurns(4, reserves=False, most=3)
+    assert [without_keys.try_enter(NO_OWNER) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_each_event_loop_has_a_value_of_its_own() -> None:
+    values = PerLoop(lambda: object())
+
+    async def read() -> tuple[object, object]:
+        return values.get(), values.get()
+
+    (first, again), (other, _) = asyncio.run(read()), asyncio.run(read())
+    assert first is again
+    assert first is not other

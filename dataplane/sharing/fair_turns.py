@@ -1,0 +1,157 @@
+"""Shares what one process has among owners: places, threads, iterations of the event loop. Knows none of these."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+NO_OWNER: Final = ""
+"""Stands for an owner where work is the gateway's own, and where there are no keys."""
+
+current_owner: ContextVar[str] = ContextVar("current_owner", default=NO_OWNER)
+"""The owner for whom the running task works: the name of a key. Set when a request or a job begins."""
+
+_T = TypeVar("_T")
+
+
+class OwnerQueue:
+    """Those who wait, for each owner in the order of their calls. Owners are served in rotation."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """Owner -> those that wait. The first owner is the next one, and no owner is without any."""
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def __contains__(self, owner: str) -> bool:
+        return owner in self._waiting
+
+    def __iter__(self) -> Iterator[str]:
+        """Returns the owners that wait now, the next one first."""
+        return iter(list(self._waiting))
+
+    def append(self, owner: str) -> asyncio.Future[None]:
+        """Returns a future that is done when the owner's turn has come."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(turn)
+        return turn
+
+    def pop(self, owner: str) -> asyncio.Future[None]:
+        """Returns the first future of an owner that waits. The owner is now the last one in the rotation."""
+        turns = self._waiting.pop(owner)
+        turn = turns.popleft()
+        if turns:
+            self._waiting[owner] = turns
+        return turn
+
+    def remove(self, owner: str, turn: asyncio.Future[None]) -> None:
+        """Removes a future that is no longer waited for, if it is still in the queue."""
+        turns = self._waiting.get(owner)
+        if turns is None or turn not in turns:
+            return
+        turns.remove(turn)
+        if not turns:
+            del self._waiting[owner]
+
+    def wake_next(self) -> bool:
+        """Resolves the future whose turn has come. Returns False if nobody waits."""
+        while self._waiting:
+            turn = self.pop(next(iter(self._waiting)))
+            if not turn.done():
+                turn.set_result(None)
+                return True
+        return False
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+
+class FairTurns:
+    """Bounds how much work runs at once, in `places`, and how much of that is one owner's.
+
+    An owner gets a further place only while more places are free than it holds. So one alone has half of them, a second
+    one half of the rest, and there is room for who comes next. Owners that wait are served in rotation. Without
+    `reserves`, an owner may have all places while no other waits: that is for work that soon ends. `most` is the number
+    of places that one owner may have at most, if it is a key.
+    """
+
+    def __init__(self, places: int, *, reserves: bool = True, most: int | None = None) -> None:
+        self._free = places
+        self._reserves = reserves
+        self._most = places if most is None else most
+        self._held: Counter[str] = Counter()
+        self._queue = OwnerQueue()
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._queue)
+
+    def try_enter(self, owner: str) -> bool:
+        """Takes a place of this owner if it need not wait. The caller gives it back with `leave`."""
+        if owner in self._queue or not self._may_enter(owner):
+            return False
+        self._occupy(owner)
+        return True
+
+    async def enter(self, owner: str) -> None:
+        """Waits for a place of this owner. The caller gives it back with `leave`."""
+        if self.try_enter(owner):
+            return
+        turn = self._queue.append(owner)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._queue.remove(owner, turn)
+            else:  # the place was given to a caller that was cancelled in the same step
+                self.leave(owner)
+            raise
+
+    def leave(self, owner: str) -> None:
+        """Gives a place back."""
+        self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        is_given = bool(self._queue)
+        while is_given:
+            is_given = False
+            for waiting in self._queue:
+                if self._may_enter(waiting):
+                    self._give_place(waiting)
+                    is_given = True
+
+    def _may_enter(self, owner: str) -> bool:
+        held = self._held[owner]
+        if self._reserves:
+            return held < self._free
+        return self._free > 0 and (held < self._most or owner == NO_OWNER)
+
+    def _occupy(self, owner: str) -> None:
+        self._free -= 1
+        self._held[owner] += 1
+
+    def _give_place(self, owner: str) -> None:
+        turn = self._queue.pop(owner)
+        if not turn.done():
+            self._occupy(owner)
+            turn.set_result(None)
+
+
+class PerLoop(Generic[_T]):
+    """A value for each event loop, built when it is first needed: what tasks of one loop wait for belongs to it."""
+
+    def __init__(self, build: Callable[[], _T]) -> None:
+        self._build = build
+        self._values: WeakKeyDictionary[asyncio.AbstractEventLoop, _T] = WeakKeyDictionary()
+
+    def get(self) -> _T:
+        """Returns the value of the running event loop."""
+        loop = asyncio.get_running_loop()
+        value = self._values.get(loop)
+        if value is None:
+            value = self._values[loop] = self._build()
+        return value
