@@ -200,6 +200,18 @@ class StoreSettings(_Section):
         description="Milliseconds after which a response without `stream` is stored as `in_progress`. A response that "
         "ends earlier is stored once, at its end. A streamed response is stored as soon as it begins.",
     )
+    max_history_items: WholeNumber = Field(
+        default=100_000,
+        ge=1,
+        description="The most stored items that one request may continue, of a response, a conversation or a thread. "
+        "More are refused: the context has to be compacted, or a new one begun.",
+    )
+    max_history_mb: Number = Field(
+        default=64.0,
+        gt=0,
+        description="The most stored items that one request may continue or reference, in MiB as JSON. They take some "
+        "ten times as much memory while the request is planned.",
+    )
     poll_s: Number = Field(
         default=0.5, gt=0, description="Seconds between two polls of the database for changes that no signal reports."
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import orjson
 from starlette.types import Receive, Scope
 
+from dataplane.body_weight import INLINE_BYTES, weigh_body
 from dataplane.core import measure_json
 from dataplane.http_protocol import CLIENT, ClientWriter
 from dataplane.json_shape import JsonShape
@@ -19,7 +20,7 @@ from gateway.http.compressed_bodies import decompress_body, find_coding
 from gateway.http.cross_site import require_json_type
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, weigh_body
+from gateway.http.large_bodies import LargeBodyPool
 from translation.exact_numbers import parse_with_tool_data
 from translation.representation.json_types import Json
 

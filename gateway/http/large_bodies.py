@@ -4,55 +4,18 @@ import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from dataplane.core import measure_json
-from dataplane.json_shape import JsonShape
+from dataplane.body_weight import INLINE_BYTES
 from dataplane.sharing.fair_turns import OwnerQueue, current_owner
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.logs import adopt_fields
 
-INLINE_BYTES: Final = 64 * 1024
-"""Bodies up to this weight are parsed and planned on the event loop: most take less than a millisecond, the worst some
-10 ms. In a thread a body costs a third more or worse, because the event loop and the thread wait for each other."""
-
 _FREE_BYTES: Final = 8 * 1024
 """Bodies up to this weight are processed at once. Of heavier ones, one is processed per iteration of the event loop."""
 
-_TEXT_BYTES: Final = 32
-"""Long texts cost 1/32 as much per byte as a body of small values, which is the most expensive kind."""
-
-_VALUE_BYTES: Final = 5
-"""Bytes counted per value: in the most expensive bodies, lists of the smallest objects such as `{"text":"a"},`, each
-value has this size. Smaller values are plain values in lists, which are checked all at once."""
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-class BodyWeight(NamedTuple):
-    """The weight and shape of a body, which decide where it is processed."""
-
-    weight: int
-    """The size in bytes of a body of small values with the same cost; a lower bound if the body is heavy."""
-    shape: JsonShape | None
-    """The shape of the body, if it had to be measured to weigh it."""
-
-
-def weigh_body(body: bytes) -> BodyWeight:
-    """Returns the weight of a body, and its shape if that was measured.
-
-    The number of its values decides, and then its length. Histories of agents are long texts and few values:
-    one of 400 KB weighs as much as 15 KB of small values. A body has no more values than its weight, unless it is
-    heavier than `INLINE_BYTES`.
-    """
-    if len(body) <= INLINE_BYTES:
-        return BodyWeight(len(body), None)
-    weight = len(body) // _TEXT_BYTES
-    if weight > INLINE_BYTES:
-        return BodyWeight(weight, None)
-    values, _ = shape = measure_json(body)
-    return BodyWeight(max(weight, min(len(body), values * _VALUE_BYTES)), shape)
 
 
 class LoopSlots:

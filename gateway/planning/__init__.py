@@ -2,5 +2,5 @@
 
 May import `dataplane`, `gateway.config`, `gateway.errors`, `gateway.http`, `gateway.replies`, `gateway.sealing`,
 `gateway.state`, `gateway.tools`, `providers.base`, `providers.engine_checks`, `providers.errors`,
-`providers.model_families`, `providers.new_id`, `providers.profiles` and `translation`.
+`providers.model_families`, `providers.new_id`, `providers.profiles`, `providers.turn_work` and `translation`.
 """

@@ -18,6 +18,7 @@ from gateway.sealing.sealer import is_sealed
 from gateway.tools.loop_io import CompactedContext, LoopIO
 from providers.base import Batch
 from providers.new_id import new_id
+from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import MCP_FORMS, CallForm
 from translation.hosted.compaction import HostedContextParts, split_hosted_context
@@ -110,7 +111,8 @@ async def request_summary(turn: Turn, items: Sequence[Item], make_exchange: Exch
     Raises CompactionFailed if the summary is empty or incomplete, TurnFailed and ProviderError.
     """
     collector = TurnCollector()
-    async with aclosing(make_exchange(build_summary_turn(turn, items)).batches()) as batches:
+    exchange = await run_for_items(items, make_exchange, build_summary_turn(turn, items))
+    async with aclosing(exchange.batches()) as batches:
         async for batch in batches:
             collector.feed(batch)
     if collector.failed is not None:
@@ -167,9 +169,11 @@ class CompactingExchange:
         self._is_due = is_due
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        lead, older, rest = split_for_compaction(self._turn.items, awaits_answer=True)
+        items = self._turn.items
+        lead, older, rest = await run_for_items(items, split_for_compaction, items, awaits_answer=True)
         if not older or not await self._is_due():
-            async with aclosing(self._make_exchange(self._turn).batches()) as batches:
+            exchange = await run_for_items(items, self._make_exchange, self._turn)
+            async with aclosing(exchange.batches()) as batches:
                 async for batch in batches:
                     yield batch
             return
@@ -177,7 +181,8 @@ class CompactingExchange:
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
         shorter = replace(self._turn, items=[*lead, build_summary_message(item, summary.text), *rest])
-        async with aclosing(self._make_exchange(shorter).batches()) as batches:
+        exchange = await run_for_items(shorter.items, self._make_exchange, shorter)
+        async with aclosing(exchange.batches()) as batches:
             async for batch in batches:
                 if shifted := list(_shift_events(batch, summary.usage)):
                     yield shifted

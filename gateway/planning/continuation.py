@@ -1,17 +1,23 @@
 """Resolves the input of a Responses request: its history, the items that it references, and its own input items."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.errors import NotFound
 from gateway.state.store import HistoryReader
-from gateway.state.values import ACTIVE_STATUSES, History
+from gateway.state.values import ACTIVE_STATUSES, History, HistoryTooLong, WeighedItems
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.request_facts import RequestFacts
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
+
+_FEW_ITEMS: Final = 2000
+"""So many items can be gone through in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,8 @@ class Continuation:
     usage: Json | None = None
     has_references: bool = False
     """Whether the request's own input references stored items by id."""
+    weight: int = 0
+    """The weight of the stored items (`dataplane/body_weight.py`). The request's own input is not counted."""
 
     @property
     def context(self) -> list[Item]:
@@ -56,7 +64,7 @@ class EmptyHistory:
     async def load_history(self, owner: str, response_id: str) -> History | None:
         return None
 
-    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> WeighedItems | None:
         return None
 
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
@@ -85,27 +93,31 @@ async def resolve_continuation(
     input_value = facts.input_value
     has_references = isinstance(input_value, list) and any(map(_is_reference, input_value))
     if isinstance(input_value, list) and has_references:
-        input_value = await _resolve_references(history, owner, input_value, connection_items)
+        with refuse_long_history("input"):
+            input_value = await _resolve_references(history, owner, input_value, connection_items)
     new_items = to_storable_items(input_value, new_id)
     if conversation is not None:
-        items = await history.load_conversation_history(owner, conversation)
+        with refuse_long_history("conversation"):
+            items = await history.load_conversation_history(owner, conversation)
         if items is None:
             raise NotFound(f"Conversation with id '{conversation:.80}' not found.", param="conversation")
         return Continuation(
-            history=_build_history(items, facts),
+            history=await _build_history(items, facts),
             new_items=new_items,
             has_references=has_references,
             conversation_id=conversation,
+            weight=items.weight,
         )
     if previous is None:
         return Continuation(history=(), new_items=new_items, has_references=has_references)
     if connection_items is not None and previous in connection_items:
         return Continuation(
-            history=_build_history(connection_items[previous], facts),
+            history=await _build_history(connection_items[previous], facts),
             new_items=new_items,
             has_references=has_references,
         )
-    stored = await history.load_history(owner, previous)
+    with refuse_long_history("previous_response_id"):
+        stored = await history.load_history(owner, previous)
     if stored is None:
         raise build_previous_not_found_error(previous)
     if stored.status in ACTIVE_STATUSES:
@@ -122,11 +134,12 @@ async def resolve_continuation(
             code="previous_response_in_conversation",
         )
     return Continuation(
-        history=_build_history(stored.items, facts),
+        history=await _build_history(stored.items, facts),
         new_items=new_items,
         has_references=has_references,
         parent_id=previous,
         usage=stored.usage,
+        weight=stored.items.weight,
     )
 
 
@@ -172,7 +185,27 @@ def _is_reference(item: Json) -> bool:
     return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
 
 
-def _build_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:
+@contextmanager
+def refuse_long_history(param: str) -> Iterator[None]:
+    """Raises InvalidRequest for the parameter that names a history, if the block raises that it is too long."""
+    try:
+        yield
+    except HistoryTooLong as error:
+        raise InvalidRequest(
+            f"The context that '{param}' names is too long to be continued: {error}. Compact it, or begin a new one.",
+            param=param,
+            code="history_too_long",
+        ) from None
+
+
+async def _build_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:
+    """Returns what `_check_history` returns. For many items this happens in a thread."""
+    if len(items) <= _FEW_ITEMS:
+        return _check_history(items, facts)
+    return await run_in_pool(_check_history, items, facts)
+
+
+def _check_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:
     """Returns the stored items that precede the input of a request. Raises InvalidRequest for an input that repeats one
     of them, because the model would read it twice. The message is that of OpenAI's API."""
     history = drop_unfinished_calls(items)

@@ -5,6 +5,7 @@ import orjson
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.prepare_turn import prepare_turn, unseal_turn
 from providers.errors import ContextLengthExceeded
+from providers.turn_work import run_for_items
 from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
 from translation.tools.tool_rewriting import has_accepted_names
@@ -28,7 +29,10 @@ async def count_tokens(turn: Turn, request: AdmittedRequest, *, relayed: bool = 
     is_unchanged = (
         relayed and target.capabilities.counting == "responses" and has_accepted_names(turn, target.profile.tool_names)
     )
-    prepared = unseal_turn(turn, target) if is_unchanged else prepare_turn(turn, target, request.endpoint, [])[0]
+    if is_unchanged:
+        prepared = await run_for_items(turn.items, unseal_turn, turn, target)
+    else:
+        prepared, _ = await run_for_items(turn.items, prepare_turn, turn, target, request.endpoint, [])
     return await target.provider.count_tokens(prepared, target.profile, target.capabilities.counting)
 
 
@@ -40,7 +44,7 @@ async def exceeds_token_limit(limit: int, turn: Turn, request: AdmittedRequest, 
     """
     if history_tokens is not None:
         return history_tokens > limit
-    encoded = orjson.dumps([turn.instructions, *turn.items, *turn.tools])
+    encoded = await run_for_items(turn.items, orjson.dumps, [turn.instructions, *turn.items, *turn.tools])
     # Every token is at least one byte of text. Media can be any number of tokens.
     if len(encoded) + _TEMPLATE_TOKENS <= limit and not any(kind in encoded for kind in MEDIA_TYPES):
         return False

@@ -11,6 +11,7 @@ from gateway.errors import TurnFailed
 from gateway.replies.reply_streams import batch_has_content
 from providers.base import Batch, Exchange
 from providers.errors import ContextLengthExceeded
+from providers.turn_work import run_for_items
 from translation.hygiene.item_groups import trim_items
 from translation.representation.events import Failed
 from translation.representation.loss import Loss
@@ -54,7 +55,8 @@ class TruncatingExchange:
             buffered: list[Batch] = []
             begun = False
             try:
-                async with aclosing(self._make_exchange(turn).batches()) as batches:
+                exchange = await run_for_items(turn.items, self._make_exchange, turn)
+                async with aclosing(exchange.batches()) as batches:
                     async for batch in batches:
                         if not begun:
                             buffered.append(batch)
@@ -70,7 +72,7 @@ class TruncatingExchange:
             except (ContextLengthExceeded, TurnFailed) as failure:
                 if begun or (isinstance(failure, TurnFailed) and not is_overflow(failure.failed)):
                     raise
-                shorter_turn = next(shorter, None)
+                shorter_turn = await run_for_items(turn.items, next, shorter, None)
                 if shorter_turn is None:
                     raise
                 turn = shorter_turn

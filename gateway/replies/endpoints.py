@@ -123,6 +123,11 @@ class LoadedThread(Protocol):
 
     @property
     def has_turns(self) -> bool: ...
+    @property
+    def weight(self) -> int:
+        """The weight of its items (`dataplane/body_weight.py`)."""
+        ...
+
     def add_turn(
         self, endpoint: "Endpoint", body: Json, identity: ReplyIdentity, seal: ReasoningSeal | None
     ) -> ThreadedRequest:

@@ -4,5 +4,5 @@ May import `gateway.relayed_paths`, `gateway.jobs`, `gateway.planning`, `gateway
 `gateway.tools.operator_servers`, `gateway.replies`, `gateway.http`, `gateway.state`, `gateway.config`,
 `gateway.sealing`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`, `dataplane`, `providers.base`,
 `providers.config`, `providers.engine_checks`, `providers.errors`, `providers.new_id`, `providers.redaction`,
-`providers.registry` and `translation`.
+`providers.registry`, `providers.turn_work` and `translation`.
 """

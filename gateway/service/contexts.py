@@ -21,10 +21,11 @@ from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.storage import HistorySource
 from providers.base import RelayCounter
 from providers.new_id import new_id
+from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
 from translation.representation.events import Usage
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import usage as usage_object
@@ -96,12 +97,13 @@ class ContextService:
         prepared = await self._prepare_turn(client_request, runs_tools=False)
         turn, target, endpoint = prepared.turn, prepared.planned.target, prepared.planned.endpoint
         with prepared.rename_params_in_errors():
-            lead, older, rest = require_compactable(turn)
-            _, _, summary_losses = prepare_exchange(build_summary_turn(turn, older), target, endpoint)
+            lead, older, rest = await run_for_items(turn.items, require_compactable, turn)
+            summary_turn = build_summary_turn(turn, older)
+            _, _, summary_losses = await run_for_items(older, prepare_exchange, summary_turn, target, endpoint)
         losses = [*turn.losses, *summary_losses]
         require_no_loss(losses, strict=prepared.planned.is_strict)
         summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
-        user_messages = to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
+        user_messages = await run_for_items(turn.items, _list_user_messages, turn)
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
         compaction = {
             "id": new_id("resp"),
@@ -154,20 +156,25 @@ class ContextService:
         request = await self._admission.admit(client_request)
         if runs_tools:
             request = await self._admission.add_tool_host(request)
-        form, facts = request.endpoint.storage, request.facts
+        form, facts, weight = request.endpoint.storage, request.facts, client_request.weight
         if self._history is not None and isinstance(form, ResponseForm):
             state = await self._history.load(request)
             approvals = None
             if request.tool_host is not None:
                 approvals = await self._history.load_approvals(request, state, request.tool_host)
             items = None if state.history_count is None else state.context
+            weight += state.weight
             request = request._replace(
                 body=form.continue_upstream(request.body, UpstreamInput(items)),
                 facts=facts if items is None else facts._replace(input_value=items),
                 history_count=state.history_count,
                 approvals=approvals,
             )
-        return await self._pool.call_weighed(client_request.weight, _lift_with_history, request)
+        return await self._pool.call_weighed(weight, _lift_with_history, request)
+
+
+def _list_user_messages(turn: Turn) -> Sequence[Item]:
+    return to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
 
 
 def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target) -> LoweredRequest | None:

@@ -167,7 +167,7 @@ class ThreadStorage:
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         thread = request.facts.state.thread or {}
         history = await self._form.load(self._parts.store, request.owner, thread)
-        run = await self._pool.call_weighed(weight, self._accept, request, history)
+        run = await self._pool.call_weighed(weight + history.weight, self._accept, request, history)
         if history.has_turns:
             # Of two requests that continue one message, only one may reach the upstream.
             await run.store_beginning()
@@ -229,7 +229,7 @@ class ResponseStorage:
             request = request._replace(approvals=await self._history.load_approvals(request, state, request.tool_host))
         if state.conversation_id is not None and not self._options.stored:
             request = request._replace(losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
-        return await self._pool.call_weighed(weight, self._accept, request, state)
+        return await self._pool.call_weighed(weight + state.weight, self._accept, request, state)
 
     def _accept(self, request: AdmittedRequest, state: Continuation) -> Run:
         options, body, facts = self._options, request.body, request.facts

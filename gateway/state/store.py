@@ -27,6 +27,7 @@ from gateway.state.values import (
     PageRequest,
     StoredCompletion,
     StoredResponse,
+    WeighedItems,
 )
 from translation.representation.json_types import Item, Json
 
@@ -107,7 +108,10 @@ class ResponseStore(Protocol):
 
 
 class HistoryReader(Protocol):
-    """Reads what a new turn builds on: the history of a response or of a conversation, and items by their ids."""
+    """Reads what a new turn builds on: the history of a response or of a conversation, and items by their ids.
+
+    Each method raises HistoryTooLong for more items or bytes than the configuration allows.
+    """
 
     async def load_history(self, owner: str, response_id: str) -> History | None:
         """Returns the items of the whole chain, up to and including this response's output, oldest first.
@@ -120,7 +124,7 @@ class HistoryReader(Protocol):
         """Returns items of responses and conversations by their ids. Unknown ids are absent."""
         ...
 
-    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> WeighedItems | None:
         """Returns all items, oldest first, read by one query."""
         ...
 

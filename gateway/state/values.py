@@ -1,6 +1,6 @@
 """The values that callers and the store exchange, and three failures of the store. Knows nothing of SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -163,6 +163,18 @@ class LogPage(NamedTuple):
     ended: bool
 
 
+class WeighedItems(list[Item]):
+    """Stored items, and what they weigh as JSON (`dataplane/body_weight.py`)."""
+
+    def __init__(self, items: Iterable[Item] = (), weight: int = 0) -> None:
+        super().__init__(items)
+        self.weight = weight
+
+
+class HistoryTooLong(Exception):
+    """A request continues more than the store may load for it. The message says how much, and names the limit."""
+
+
 class History(NamedTuple):
     """The items of a chain of responses, oldest first.
 
@@ -170,7 +182,7 @@ class History(NamedTuple):
     not included.
     """
 
-    items: Sequence[Item]
+    items: WeighedItems
     status: str
     usage: Json | None
     conversation_id: str | None = None

@@ -18,6 +18,7 @@ from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.loop_builder import BuiltLoop, LoopBuilder
 from gateway.tools.loop_io import ContextCompactor, LoopIO
 from providers.base import Batch, Exchange, batch_source_of
+from providers.turn_work import run_for_items
 from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.compaction import split_hosted_context
@@ -94,7 +95,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                     turn, compacted = await self._compact(self._compactor, built, turn)
                     if compacted:
                         yield compacted
-                yield make_round_source(loop, self._take_exchange(turn))
+                yield make_round_source(loop, await self._take_exchange(turn))
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
                 if events := await self._store_requests(loop):
@@ -134,10 +135,12 @@ class ToolLoopExchange(SteppedSource[Batch]):
             loop.end_time()
         return loop.build_next_turn()
 
-    def _take_exchange(self, turn: Turn) -> Exchange:
+    async def _take_exchange(self, turn: Turn) -> Exchange:
         """Returns the exchange of a round. The exchange of the first round may have been prepared before."""
         first, self._first_round = self._first_round, None
-        return first.exchange if first is not None and first.turn is turn else self._make_round(turn)
+        if first is not None and first.turn is turn:
+            return first.exchange
+        return await run_for_items(turn.items, self._make_round, turn)
 
     async def _compact(self, compactor: ContextCompactor, built: BuiltLoop, turn: Turn) -> tuple[Turn, list[Event]]:
         """Returns the turn of the next round, with a summary in place of older items if a compaction is due, and the

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from starlette.types import Message, Receive, Send
 
+from dataplane.body_weight import weigh_body
 from gateway.errors import BodyTooLarge, GatewayError, NotJson, ShuttingDown
 from gateway.http.body import BodyLimits, SizedBody, parse_json_object
 from gateway.http.guard import ClientDisconnected
-from gateway.http.large_bodies import weigh_body
 from gateway.replies.endpoints import Endpoint
 from gateway.service.service import Service
 from gateway.websocket.events import (
@@ -119,12 +119,12 @@ class WebSocketConnection:
     async def _process_message(self, message: Message) -> None:
         lane: Lane = None
         try:
-            event, size, _ = await self._parse_message(message)
+            event, size, weight = await self._parse_message(message)
             if parse_event_type(event) == "response.steer":
                 await self._send_text(encode_steer_failure(event))
                 return
             lane = parse_lane(event)
-            turn = parse_turn_request(event, size)
+            turn = parse_turn_request(event, size, weight)
             if self._ending is not None:
                 raise self._ending.refusal
             if self._authenticate is not None:

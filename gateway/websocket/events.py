@@ -26,12 +26,14 @@ _TRANSPORT_FIELDS = {"stream": True, "resumable": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """A request for one turn: the body as for `POST /v1/responses`. `size` is the bytes of the client's message."""
+    """A request for one turn: the body as for `POST /v1/responses`. `size` is the bytes of the client's message, and
+    `weight` what it weighs (`dataplane/body_weight.py`)."""
 
     lane: Lane
     body: Json
     generate: bool
     size: int
+    weight: int = 0
 
 
 def parse_lane(event: Json) -> Lane:
@@ -56,7 +58,7 @@ def parse_event_type(event: Json) -> str:
     return str(kind)
 
 
-def parse_turn_request(event: Json, size: int) -> TurnRequest:
+def parse_turn_request(event: Json, size: int, weight: int = 0) -> TurnRequest:
     """Parses a `response.create` event of `size` bytes. Raises InvalidRequest.
 
     The request body in it is validated when the turn runs.
@@ -73,7 +75,7 @@ def parse_turn_request(event: Json, size: int) -> TurnRequest:
                 code="unsupported_parameter",
             )
     body = {name: value for name, value in event.items() if name not in _ENVELOPE_KEYS} | _TRANSPORT_FIELDS
-    return TurnRequest(lane=parse_lane(event), body=body, generate=generate is not False, size=size)
+    return TurnRequest(lane=parse_lane(event), body=body, generate=generate is not False, size=size, weight=weight)
 
 
 def encode_error(error: Exception, lane: Lane = None) -> str:

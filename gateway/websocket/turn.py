@@ -235,7 +235,8 @@ class TurnRunner:
             log("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
 
     async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:
-        size = self._cache.size_of(create.body.get("previous_response_id")) + create.size
+        past_size, past_weight = self._cache.measure(create.body.get("previous_response_id"))
+        size, weight = past_size + create.size, past_weight + create.weight
         cached_items = self._cache.map_items_by_id()
         accepted = await self._service.accept(
             ClientRequest(
@@ -243,7 +244,7 @@ class TurnRunner:
                 self.principal,
                 create.body,
                 self._strict,
-                create.size,
+                weight,
                 connection_items=cached_items,
             )
         )
@@ -257,7 +258,8 @@ class TurnRunner:
                 self._cache.replace_latest(create.lane, None)
             else:
                 items = [*accepted.context, *response["output"]]
-                self._cache.replace_latest(create.lane, CachedResponse(response["id"], items, size + reply_size))
+                cached = CachedResponse(response["id"], items, size + reply_size, weight + reply_size)
+                self._cache.replace_latest(create.lane, cached)
 
         return _TurnWriter(accepted, create.lane, self._send_text, self._hold_s, update_cache)
 

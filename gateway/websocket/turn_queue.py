@@ -66,11 +66,13 @@ class TurnQueue:
 
 
 class CachedResponse(NamedTuple):
-    """The items up to the end of one response. `size` is their approximate size as JSON, in bytes."""
+    """The items up to the end of one response. `size` is their approximate size as JSON, in bytes, and `weight` what
+    they weigh."""
 
     response_id: str
     items: Sequence[Item]
     size: int
+    weight: int = 0
 
 
 class ResponseCache:
@@ -85,8 +87,10 @@ class ResponseCache:
         """Returns response id -> items of the responses that a turn of any lane can continue."""
         return {cached.response_id: cached.items for cached in self._latest.values()}
 
-    def size_of(self, response_id: str | None) -> int:
-        return next((cached.size for cached in self._latest.values() if cached.response_id == response_id), 0)
+    def measure(self, response_id: str | None) -> tuple[int, int]:
+        """Returns the size and the weight of a response; zeros if it is not here."""
+        matches = (cached for cached in self._latest.values() if cached.response_id == response_id)
+        return next(((cached.size, cached.weight) for cached in matches), (0, 0))
 
     def replace_latest(self, lane: Lane, cached: CachedResponse | None) -> None:
         """Sets the latest response of a lane. None stands for a response that is in a store.

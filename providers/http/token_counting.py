@@ -20,6 +20,7 @@ from providers.base import CountMethod, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound
 from providers.http.dialects import CountRequest
 from providers.http.upstream import Upstream
+from providers.turn_work import run_for_items
 from translation.chat.upstream.lower import lower as lower_to_chat
 from translation.errors import Unrepresentable
 from translation.representation.collector import TurnCollector
@@ -114,16 +115,16 @@ class TokenCounter:
         return require_count(count, self._upstream.name)
 
     async def _count_with_responses(self, turn: Turn, profile: Profile) -> Any:
-        body = lower_to_responses(turn, profile).body
+        body = (await run_for_items(turn.items, lower_to_responses, turn, profile)).body
         count_body = {name: value for name, value in body.items() if name in _INPUT_PARAMETERS or name in turn.extra}
         return (await self._upstream.post_json("/responses/input_tokens", count_body)).get("input_tokens")
 
     async def _count_with_chat(self, turn: Turn, profile: Profile) -> Any:
-        body = lower_to_chat(turn, profile).body
+        body = (await run_for_items(turn.items, lower_to_chat, turn, profile)).body
         return (await self._upstream.post_json("/chat/completions/input_tokens", body)).get("input_tokens")
 
     async def _count_with_tokenize(self, turn: Turn, profile: Profile) -> Any:
-        body = lower_to_chat(turn, profile).body
+        body = (await run_for_items(turn.items, lower_to_chat, turn, profile)).body
         if body.keys() - _TEMPLATE_PARAMETERS - _NON_TEMPLATE_PARAMETERS or _has_media(body):
             return await self._count_with_turn(turn, profile)
         count_body = {name: value for name, value in body.items() if name in _TEMPLATE_PARAMETERS}
@@ -133,7 +134,7 @@ class TokenCounter:
             return await self._count_with_turn(turn, profile)
 
     async def _count_with_template(self, turn: Turn, profile: Profile) -> Any:
-        body = lower_to_chat(turn, profile).body
+        body = (await run_for_items(turn.items, lower_to_chat, turn, profile)).body
         if _has_media(body):
             raise Unrepresentable("this upstream can only count the tokens of text", param="input")
         prompt = (await self._upstream.post_json("/apply-template", body, at_root=True)).get("prompt")
@@ -144,7 +145,7 @@ class TokenCounter:
     async def _count_with_own_api(self, turn: Turn, profile: Profile) -> Any:
         if self._build_count_request is None:
             raise Unrepresentable("this model's upstream has no endpoint for counting tokens", param="model")
-        path, body, key = self._build_count_request(turn, profile)
+        path, body, key = await run_for_items(turn.items, self._build_count_request, turn, profile)
         return (await self._upstream.post_json(path, body)).get(key)
 
     async def _count_with_turn(self, turn: Turn, profile: Profile) -> Any:

@@ -180,6 +180,7 @@ class AguiRuns:
             if stored is not None:
                 return await self._replay(store, owner, body, stored.response)
             thread = await load_agui_thread(store, parts.approvals, owner, thread_id)
+            weight += thread.items.weight
         max_state_kb = service.settings.server.max_agui_state_kb
         run = _AguiRun(self._responses, service.models, response_id, thread, max_state_kb)
         if thread is None:

@@ -1,7 +1,7 @@
 """Loads threads of AG-UI from the store before their next run, and marks threads with a run."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -9,8 +9,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.errors import RunInProgress
+from gateway.planning.continuation import refuse_long_history
 from gateway.state.store import Store
-from gateway.state.values import ACTIVE_STATUSES, LAST_RUN_KEY, STATE_KEY
+from gateway.state.values import ACTIVE_STATUSES, LAST_RUN_KEY, STATE_KEY, WeighedItems
 from gateway.tools.approvals import ApprovalFactory
 from translation.agui.agui_history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStates
@@ -53,7 +54,7 @@ class StoredThread:
 
     conversation: Json
     previous_run: str | None = None
-    items: Sequence[Item] = ()
+    items: WeighedItems = field(default_factory=WeighedItems)
     records: Mapping[str, ApprovalRecord] = field(default_factory=dict)
     calls: Mapping[str, Item] = field(default_factory=dict)
     """Approved calls of runs that failed afterwards, by the ids of their approval requests."""
@@ -120,7 +121,8 @@ async def load_agui_thread(store: Store, approvals: ApprovalFactory, owner: str,
         previous = await store.responses.load_response(owner, previous_run)
         if previous is not None and previous.response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
-    items = await store.history.load_conversation_history(owner, conversation_id) or ()
+    with refuse_long_history("threadId"):
+        items = await store.history.load_conversation_history(owner, conversation_id) or WeighedItems()
     requests = [item["id"] for item in open_requests(items)]
     if not requests:
         return StoredThread(conversation, previous_run, items)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gateway.dialects.messages.thread_reply import ThreadRecorder, ThreadReply
 from gateway.errors import StoreUnavailable, ThreadNotFound
-from gateway.planning.continuation import drop_unfinished_calls
+from gateway.planning.continuation import drop_unfinished_calls, refuse_long_history
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.replies.recorder import RenderLosses
 from gateway.sealing.reply_seal import ReasoningSeal
@@ -34,6 +34,8 @@ class MessageThread(NamedTuple):
     previous_id: str | None
     tokens: int | None
     """The number of tokens of the items, as the usage of the last reply reports it; None if it is unknown."""
+    weight: int = 0
+    """The weight of the items (`dataplane/body_weight.py`)."""
 
     @property
     def has_turns(self) -> bool:
@@ -67,11 +69,12 @@ async def load_message_thread(store: Store, owner: str, thread: Json) -> Message
             param="thread.previous_message_id",
             code=THREAD_IN_FLIGHT,
         )
-    stored = await store.history.load_history(owner, previous_id)
+    with refuse_long_history("thread.previous_message_id"):
+        stored = await store.history.load_history(owner, previous_id)
     if stored is None or stored.status not in ENDED_WELL_STATUSES:
         raise _build_thread_error(previous_id)
     items, tokens = drop_unfinished_calls(stored.items), (stored.usage or {}).get("total_tokens")
-    return MessageThread(items, previous.response[MESSAGE_THREAD_KEY], previous_id, tokens)
+    return MessageThread(items, previous.response[MESSAGE_THREAD_KEY], previous_id, tokens, stored.items.weight)
 
 
 def _build_thread_error(message_id: str) -> ThreadNotFound:

@@ -2,25 +2,54 @@
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import and_, literal, null, select, union_all
+from sqlalchemy import CursorResult, Row, and_, func, literal, null, select, union_all
 
+from dataplane.body_weight import INLINE_BYTES, weigh_documents
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import is_valid_id, parse_json
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
 from gateway.state.sql.response_rows import match_response, select_responses
-from gateway.state.values import History
+from gateway.state.values import History, HistoryTooLong, WeighedItems
 from translation.representation.json_types import Item
 
 _IDS_PER_QUERY = 1000
 
+_FEW_ROWS: Final = 2000
+"""So many rows of a result take a millisecond of the event loop."""
+
+
+class HistoryLimits(NamedTuple):
+    """The most items and bytes of history that one request may continue."""
+
+    max_items: int = 100_000
+    max_bytes: int = 64 * 1024 * 1024
+
+    def require_items(self, count: int) -> None:
+        """Raises HistoryTooLong for too many items."""
+        if count > self.max_items:
+            raise HistoryTooLong(f"it has more than {self.max_items} items (store.max_history_items)")
+
+    def require_bytes(self, count: int) -> None:
+        """Raises HistoryTooLong for items that are too large together."""
+        if count > self.max_bytes:
+            limit_mb = self.max_bytes / (1024 * 1024)
+            raise HistoryTooLong(f"its items have more than {limit_mb:g} MiB as JSON (store.max_history_mb)")
+
 
 class SqlHistoryReader:
-    """Implements `HistoryReader` over one database."""
+    """Implements `HistoryReader` over one database.
 
-    def __init__(self, database: Database) -> None:
+    A chain of responses cannot grow far beyond the limits, because each response of it was joined with those before.
+    Items of conversations and references can be added without that, so their size is asked for first.
+    """
+
+    def __init__(self, database: Database, limits: HistoryLimits) -> None:
         self._database = database
+        self._limits = limits
 
     async def load_history(self, owner: str, response_id: str) -> History | None:
         if not is_valid_id(response_id):
@@ -48,45 +77,76 @@ class SqlHistoryReader:
                     history_query.c.depth.desc(), history_query.c.place, history_query.c.position
                 )
             )
-            rows = result.all()
+            rows = await _fetch_rows(result)
         if not rows or rows[-1].depth != -1:
             return None
         last = rows[-1]
         status = "failed" if last.left else last.status
-        history_items = [parse_json(row.body) for row in rows[:-1] if row.body is not None]
+        history_items = await self._parse_items([row.body for row in rows[:-1] if row.body is not None])
         response = parse_json(last.body)
         return History(history_items, status, response.get("usage"), (response.get("conversation") or {}).get("id"))
 
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         requested_ids = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
         items_by_id: dict[str, Item] = {}
+        byte_count = 0
         async with self._database.read_transaction(owner) as connection:
             for start in range(0, len(requested_ids), _IDS_PER_QUERY):
                 part = requested_ids[start : start + _IDS_PER_QUERY]
                 for query in select_items_by_id(part, owner, is_sqlite=self._database.is_sqlite):
+                    item_rows = query.subquery()
+                    size = await connection.scalar(select(func.coalesce(func.sum(func.length(item_rows.c.body)), 0)))
+                    self._limits.require_bytes(byte_count := byte_count + (size or 0))
                     rows = [row for row in await connection.execute(query) if row.body is not None and not row.deleted]
                     # If responses share an id, the item of the latest one is returned.
                     rows.sort(key=attrgetter("created_us"))
-                    items_by_id |= {row.id: parse_json(row.body) for row in rows}
+                    items = await self._parse_items([row.body for row in rows])
+                    items_by_id |= {row.id: item for row, item in zip(rows, items, strict=True)}
         return items_by_id
 
-    async def load_conversation_history(self, owner: str, conversation_id: str) -> Sequence[Item] | None:
+    async def load_conversation_history(self, owner: str, conversation_id: str) -> WeighedItems | None:
         if not is_valid_id(conversation_id):
             return None
+        of_conversation = and_(
+            conversation_items.c.owner == conversations.c.owner,
+            conversation_items.c.conversation_id == conversations.c.id,
+        )
+        others = conversation_items.alias("others")
+        sizes = select(func.coalesce(func.sum(func.length(others.c.body)), 0)).where(
+            others.c.owner == owner, others.c.conversation_id == conversation_id
+        )
+        size = sizes.scalar_subquery()
         query = (
-            select(conversation_items.c.body)
+            select(size.label("size"), conversation_items.c.body)
             .select_from(conversations)
-            .outerjoin(
-                conversation_items,
-                and_(
-                    conversation_items.c.owner == conversations.c.owner,
-                    conversation_items.c.conversation_id == conversations.c.id,
-                ),
-            )
+            .outerjoin(conversation_items, and_(of_conversation, size <= self._limits.max_bytes))
             .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
             .order_by(conversation_items.c.position)
+            .limit(self._limits.max_items + 1)
         )
         async with self._database.read_transaction(owner) as connection:
-            bodies = (await connection.scalars(query)).all()
+            rows = await _fetch_rows(await connection.execute(query))
+        if not rows:
+            return None
+        self._limits.require_bytes(rows[0].size)
         # Because of the outer join, a conversation without items is one row with a null body.
-        return [parse_json(body) for body in bodies if body is not None] if bodies else None
+        return await self._parse_items([row.body for row in rows if row.body is not None])
+
+    async def _parse_items(self, bodies: Sequence[str]) -> WeighedItems:
+        """Returns stored items. Many are parsed in a thread. Raises HistoryTooLong."""
+        self._limits.require_items(len(bodies))
+        self._limits.require_bytes(sum(map(len, bodies)))
+        weight = weigh_documents(bodies)
+        if weight <= INLINE_BYTES:
+            return WeighedItems(map(parse_json, bodies), weight)
+        return await run_in_pool(_parse_all, bodies, weight)
+
+
+async def _fetch_rows(result: CursorResult[Any]) -> Sequence[Row[Any]]:
+    """Returns all rows of a result. Many are built in a thread."""
+    rows = result.fetchmany(_FEW_ROWS)
+    return rows if len(rows) < _FEW_ROWS else [*rows, *await run_in_pool(result.all)]
+
+
+def _parse_all(bodies: Sequence[str], weight: int) -> WeighedItems:
+    return WeighedItems(map(parse_json, bodies), weight)

@@ -24,7 +24,7 @@ from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.event_log import SqlEventLog
-from gateway.state.sql.history import SqlHistoryReader
+from gateway.state.sql.history import HistoryLimits, SqlHistoryReader
 from gateway.state.sql.jobs import SqlJobQueue
 from gateway.state.sql.owner_data import SqlOwnerData
 from gateway.state.sql.responses import SqlResponseStore
@@ -48,7 +48,8 @@ class SqlStore:
         notifier = ChangeNotifier(database, poll_s=settings.poll_s)
         self._database, self._notifier = database, notifier
         self.responses = SqlResponseStore(database, notifier, lease_s=background.lease_s)
-        self.history = SqlHistoryReader(database)
+        limits = HistoryLimits(settings.max_history_items, int(settings.max_history_mb * 1024 * 1024))
+        self.history = SqlHistoryReader(database, limits)
         self.conversations = SqlConversationStore(database)
         self.completions = SqlCompletionStore(database)
         self.event_log = SqlEventLog(database, notifier)

@@ -8,7 +8,7 @@ import pytest
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
 from gateway.state.sql.conversations import SqlConversationStore
-from gateway.state.sql.history import SqlHistoryReader
+from gateway.state.sql.history import HistoryLimits, SqlHistoryReader
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import NewResponse, PageRequest, UnknownCursor
 from translation.representation.json_types import Item, Json
@@ -23,7 +23,7 @@ def conversation_store(database: Database) -> SqlConversationStore:
 
 @pytest.fixture
 def history(database: Database) -> SqlHistoryReader:
-    return SqlHistoryReader(database)
+    return SqlHistoryReader(database, HistoryLimits())
 
 
 def conversation(conversation_id: str = "conv_1") -> Json:

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from dataplane import body_weight
+from dataplane.body_weight import INLINE_BYTES, weigh_body
 from dataplane.core import measure_json
 from dataplane.json_shape import JsonShape
 from gateway.errors import BodyTooLarge, BodyTooSlow, GatewayError, NotJson, UnsupportedEncoding
 from gateway.http import body as bodies
-from gateway.http import large_bodies
 from gateway.http.body import BodyLimits, parse_json_object, read_json
 from gateway.http.guard import ClientDisconnected
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, weigh_body
+from gateway.http.large_bodies import LargeBodyPool
 
 MB = 1024 * 1024
 
@@ -137,7 +138,7 @@ async def test_a_body_is_measured_at_most_once(text: str, monkeypatch: pytest.Mo
         measured.append(len(body))
         return measure_json(body)
 
-    for module in (bodies, large_bodies):
+    for module in (bodies, body_weight):
         monkeypatch.setattr(module, "measure_json", measure)
     body = b'{"a":"%b"}' % text.encode()
     assert await read(request([body[:10], body[10:]]), max_bytes=4 * MB) == {"a": text}

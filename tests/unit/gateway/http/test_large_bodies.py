@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gateway.http import large_bodies
-from gateway.http.large_bodies import INLINE_BYTES, LargeBodyPool, LoopSlots, weigh_body
+from dataplane import body_weight
+from dataplane.body_weight import INLINE_BYTES, weigh_body
+from gateway.http.large_bodies import LargeBodyPool, LoopSlots
 
 MEDIUM = 5
 MESSAGE = {"role": "user", "content": [{"type": "input_text", "text": "x" * 700}]}
@@ -63,7 +64,7 @@ def test_a_light_body_has_no_more_values_than_its_weight(value: Any, inline_byte
     body = {"a": value}
     text = json.dumps(body, ensure_ascii=False).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large_bodies, "INLINE_BYTES", inline_bytes)
+        patch.setattr(body_weight, "INLINE_BYTES", inline_bytes)
         weight = weigh_body(text).weight
     assert weight > inline_bytes or count(body) <= weight
 

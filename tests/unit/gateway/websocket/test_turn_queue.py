@@ -121,8 +121,8 @@ def test_memory_is_bounded_and_the_oldest_lane_gives_way() -> None:
     memory.replace_latest("b", cached_response("r2", 300))
     memory.replace_latest("c", cached_response("r3", 200))
     assert list(memory.map_items_by_id()) == ["r2", "r3"]
-    assert memory.size_of("r3") == 200
-    assert memory.size_of("r1") == 0
+    assert memory.measure("r3")[0] == 200
+    assert memory.measure("r1") == (0, 0)
 
 
 def test_responses_larger_than_a_request_may_be_are_not_remembered() -> None:

@@ -1,0 +1,53 @@
+"""What JSON weighs that was sent from outside: the time that it takes decides where it is processed."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from dataplane.core import measure_json
+from dataplane.json_shape import JsonShape
+
+INLINE_BYTES: Final = 64 * 1024
+"""Bodies up to this weight are parsed and planned on the event loop: most take less than a millisecond, the worst some
+10 ms. In a thread a body costs a third more or worse, because the event loop and the thread wait for each other."""
+
+_TEXT_BYTES: Final = 32
+"""Long texts cost 1/32 as much per byte as a body of small values, which is the most expensive kind."""
+
+_VALUE_BYTES: Final = 5
+"""Bytes counted per value: in the most expensive bodies, lists of the smallest objects such as `{"text":"a"},`, each
+value has this size. Smaller values are plain values in lists, which are checked all at once."""
+
+
+class BodyWeight(NamedTuple):
+    """The weight and shape of a body, which decide where it is processed."""
+
+    weight: int
+    """The size in bytes of a body of small values with the same cost; a lower bound if the body is heavy."""
+    shape: JsonShape | None
+    """The shape of the body, if it had to be measured to weigh it."""
+
+
+def weigh_body(body: bytes) -> BodyWeight:
+    """Returns the weight of a body, and its shape if that was measured.
+
+    The number of its values decides, and then its length. Histories of agents are long texts and few values:
+    one of 400 KB weighs as much as 15 KB of small values. A body has no more values than its weight, unless it is
+    heavier than `INLINE_BYTES`.
+    """
+    if len(body) <= INLINE_BYTES:
+        return BodyWeight(len(body), None)
+    weight = len(body) // _TEXT_BYTES
+    if weight > INLINE_BYTES:
+        return BodyWeight(weight, None)
+    values, _ = shape = measure_json(body)
+    return BodyWeight(max(weight, min(len(body), values * _VALUE_BYTES)), shape)
+
+
+def weigh_documents(documents: Sequence[str]) -> int:
+    """Returns the weight of JSON documents together, as of one body that has them all."""
+    length = sum(map(len, documents))
+    if length <= INLINE_BYTES:
+        return length
+    if length // _TEXT_BYTES > INLINE_BYTES:
+        return length // _TEXT_BYTES
+    return weigh_body(("[" + ",".join(documents) + "]").encode()).weight
