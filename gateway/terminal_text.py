@@ -52,7 +52,6 @@ def _render_value(value: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    """Returns the text with its control characters as escapes."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 

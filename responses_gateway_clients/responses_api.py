@@ -150,7 +150,6 @@ def _text_format(response_format: Json) -> Json:
 
 
 def _items_of(message: Json) -> Iterator[Json]:
-    """Yields the items of one chat message."""
     content = message.get("content") or ""
     match message["role"]:
         case "tool":

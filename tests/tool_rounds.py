@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from tests.unit.support.event_grammar import EventGrammar
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall
 from translation.hosted.elicitation.answers import UserInput
@@ -30,7 +31,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 

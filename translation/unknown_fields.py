@@ -209,7 +209,6 @@ def _join(finders: list[_Finder]) -> _Finder | None:
 
 
 def _is_object(hint: Any) -> bool:
-    """Whether values of a type are objects."""
     return hint is Any or is_typeddict(hint) or get_origin(hint) is dict
 
 
@@ -238,7 +237,6 @@ class _KeyOf:
 
 
 def _list_tags(member: Any, choose: Callable[[Any], Any]) -> tuple[str, ...]:
-    """Returns the tags by which a union chooses this member."""
     while get_origin(member) is Annotated:
         if tags := tuple(entry.tag for entry in get_args(member)[1:] if isinstance(entry, Tag)):
             return tags

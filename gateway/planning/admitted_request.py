@@ -41,7 +41,7 @@ class AdmittedRequest(NamedTuple):
     principal: Principal
     identity: ReplyIdentity
     """The id of the reply, and when and for which model it was requested."""
-    strict: bool = False
+    client_is_strict: bool = False
     """Whether the client wants a request with losses refused."""
     param_names: Mapping[str, str] = {}
     """Maps parameters of `body` to the parameters by which the client set them, where the names differ."""
@@ -70,7 +70,7 @@ class AdmittedRequest(NamedTuple):
     @property
     def is_strict(self) -> bool:
         """Whether the client or the model's configuration wants a request with losses refused."""
-        return self.strict or self.route.strict
+        return self.client_is_strict or self.route.strict
 
     def rename_losses(self, losses: Sequence[Loss]) -> Sequence[Loss]:
         """Returns the plan's losses in the client's parameter names, followed by the losses from before the plan."""

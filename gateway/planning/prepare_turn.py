@@ -8,8 +8,8 @@ from typing import Final
 from dataplane.staged_source import StagedDeltaRun, StagedSource
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities, require_continuable
+from gateway.planning.empty_answers import RetriedExchange, ask_for_answer
 from gateway.planning.resolver import Target
-from gateway.planning.second_attempt import RetriedExchange, ask_for_answer
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
 from providers.base import Batch, Exchange, batch_source_of
@@ -96,7 +96,6 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
 
 
 def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:
-    """Returns the mapper for the events of a reply; None if no calls can be in them."""
     if turn.tools or profile.fix_empty_final:
         return ReplyNormalizer(turn, profile, new_id, call_mapper)
     return call_mapper

@@ -204,6 +204,7 @@ class EventStreamReply(Response):
             else:
                 frames = source.take()
             if source.ended or self._stream.ended:
+                # A stored reply ends in the task, because its end waits for the commit.
                 if self._recorder is None and writer is not None and writer.ready:
                     frames += self._stream.conclude()
                     self._is_complete = writer.end_stream(frames)

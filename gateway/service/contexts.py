@@ -136,13 +136,12 @@ class ContextService:
             raise NotFound("the model's upstream cannot count tokens", param="model")
         request = await self._admission.add_tool_host(request)
         relay = find_relay(endpoint, request.facts, target) if request.tool_host is None else None
-        if relay is not None and target.capabilities.counting == "own":
+        counter = target.provider
+        if relay is not None and target.capabilities.counting == "own" and isinstance(counter, RelayCounter):
             # The endpoint for counting accepts no other parameters than the client's own.
             lowered = await self._pool.call_weighed(
                 client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, target
             )
-            counter = target.provider
-            assert isinstance(counter, RelayCounter)  # an upstream with the client's dialect is reached by HTTP
             if lowered is not None:
                 return TokenCount(await counter.count_relayed_tokens(relay.dialect, lowered.body), lowered.losses)
         turn, params = await self._pool.call_weighed(client_request.weight, lift_request, request)

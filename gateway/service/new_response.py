@@ -39,7 +39,7 @@ def build_job_request(run: Run, planned: AdmittedRequest) -> Json:
         "dialect": request.endpoint.name,
         "models": list(principal.models),
         "mcp_servers": list(principal.mcp_servers),
-        "strict": request.strict,
+        "strict": request.client_is_strict,
         "created": run.identity.created,
         "shown": remove_body_credentials({name: value for name, value in run.body.items() if name != "input"}),
         "earlier": planned.history_count,

@@ -213,10 +213,12 @@ class HttpExchange(Source[Batch]):
             if characters.has_halves and (done or reply.ended):
                 raise self._build_garbled_error("the upstream's text ends within a character")
         except UpstreamGarbled as failure:
+            # What follows the end of the turn changes nothing, even if it cannot be read.
             if not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
                 return self._fail_after(batch, failure)
         if done:
             self._decode_after_done(payloads, batch)
+        # Within a frame or a character the next read does not begin with a chunk, so that no delta run can parse it.
         at_run = splitter.at_boundary and not characters.has_halves
         self.delta_run = self._decoder.delta_run if at_run else None
         if batch and isinstance(batch[-1], _TERMINAL_EVENTS):
@@ -224,6 +226,7 @@ class HttpExchange(Source[Batch]):
             return self._end_with(batch)
         if done:
             self._is_complete = True
+            # Some upstreams send the token counts after the end.
             if self._decoder.usage is None and not reply.ended:
                 self._begin_grace_period()
                 return batch

@@ -243,8 +243,10 @@ class Upstream:
                         reply = HttpxBody(reply.response())
                 break
             except HTTP_FAILURES as failure:
+                # After a read timeout the upstream may still work on the request, and a full pool stays full.
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
                     self.raise_provider_error(failure, reply_started=False)
+                # A connection that was closed while it was idle says nothing about the upstream: try a new one at once.
                 if not isinstance(failure, ClosedWhileIdle):
                     await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
         if ids is not None:

@@ -251,7 +251,6 @@ def _block_interrupts() -> Iterator[None]:
 
 
 def _failure_reason(failure: Exception) -> str:
-    """Returns the reason of a failure in one line."""
     if isinstance(failure, ValidationError):
         return failure.errors(include_url=False)[0]["msg"]
     return " ".join(str(failure).split()) or type(failure).__name__

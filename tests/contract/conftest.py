@@ -11,8 +11,8 @@ from providers.base import EngineHost, Provider, RelayedDialect, WireDialect
 from providers.config import EMBEDDED_TYPES, ProviderConfig, ProviderType
 from providers.llamacpp.process import EngineProcess
 from providers.registry import build_provider
+from tests.unit.support.event_grammar import EventGrammar
 from translation.representation.events import Delta, Event
-from translation.representation.grammar import EventGrammar
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 

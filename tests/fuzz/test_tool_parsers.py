@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.tool_texts import TEXTS, parse
 from tests.unit.support.translator_drivers import counting_ids
 from translation.parsers.text_calls import TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, CallArguments, ParserOutput, PlainText
 from translation.representation.events import Event, Finished, Started
-from translation.representation.grammar import EventGrammar
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 

@@ -81,7 +81,6 @@ class EventEncoder(StreamEnd, ABC):
         return frames[0] if len(frames) == 1 else b"".join(frames)
 
     def _write_event(self, event: Event, frames: list[bytes]) -> None:
-        """Writes an event that is not a delta."""
         self._writers[type(event)](self, event, frames)
 
     def _build_closing_frames(self) -> bytes:

@@ -141,6 +141,7 @@ def verify_answers(
     approved: dict[str, str] = {}
     denied: list[str] = []
     inputs: dict[str, UserInput] = {}
+    # `first` was filled from the end, so that the first answer to each request remains. Reversed, it has their order.
     for request_id in reversed(first):
         if request_id in obsolete:
             continue

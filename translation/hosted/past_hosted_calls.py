@@ -65,9 +65,6 @@ class ApprovedCalls(NamedTuple):
     inputs: Mapping[str, UserInput] = {}  # never changed
 
 
-NOTHING_APPROVED: Final = ApprovedCalls()
-
-
 class ResolvedHistory(NamedTuple):
     """An input in terms of function calls.
 

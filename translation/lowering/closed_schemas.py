@@ -35,6 +35,7 @@ def _close(schema: Any) -> Any:
         if is_open or not (isinstance(properties, dict) and isinstance(required, list)):
             raise _CannotCloseError
         names = {name for name in required if isinstance(name, str)}
+        # A closed schema requires each property, so that one which was optional must accept null instead.
         if not names.issubset(properties) or not all(
             name in names or _may_be_null(properties[name]) for name in properties
         ):

@@ -1,7 +1,7 @@
 """The twelve events that every decoder emits and every encoder consumes.
 
 The set of classes is closed. The types inside `item` and `part` are open: they are the Responses API's own strings.
-`translation/representation/grammar.py` checks the order of events:
+`tests/unit/support/event_grammar.py` checks the order of events:
 
     Started ( ItemStarted ( PartStarted Delta* PartEnded )* ItemEnded )* ( Finished | Failed )
 

@@ -24,7 +24,7 @@ from translation.chat.client.lift import lift
 from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import uses_legacy_functions, validate
 from translation.chat.reasoning import list_text_fields
-from translation.chat.relaying import answer as chat_answer
+from translation.chat.relaying import whole_completion
 from translation.chat.relaying.choices import ChunkForm
 from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
@@ -85,10 +85,10 @@ def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentat
 
 
 def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, presentation: Presentation) -> Json:
-    if (failed := chat_answer.failure_of(upstream_reply)) is not None:
+    if (failed := whole_completion.failure_of(upstream_reply)) is not None:
         failed.redact(presentation.scrub)
         raise TurnFailed(failed)
-    completion = chat_answer.relay_completion(
+    completion = whole_completion.relay_completion(
         upstream_reply,
         model=presentation.reported_model,
         reasoning_fields=presentation.reasoning_fields,

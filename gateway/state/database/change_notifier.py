@@ -170,7 +170,6 @@ class ChangeNotifier:
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
-    """Returns the exceptions that a lost connection raises."""
     return *list_driver_errors(), SQLAlchemyError, OSError, TimeoutError
 
 

@@ -226,7 +226,6 @@ class McpSession:
             self._records.discard(record)
 
     def _fault_of(self, error: BaseException) -> McpFault:
-        """Returns the fault for an exception of the library."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, McpFault):

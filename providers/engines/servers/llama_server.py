@@ -255,7 +255,6 @@ def _with_llguidance_options(schema: Json) -> Json:
 
 
 def _render_gbnf_literal(text: str) -> str:
-    """Returns the text as a literal of a GBNF grammar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 

@@ -6,6 +6,7 @@ import orjson
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
+from tests.unit.support.event_grammar import EventGrammar
 from translation.representation import items
 from translation.representation.events import (
     Annotated,
@@ -23,7 +24,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 
 CHUNK = TypeAdapter(ChatCompletionChunk)

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from tests.unit.support.event_grammar import EventGrammar
 from translation.representation.collector import TurnCollector
 from translation.representation.events import Event
-from translation.representation.grammar import EventGrammar
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
 

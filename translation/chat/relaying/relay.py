@@ -9,13 +9,13 @@ import orjson
 from translation.chat import reply_objects
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
-from translation.chat.relaying.answer import (
-    build_broken_off_failure,
-    is_broken_off,
-)
 from translation.chat.relaying.choices import ChoiceReader, ChunkForm
 from translation.chat.relaying.chunk_identity import ChunkIdentity, OwnCompletion
 from translation.chat.relaying.reasoning_mover import make_reasoning_mover
+from translation.chat.relaying.whole_completion import (
+    build_broken_off_failure,
+    is_broken_off,
+)
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
@@ -226,6 +226,7 @@ class ChatRelay(StreamEnd):
             choices = []
         if isinstance(usage, dict):
             self._usage, self._unread_usage = self.usage, usage
+            # The chunk has only token counts, which the client did not request.
             if not choices and not self._form.include_usage:
                 return b""
         changed = self._identity.override(chunk)
@@ -239,6 +240,7 @@ class ChatRelay(StreamEnd):
             changed |= self._choices.read_choice(choice)
         if len(warnings) > warning_count:
             chunk[TOOL_WARNINGS] = warnings
+        # A chunk without a change is forwarded as it came, with all fields that no table here knows.
         return sse.encode_data(orjson.dumps(chunk)) if changed else raw
 
     def _stop(self, failed: Failed) -> bytes:

@@ -89,11 +89,13 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         losses.append(Loss("reasoning_effort", "dropped"))
     if relayed.get("tools"):
         _prepare_tools(relayed, profile, losses)
+    # Strict upstreams refuse parameters about tools in a request without tools.
     elif not _TOOL_PARAMS.isdisjoint(relayed):
         if relayed.get("tool_choice", "auto") not in ("auto", "none"):
             raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
         for name in _TOOL_PARAMS:
             relayed.pop(name, None)
+    # The log line has the token counts too. A client that did not request them is not sent them.
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     return LoweredRequest(relayed, list(dict.fromkeys(losses)) if losses else losses)

@@ -149,7 +149,6 @@ class GeminiEncoder(EventEncoder):
             self._texts[key] = TextFrames(frame_format, state.part_at(part_index).append)
 
     def _has_text(self, index: int) -> bool:
-        """Whether a text of this item was written."""
         return any(key[0] == index for key in self._written)
 
     def _start_item(self, event: ItemStarted, _frames: list[bytes], /) -> None:

@@ -39,6 +39,7 @@ def lift_schema(schema: Json) -> Json:
         lifted["$ref"] = reference
     if "example" in schema:
         lifted["examples"] = [schema["example"]]
+    # In JSON Schema, values that are not listed are refused, null too.
     if schema.get("nullable") and "enum" in lifted:
         lifted["enum"] = [*lifted["enum"], None]
     if schema.get("format") not in (None, _ENUM_FORMAT):
@@ -53,6 +54,7 @@ def lift_schema(schema: Json) -> Json:
     for key in _DEFINITIONS:
         if key in schema:
             lifted["$defs"] = {name: lift_schema(each) for name, each in schema[key].items()}
+    # Without a type beside it, null is one more alternative.
     if schema.get("nullable") and "type" not in lifted and "anyOf" in lifted:
         lifted["anyOf"].append({"type": "null"})
     return lifted

@@ -41,6 +41,7 @@ def lower_thinking(turn: Turn, family: GeminiFamily, profile: Profile, losses: l
         return {}
     if budget is not None:
         return _budget_config(_clamp_budget(budget, family, losses))
+    # The model decides how long it thinks. Models with levels have no budget that says so.
     if effort is None:
         return _budget_config(_DYNAMIC_BUDGET) if turn.thinking and not family.levels else {"includeThoughts": True}
     if effort in profile.effort_budgets:

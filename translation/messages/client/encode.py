@@ -255,7 +255,6 @@ class MessagesEncoder(EventEncoder):
         self._stop_block(entry, event.part_index, frames)
 
     def _write_missing(self, index: int, part_index: int, part: Json, frames: list[bytes]) -> None:
-        """Writes the text of a part that had no deltas."""
         entry = self._items[index]
         if text := text_of(entry.state.type, part):
             self._write_text(index, part_index, text, frames, is_initial=True)

@@ -140,7 +140,6 @@ def scrub_failure(response: Json, scrub: Callable[[str], str]) -> Failed:
 
 
 def _scrub_texts(value: Any, scrub: Callable[[str], str]) -> Any:
-    """Returns a JSON value with all its texts redacted."""
     if isinstance(value, dict):
         return {key: _scrub_texts(inner, scrub) for key, inner in value.items()}
     if isinstance(value, list):

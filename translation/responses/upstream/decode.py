@@ -139,7 +139,6 @@ class ResponsesDecoder:
         return [Opaque("responses", chunk, item.index)]
 
     def _decode_response(self, response: Json) -> list[Event]:
-        """Decodes a reply that is not a stream."""
         if "output" in response or response.get("object") == "response":
             status = response.get("status")
             if status in ("queued", "in_progress"):

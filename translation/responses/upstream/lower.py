@@ -110,6 +110,7 @@ def _lowered_items(items: Sequence[Item], profile: Profile, losses: list[Loss]) 
         if kind == "reasoning":
             item = to_replayed_reasoning(item, index)
         keys = _reasoning_keys(item, profile) if kind == "reasoning" else _REPLAYED_KEYS.get(kind)
+        # The upstream takes no reasoning back. A mere signature holds no thought, so that nothing is lost with it.
         if keys == ():
             if not is_signature_only(item):
                 losses.append(Loss(f"input[{index}]", "reasoning dropped"))

@@ -7,6 +7,7 @@ import pytest
 
 from gateway.planning.compaction import CompactingExchange, build_summary_turn
 from providers.base import Batch, Exchange
+from tests.unit.support.event_grammar import EventGrammar
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -24,7 +25,6 @@ from translation.representation.events import (
     Usage,
     add_usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gateway.replies.hosted_calls import HostedCallsStage
 from tests.tool_rounds import text, whole
+from tests.unit.support.event_grammar import EventGrammar
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (
     Annotated,
@@ -20,7 +21,6 @@ from translation.representation.events import (
     Progressed,
     Started,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 

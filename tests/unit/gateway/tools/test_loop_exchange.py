@@ -21,7 +21,7 @@ from tests.unit.support.translator_drivers import conclude, counting_ids
 from translation.chat.upstream.decode import ChatDecoder
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.loop.tool_loop import ToolLoop
-from translation.hosted.past_hosted_calls import NOTHING_APPROVED
+from translation.hosted.past_hosted_calls import ApprovedCalls
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.turn import Turn
 from translation.responses.client.encode import ResponsesEncoder
@@ -48,7 +48,7 @@ async def reply_to(rounds: Sequence[list[bytes]], *, fast: bool) -> Outcome:
     numbers = count(1)
     catalogue = ToolCatalogue.build([hosted_tool()])
     turn = Turn(model="m", items=[])
-    loop = ToolLoop(turn, catalogue, NOTHING_APPROVED, LoopBounds(), lambda prefix: f"{prefix}_{next(numbers)}")
+    loop = ToolLoop(turn, catalogue, ApprovedCalls(), LoopBounds(), lambda prefix: f"{prefix}_{next(numbers)}")
     inputs: list[Sequence[Any]] = []
     servers: list[Server] = []
 

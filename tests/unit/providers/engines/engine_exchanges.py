@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.engines.exchange import prepare_engine_exchange
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.fake_engine import FakeEngine, message
 from tests.unit.support.translator_drivers import collect
 from translation.representation.events import Event, Finished, Usage
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from providers.harmony.token_decoder import HarmonyTokenDecoder, StopStrings
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.harmony import events_of, marked, real
 from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.representation.events import Finished, Started, Usage
-from translation.representation.grammar import EventGrammar
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 A = "<|channel|>analysis<|message|>"

@@ -8,9 +8,9 @@ from providers.base import Capabilities
 from providers.config import ProviderConfig
 from providers.profiles import PROFILES
 from providers.scripted.provider import ScriptedProvider
+from tests.unit.support.event_grammar import EventGrammar
 from translation.errors import Unrepresentable
 from translation.representation.events import Delta, Event, Finished, ItemEnded, ItemStarted, Started, Usage
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.hygiene.reply import ReplyNormalizer
 from translation.parsers.text_calls import TOOL_WARNINGS
@@ -26,7 +27,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn

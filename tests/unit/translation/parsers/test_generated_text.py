@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.thought_reader import (
@@ -15,7 +16,6 @@ from translation.parsers.thought_reader import (
 )
 from translation.parsers.tools import PARSER_FACTORIES
 from translation.representation.events import Delta, Event, Finished, FinishReason, ItemEnded, Noted, Started, Usage
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 

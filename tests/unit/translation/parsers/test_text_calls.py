@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.translator_drivers import collect, counting_ids
 from translation.parsers.text_calls import RejectedCall, TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, ParserOutput, PlainText
 from translation.representation.events import Delta, Event, Finished, Noted, Started
-from translation.representation.grammar import EventGrammar
 from translation.representation.item_writer import ItemWriter
 from translation.representation.json_types import Json
 

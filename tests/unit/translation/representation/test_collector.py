@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from tests.unit.support.event_grammar import EventGrammar
 from translation.representation import items
 from translation.representation.collector import ItemState, TurnCollector
 from translation.representation.events import (
@@ -22,7 +23,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item, Json
 
 LOGPROB: Json = {"token": "x", "logprob": -0.1, "bytes": [120], "top_logprobs": []}

@@ -9,6 +9,7 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import TypeAdapter
 
 from providers.scripted.schema_instances import build_minimal_instance
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.stream_checks.responses_order import check_stream
 from tests.unit.support.translator_drivers import counting_ids, decode, feed_to_end
 from translation.chat.upstream.decode import ChatDecoder
@@ -26,7 +27,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.items import new_function_call
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn

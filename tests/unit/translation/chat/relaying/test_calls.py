@@ -8,10 +8,10 @@ import pytest
 from tests.unit.support.chat_chunks import chunk, completion
 from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import relay_to_end
-from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.choices import ChunkForm
 from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
+from translation.chat.relaying.whole_completion import relay_completion
 from translation.framing import sse
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.representation.json_types import Json

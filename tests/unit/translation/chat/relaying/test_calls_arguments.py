@@ -9,10 +9,10 @@ from tests.unit.support.chat_chunks import chunk, completion
 from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import fail_to_end, feed_to_end
 from tests.unit.translation.chat.relaying.test_calls import added_up, delta, entry, relayed
-from translation.chat.relaying.answer import relay_completion
 from translation.chat.relaying.choices import ChunkForm
 from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
+from translation.chat.relaying.whole_completion import relay_completion
 from translation.framing import sse
 from translation.hygiene.call_tracker import CallRules
 from translation.representation.events import Failed

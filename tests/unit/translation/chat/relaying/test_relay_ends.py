@@ -12,7 +12,7 @@ from tests.unit.support.chat_chunks import call, chunk, completion, text_chunk, 
 from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from tests.unit.translation.chat.relaying.relayed_chat import DEATH, TEXT, USAGE, relay, run, wire
-from translation.chat.relaying.answer import failure_of, relay_completion
+from translation.chat.relaying.whole_completion import failure_of, relay_completion
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Failed

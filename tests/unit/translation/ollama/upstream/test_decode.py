@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.golden import GOLDEN, check_events
 from tests.unit.support.translator_drivers import collect, counting_ids, decode, every_split
 from tests.upstream.ollama import COUNTS, call, chunk, last, line
@@ -15,7 +16,6 @@ from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder
 from translation.ollama.upstream.decode import OllamaDecoder
 from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, Started, Usage
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Item
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.responses_streams import LOGPROB, STREAMS, message
 from tests.unit.support.stream_checks.responses_order import accumulate, check_order, check_types, read_stream
 from tests.unit.support.translator_drivers import feed_to_end
@@ -24,7 +25,6 @@ from translation.representation.events import (
     PartStarted,
     Started,
 )
-from translation.representation.grammar import EventGrammar
 from translation.responses.client.encode import _EVENT_WRITERS, ResponsesEncoder
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.snapshot import Snapshot

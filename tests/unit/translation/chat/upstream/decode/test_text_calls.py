@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from translation.chat.upstream.decode import ChatDecoder
 from translation.representation.events import Event, Finished, Noted
-from translation.representation.grammar import EventGrammar
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 

@@ -1,4 +1,4 @@
-"""Makes a second attempt at a turn that ended without an answer, for models with `fix_empty_final: retry`."""
+"""Asks again for an answer if a reply has none, for models with `fix_empty_final: retry`."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -34,7 +34,7 @@ _REMINDER_WITH_TOOLS: Final = (
 
 
 def ask_for_answer(turn: Turn) -> Turn:
-    """Returns the turn of a second attempt: the first one, and a message of the user that asks for the answer.
+    """Returns the turn of the second request: the first one, and a message of the user that asks for the answer.
 
     The same request again would end the same way at temperature 0. A turn whose last message is the beginning of the
     answer stays as it is, because the answer would not continue that message otherwise.
@@ -46,27 +46,27 @@ def ask_for_answer(turn: Turn) -> Turn:
     return replace(turn, items=[*turn.items, reminder])
 
 
-class AttemptJoiner:
-    """Joins the events of two attempts to one reply.
+class ReplyJoiner:
+    """Joins the events of a reply without an answer, and of the reply to the second request, to one reply.
 
-    An attempt has an answer if it has text that is not blank, a call, or any other item but reasoning and messages, or
-    if it did not end with the reason `stop`. The end of a first attempt without an answer is held back: `needs_retry`
-    is then True, and the events of the second attempt continue the reply. The token counts of both are added up.
+    A reply has an answer if it has text that is not blank, a call, or any other item but reasoning and messages, or
+    if it did not end with the reason `stop`. The end of a first reply without an answer is held back:
+    `needs_retry` is then True, and the events of the second continue it. The token counts of both are added up.
     """
 
     def __init__(self) -> None:
         self.needs_retry = False
-        """Whether the first attempt has ended without an answer."""
+        """Whether the first reply has ended without an answer."""
         self._has_answer = False
         self._reasoning_indexes: set[int] = set()
         self._item_count = 0
         self._offset = 0
-        """The number of items of the first attempt. The items of the second follow."""
+        """The number of items of the first reply. The items of the second follow."""
         self._usage: Usage | None = None
-        """The token counts of the first attempt, once the second has begun."""
+        """The token counts of the first reply, once the second has begun."""
 
     def feed(self, batch: Sequence[Event]) -> list[Event]:
-        """Returns the events to send for the next batch of either attempt, possibly none."""
+        """Returns the events to send for the next batch of either reply, possibly none."""
         return [joined for event in batch if (joined := self._join(event)) is not None]
 
     def _join(self, event: Event) -> Event | None:
@@ -103,7 +103,7 @@ class AttemptJoiner:
 
 
 class RetriedExchange:
-    """An exchange with a second attempt if the first reply has no answer. The reply joins both attempts.
+    """An exchange that requests a second reply if the first has no answer. Its own reply joins both.
 
     `make_second` is called once the first has ended so. Thinking is sent as it is generated, so the client gets the
     thinking of both. Errors of the second are raised.
@@ -115,7 +115,7 @@ class RetriedExchange:
         self.losses: Final = self._first.losses
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        joiner = AttemptJoiner()
+        joiner = ReplyJoiner()
         async with aclosing(self._first.batches()) as batches:
             async for batch in batches:
                 if events := joiner.feed(batch):

@@ -1,4 +1,4 @@
-"""The grammar of event streams, as an automaton. Tests check every stream with it."""
+"""The grammar of event streams, as an automaton: tests check every stream of events with it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.support.event_grammar import EventGrammar
 from translation.errors import ProtocolViolation
 from translation.representation import items
 from translation.representation.events import (
@@ -19,7 +20,6 @@ from translation.representation.events import (
     Progressed,
     Started,
 )
-from translation.representation.grammar import EventGrammar
 
 STARTED = Started("m")
 MESSAGE = ItemStarted(0, items.new_message("msg_1"))

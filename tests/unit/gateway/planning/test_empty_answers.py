@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from gateway.planning.second_attempt import AttemptJoiner, RetriedExchange, ask_for_answer
+from gateway.planning.empty_answers import ReplyJoiner, RetriedExchange, ask_for_answer
 from providers.base import Batch, Exchange
+from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.translator_drivers import collect
 from translation.representation.events import (
     Delta,
@@ -21,7 +22,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.grammar import EventGrammar
 from translation.representation.items import (
     new_function_call,
     new_message,
@@ -153,7 +153,7 @@ async def test_a_failure_of_the_second_attempt_is_the_failure_of_the_turn() -> N
 
 
 def test_the_end_of_an_empty_attempt_is_held_back() -> None:
-    joiner = AttemptJoiner()
+    joiner = ReplyJoiner()
     assert joiner.feed(EMPTY["nothing"]) == [Started("m")]
     assert joiner.needs_retry
 
