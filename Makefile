@@ -38,7 +38,7 @@ $(STAMP): requirements/dev.txt $(SERVING)
 	@touch $@
 
 core: ## install the gateway into .venv and compile its core, where there is a C compiler; a part of run and setup
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -qq --no-deps --no-build-isolation --editable .
+	@PIP_QUIET= $(BIN)/python -m pip install --disable-pip-version-check --no-input -qq --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -c 'from dataplane.core import CORE; CORE or print("Without the compiled core, which needs a C compiler and the headers of Python: the gateway does the same in Python.")'
 
 run: $(SERVING) ## serve on 127.0.0.1:8080; more with ARGS="--config FILE --port 9000"

@@ -32,7 +32,7 @@ from the settings. `config.example.yaml` shows every key in one file.
 
 {discovered}
 
-It finds the same again after SIGHUP. `responses-gateway models` lists the result. A service whose key is set is asked for the names of its models when
+After SIGHUP it looks again. `responses-gateway models` lists the result. A service whose key is set is asked for the names of its models when
 the server starts; if it does not answer in time, only names that match the patterns of its families are sent to it.
 
 ## The first file
@@ -76,7 +76,7 @@ What a model can do follows from its provider's type and from its name. If the g
 
 Write no secret into the file. `${{NAME}}` in a value is replaced by the environment variable of that name, and a key that ends in `_env` names an
 environment variable that holds the value: `api_key_env: OPENAI_API_KEY` is the same as `api_key: ${{OPENAI_API_KEY}}`. A variable that is not set is a
-mistake.
+mistake. `env_file` names a file of lines `NAME=value`, whose values are used first, and which is read again after SIGHUP.
 
 ## Who may use it
 
