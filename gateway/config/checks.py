@@ -3,8 +3,8 @@
 import difflib
 import re
 import types
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar, Union, get_args, get_origin
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -92,7 +92,16 @@ def validate_settings(
 
 def find_model_problems(model: type[BaseModel], error: ValidationError) -> list[Problem]:
     """Returns the problems that validating plain values as `model` found, in the words of the configuration."""
-    return [_problem_of(model, details) for details in _drop_implied_errors(error)]
+    placed = [(_find_place(model, details["loc"]), details) for details in _drop_implied_errors(error)]
+    problems: list[Problem] = []
+    for place, details in placed:
+        if place.is_of_choice:
+            if any(_is_inside(other.path, place.path) for other, _ in placed):
+                continue  # the value has another form, in which something is wrong
+            if any(problem.path == place.path for problem in problems):
+                continue  # that it has none of the forms is said for one of them
+        problems.append(_problem_of(place, details))
+    return problems
 
 
 def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str], problems: list[Problem]) -> Any:
@@ -232,13 +241,12 @@ def _drop_implied_errors(error: ValidationError) -> list[ErrorDetails]:
     return [details for details in errors if details["type"] != "too_short" or details["loc"] not in inside]
 
 
-def _problem_of(model: type[BaseModel], details: ErrorDetails) -> Problem:
-    path: ValuePath = tuple(step for step in details["loc"] if step != "[key]")
-    kind, context = details["type"], details.get("ctx", {})
+def _problem_of(place: "_Place", details: ErrorDetails) -> Problem:
+    path, kind, context = place.path, details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return Problem(path, f"unknown key; {_suggest_name(str(path[-1]), list(_fields_at(model, path[:-1])))}")
+        return Problem(path, f"unknown key; {_suggest_name(str(path[-1]), list(place.siblings))}")
     if kind == "missing":
-        description = (_fields_at(model, path[:-1])[str(path[-1])].description or "").partition(".")[0]
+        description = (place.siblings[str(path[-1])].description or "").partition(".")[0]
         return Problem(path, f"is missing; write {description[:1].lower()}{description[1:]}")
     if kind == "literal_error":
         return Problem(path, f"write {context['expected']}, not {_redact_value(details['input'])}")
@@ -256,22 +264,51 @@ def _suggest_name(word: str, known: Mapping[str, Any] | list[str]) -> str:
     return f"write one of {', '.join(known)}" if known else "there are none"
 
 
-def _fields_at(model: type[BaseModel], path: ValuePath) -> Mapping[str, FieldInfo]:
-    """Returns the keys that may be set below `path`, with their pydantic fields."""
+def _is_inside(path: ValuePath, outer: ValuePath) -> bool:
+    return len(path) > len(outer) and path[: len(outer)] == outer
+
+
+class _Place(NamedTuple):
+    """Where an error is: its path in the document, and the keys that may be set there, with their fields."""
+
+    path: ValuePath
+    siblings: Mapping[str, FieldInfo]
+    is_of_choice: bool = False
+    """Whether the value itself is none of several forms that are allowed, for one of which this error is."""
+
+
+def _find_place(model: type[BaseModel], location: tuple[int | str, ...]) -> _Place:
+    """Returns the place of pydantic's location, which also has a step for the form of a value that may have several."""
     annotation: Any = model
-    for step in path:
+    path: list[int | str] = []
+    siblings: Mapping[str, FieldInfo] = {}
+    is_of_choice = False
+    for step in location:
+        if step == "[key]":
+            continue
+        forms = _list_forms(annotation)
+        is_of_choice = len(forms) > 1
+        if is_of_choice:
+            annotation = next((form for form in forms if getattr(form, "__name__", None) == step), Any)
+            continue
+        (annotation,) = forms
+        path.append(step)
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            annotation = _strip_none(annotation.model_fields[str(step)].annotation)
+            siblings = annotation.model_fields
+            annotation = siblings[str(step)].annotation if step in siblings else Any
         else:
-            annotation = _strip_none(get_args(annotation)[-1 if get_origin(annotation) is dict else 0])
-    fields: Mapping[str, FieldInfo] = annotation.model_fields
-    return fields
+            arguments = get_args(annotation) or (Any,)
+            annotation = arguments[-1 if get_origin(annotation) is dict else 0]
+    return _Place(tuple(path), siblings, is_of_choice)
 
 
-def _strip_none(annotation: Any) -> Any:
+def _list_forms(annotation: Any) -> Sequence[Any]:
+    """Returns the forms that a value may have, without null."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
-        return next(option for option in get_args(annotation) if option is not type(None))
-    return annotation
+        return [form for form in get_args(annotation) if form is not type(None)]
+    return [annotation]
 
 
 def _redact_value(value: Any) -> str:

@@ -156,7 +156,7 @@ class HttpExchange(Source[Batch]):
         path, body, _, stream, check = self._request
         if check is not None:
             await check(body)
-        reply = await self._upstream.post(path, body, stream=stream)
+        reply = await self._upstream.post_turn(path, body, stream=stream)
         if is_json_reply(reply, self._framing, requested_stream=stream):
             answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
             self._whole_batch = self._decode_whole(answer)

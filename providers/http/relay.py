@@ -59,7 +59,7 @@ class HttpRelay(Source[bytes]):
     async def _post(self, *, stream: bool) -> UpstreamReply:
         prefix = self._dialect.limit_prefix
         try:
-            reply = await self._upstream.post(self._dialect.path, self._body, stream=stream, headers=self._headers)
+            reply = await self._upstream.post_turn(self._dialect.path, self._body, stream=stream, headers=self._headers)
         except UpstreamRejected as rejection:
             if prefix:
                 rejection.headers |= select_headers(rejection.raw_headers, prefix)

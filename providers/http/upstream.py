@@ -127,7 +127,14 @@ class Upstream:
         if template is None:
             read_s = self._config.silence_s if stream else self._config.answer_s
             template = self._build_request_template(*kind, read_s, headers)
-        sending = self._send(template, orjson.dumps(body), body.get("model"))
+        return self._send(template, orjson.dumps(body), body.get("model"))
+
+    def post_turn(
+        self, path: str, body: Json, *, stream: bool, at_root: bool = False, headers: Mapping[str, str] | None = None
+    ) -> Awaitable[UpstreamReply]:
+        """Sends the body of a turn, as `post` does. Errors lose the credentials of its tools, which the upstream may
+        quote. Bodies of other paths have no tools, and may have anything under the same keys."""
+        sending = self.post(path, body, stream=stream, at_root=at_root, headers=headers)
         return self._redact_failures_of(sending, body) if has_credentials(body) else sending
 
     async def upload(
@@ -168,9 +175,9 @@ class Upstream:
             raise
 
     async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
-        """Sends a JSON body and returns the JSON object of the reply. With `at_root` the path is not below the API's
-        `/v1`. Raises ProviderError."""
-        reply = await self.post(path, body, stream=False, at_root=at_root)
+        """Sends the body of a turn and returns the JSON object of the reply. With `at_root` the path is not below the
+        API's `/v1`. Raises ProviderError."""
+        reply = await self.post_turn(path, body, stream=False, at_root=at_root)
         parsed = self.parse_json(await reply.read_body(self.max_frame_bytes))
         if rejection := self.find_error(parsed):
             raise rejection

@@ -122,3 +122,24 @@ def test_secrets_of_a_server_are_not_in_its_representation() -> None:
     settings = parse_settings({"tools": {"mcp": {"servers": {"a": server}}}}, environ={"TOKEN": "the-token"})
     assert "the-token" not in repr(settings)
     assert settings.tools.mcp.servers["a"].list_secrets() == ["the-token", "the-token"]
+
+
+APPROVALS: dict[str, tuple[Any, str]] = {
+    "an unknown key of a filter": ({"never": {"names": ["a"]}}, "approval.never.names: unknown key; write one of"),
+    "a filter with a misspelled name": ({"nevr": {}}, "approval.nevr: unknown key; did you mean never?"),
+    "a value of another type in a filter": (
+        {"always": {"tool_names": 5}},
+        "approval.always.tool_names: write a list",
+    ),
+    "neither a word nor filters": (5, "approval: write 'always' or 'never', not 5"),
+    "another word": ("sometimes", "approval: write 'always' or 'never', not 'sometimes'"),
+    "a list": ([1], "approval: write 'always' or 'never', not a list"),
+}
+
+
+@pytest.mark.parametrize(("approval", "message"), APPROVALS.values(), ids=APPROVALS)
+def test_a_value_that_may_have_several_forms_is_refused_once_and_by_name(approval: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_settings({"tools": {"mcp": {"servers": {"a": {"url": "http://h/", "approval": approval}}}}}, environ={})
+    assert message in str(refused.value)
+    assert str(refused.value).count("tools.mcp.servers.a.approval") == 1
