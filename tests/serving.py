@@ -107,8 +107,11 @@ def command(
     env: Mapping[str, str] | None = None,
     within: Sequence[str] = (),
     forked: bool = False,
+    port: int | None = 0,
 ) -> Iterator[Command]:
-    """Starts the command on a free port, and waits for its `listening on` line. Stops it with SIGTERM if still running.
+    """Starts the command on a free port, or on `port`, by None that of its settings.
+
+    It waits for its `listening on` line, and stops it with SIGTERM if still running.
 
     `within` is a command that executes it with fewer rights or in another environment. `forked` starts it from a
     process that has already imported the gateway (tests/forking.py), which is ten times faster.
@@ -116,7 +119,8 @@ def command(
     file = folder / "config.yaml"
     file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
     log = folder / "gateway.log"
-    serve = ["serve", "--config", str(file), "--port", "0", *arguments]
+    port_options = [] if port is None else ["--port", str(port)]
+    serve = ["serve", "--config", str(file), *port_options, *arguments]
     environment = {**os.environ, **(env or {})}
     process: subprocess.Popen[str] | Forked
     with log.open("w") as stderr:

@@ -65,7 +65,11 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(metavar="PORT", help="The port to listen on. Overrides server.port; 0 takes a free one."),
+        typer.Option(
+            metavar="PORT",
+            envvar="GATEWAY_PORT",
+            help="The port to listen on. Overrides server.port; 0 takes a free one.",
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="The number of server processes. Overrides server.workers.")
@@ -209,7 +213,7 @@ def list_mcp_tools(
     from gateway.terminal_text import format_table
 
     with _exiting_on_fault():
-        listed = _run_with_store(list_server_tools(settings, server or ()))
+        listed = _run_with_store(settings, list_server_tools(settings, server or ()))
     if not listed:
         _exit_with_error("no MCP servers are configured: write tools.mcp.servers")
     rows = [row for tools in listed for row in tools.rows]
@@ -236,7 +240,7 @@ def try_mcp_tool(
     if (parsed := read_call_arguments(arguments)) is None:
         _exit_with_error(f"the arguments are not a JSON object: {arguments}")
     with _exiting_on_fault(server):
-        result = _run_with_store(try_tool(settings, server, tool, parsed))
+        result = _run_with_store(settings, try_tool(settings, server, tool, parsed))
     typer.echo(result.text)
     typer.echo(f"{'failed' if result.has_failed else 'ok'} after {result.ms:.0f} ms", err=True)
     raise typer.Exit(1 if result.has_failed else 0)
@@ -255,7 +259,7 @@ def pin_mcp_tools(
     from gateway.cli.mcp_servers import pin_tools
 
     with _exiting_on_fault(server):
-        pins = _run_with_store(pin_tools(settings, server))
+        pins = _run_with_store(settings, pin_tools(settings, server))
     typer.echo(yaml.safe_dump({"pins": dict(pins)}, sort_keys=False), nl=False)
 
 
@@ -363,18 +367,20 @@ def _run_store_command(settings: Settings, work: Coroutine[Any, Any, _ResultT]) 
     from gateway.logs import configure_logs
 
     configure_logs(settings.log.level_number, settings.log.format)  # to stderr: stdout may have exported objects
-    return _run_with_store(work)
+    return _run_with_store(settings, work)
 
 
-def _run_with_store(work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+def _run_with_store(settings: Settings, work: Coroutine[Any, Any, _ResultT]) -> _ResultT:
     """Runs `work` with the store, without configuring logs. Exits as `_run_store_command` does."""
     from gateway.errors import StoreUnavailable
+    from gateway.state.database.failures import describe_unusable
     from gateway.state.values import SchemaMismatch
 
     try:
         return asyncio.run(work)
     except StoreUnavailable as error:
-        typer.echo(str(error), err=True)
+        cause, url = error.__cause__, settings.store.url
+        typer.echo(str(error) if cause is None or url is None else describe_unusable(cause, url), err=True)
         raise typer.Exit(1) from None
     except SchemaMismatch as error:
         _exit_with_error(str(error))

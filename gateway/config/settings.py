@@ -137,6 +137,12 @@ class ServerSettings(_Section):
         "a call, is sent at once. Streams are then translated instead of relayed, unless they have several choices "
         "(`n`).",
     )
+    reachability_s: Number = Field(
+        default=10.0,
+        ge=0,
+        description="Seconds after which `/readyz` and the page `/` examine again whether the servers of the providers "
+        "accept connections. 0 examines none.",
+    )
     cors: CorsSettings | None = Field(
         default=None, description="The web pages that may call the gateway from a browser. If left out, none may."
     )
@@ -211,6 +217,13 @@ class StoreSettings(_Section):
         gt=0,
         description="The most stored items that one request may continue or reference, in MiB as JSON. They take some "
         "ten times as much memory while the request is planned.",
+    )
+    on_failure: Literal["refuse", "serve_unstored"] = Field(
+        default="refuse",
+        description="What becomes of a request whose response cannot be stored, because the database has failed. "
+        "`refuse`: it gets 503, or its stream ends in failure. `serve_unstored`: its client gets the answer, with "
+        "`store: false` in the response and `store` among the [losses](state.md#if-the-database-fails). Requests that "
+        "need stored state are always refused.",
     )
     poll_s: Number = Field(
         default=0.5, gt=0, description="Seconds between two polls of the database for changes that no signal reports."

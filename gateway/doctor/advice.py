@@ -66,11 +66,19 @@ _PARSER_CHECKS: Final = {
 }
 """Provider type -> the advice for its server if a model answers with text instead of calls."""
 
+_CACHE_SWITCHES: Final = {
+    "vllm": "Start vLLM without --no-enable-prefix-caching.",
+    "llama_server": "Start llama-server without --no-cache-prompt.",
+    "harmony": "Start llama-server without --no-cache-prompt.",
+    "vllm_inprocess": "Write engine: {{enable_prefix_caching: true}} at {provider}.",
+    "llamacpp": "Remove keys about the cache from engine at {provider}.",
+}
+"""Provider type -> the advice by which its prefix cache is on."""
+
 _ADVICE_BY_CODE: Final = {
     TIMED_OUT: "Find out why the upstream does not respond; if it only needs more time, raise --timeout.",
-    UNCACHED_PREFIX: "Turn the upstream's prefix cache on (vLLM without --no-enable-prefix-caching, llama-server "
-    "without --no-cache-prompt), let all requests of a conversation reach the same server, and leave volatile_lines "
-    "at {model} as it is by default.",
+    UNCACHED_PREFIX: "{cache_switch} Let all requests of a conversation reach the same server, and leave "
+    "volatile_lines at {model} as it is by default.",
     "upstream_unreachable": "Start the upstream, or correct base_url at {provider}.",
     "upstream_timeout": "Find out why the upstream does not respond; if it needs more time, raise answer_s and "
     "silence_s at {provider}.",
@@ -108,7 +116,13 @@ def suggest_fix(
         parsers = _PARSERS_OF_UPSTREAMS.get(subject.provider_type)
         return f"{parsers}Or write that setting at {model}." if parsers else f"Write that setting at {model}."
     if code in _ADVICE_BY_CODE:
-        return _ADVICE_BY_CODE[code].format(provider=provider, model=model, upstream_model=subject.upstream_model)
+        switch = _CACHE_SWITCHES.get(subject.provider_type, "Turn the upstream's prefix cache on.")
+        return _ADVICE_BY_CODE[code].format(
+            provider=provider,
+            model=model,
+            upstream_model=subject.upstream_model,
+            cache_switch=switch.format(provider=provider),
+        )
     missing = [name for name in needs if not getattr(subject.capabilities, name)]
     if undeclared:
         return f"If the model can do this, write {_render_capabilities(missing, 'true')} at {model}."

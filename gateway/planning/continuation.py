@@ -71,6 +71,16 @@ class EmptyHistory:
         return {}
 
 
+def continues_stored_state(facts: RequestFacts, connection_items: Mapping[str, Sequence[Item]] | None = None) -> bool:
+    """Returns whether a request refers to what is stored. `connection_items` are as in `resolve_continuation`."""
+    state, input_value = facts.state, facts.input_value
+    if state.conversation_id is not None or state.thread is not None:
+        return True
+    if state.previous_id is not None and state.previous_id not in (connection_items or {}):
+        return True
+    return isinstance(input_value, list) and any(map(_is_reference, input_value))
+
+
 async def resolve_continuation(
     history: HistoryReader,
     owner: str,

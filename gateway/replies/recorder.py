@@ -182,6 +182,34 @@ class ForegroundRecorder:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 
 
+class LenientRecorder:
+    """Stores a reply by another recorder. A reply whose database has failed is sent all the same.
+
+    `store` of a response is false then, and `report_unstored` is called before the reply ends.
+    """
+
+    def __init__(self, recorder: ReplyRecorder, report_unstored: Callable[[], None]) -> None:
+        self._recorder = recorder
+        self._report_unstored = report_unstored
+
+    def begin(self) -> None:
+        self._recorder.begin()
+
+    def begin_unsent(self) -> None:
+        self._recorder.begin_unsent()
+
+    async def finish(self, result: Json | None) -> None:
+        try:
+            await self._recorder.finish(result)
+        except StoreUnavailable:
+            if result is not None and "store" in result:
+                result["store"] = False
+            self._report_unstored()
+
+    async def abandon(self, unfinished: Json | None) -> None:
+        await self._recorder.abandon(unfinished)
+
+
 def _cancelled_response(unfinished: Json) -> Json:
     """Returns the response with the status `cancelled`, which a disconnect gives to a response in the foreground."""
     return {**unfinished, "status": "cancelled", "error": None, "incomplete_details": None, "completed_at": None}

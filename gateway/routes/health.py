@@ -24,21 +24,28 @@ def build_health_routes(service: Service) -> APIRouter:
 
         Returns 503 after the process received a signal to stop, and while an embedded engine is not running. With an
         unreachable store the process remains ready for requests without a store. If a new configuration cannot be
-        loaded, it serves the previous one. `degraded` then has the problem of the store or the configuration. The
-        state of the operator's MCP servers, `mcp_servers`, never changes the status. If a key may use only some of
-        them, the reply has the number of servers in each state instead, `mcp_server_counts`.
+        loaded, it serves the previous one. `degraded` then has the problem of the store or the configuration.
+        `unreachable_providers` has the providers whose servers accept no connections, and the reasons. It never changes
+        the status, nor does the state of the operator's MCP servers, `mcp_servers`. If a key may use only some of them,
+        the reply has the number of servers in each state instead, `mcp_server_counts`.
         """
+        await service.current.reachability.examine()
         return build_json_reply(*report_readiness(service))
 
     return router
 
 
 def report_readiness(service: Service) -> tuple[Json, int]:
-    """Returns the body and the HTTP status of `/readyz`. The body has a `status`, and details of what is not ready."""
+    """Returns the body and the HTTP status of `/readyz`, by what is known now.
+
+    The body has a `status`, and details of what is not ready.
+    """
     if service.drain.begun:
         return {"status": "draining"}, 503
     report = service.current.engines.report_conditions()
     details: Json = {"engines": report} if report else {}
+    if problems := service.current.reachability.problems:
+        details["unreachable_providers"] = problems
     if servers := service.operator_servers.report_conditions():
         # For information: other requests are served without the servers. The client has no key, so names that some keys
         # must not know are not in it.

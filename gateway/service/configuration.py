@@ -21,6 +21,7 @@ from gateway.service.idempotency.requests import IdempotentRequests
 from gateway.service.intake import Intake
 from gateway.service.jobs import JobIntake, StoredJobs
 from gateway.service.provider_lifetimes import EmbeddedEngines, ProviderHold
+from gateway.service.reachability import UpstreamReachability
 from gateway.service.run_factory import RunFactory
 from gateway.service.served_models import ServedModels
 from gateway.service.storage import HistorySource, StorageChooser, StorageParts
@@ -53,6 +54,7 @@ class Configuration:
     intake: Intake
     contexts: ContextService
     relays: RelayedPaths
+    reachability: UpstreamReachability
     provider_hold: ProviderHold
     """Keeps the providers open as long as a request uses them."""
     stored: StoredParts | None
@@ -111,6 +113,7 @@ class ConfigurationBuilder(NamedTuple):
             intake=intake,
             contexts=ContextService(admission, self.large_bodies, history, provider_hold),
             relays=RelayedPaths(models, self.drain, provider_hold),
+            reachability=UpstreamReachability(settings),
             provider_hold=provider_hold,
             stored=stored,
         )
@@ -124,4 +127,5 @@ class ConfigurationBuilder(NamedTuple):
             ApprovalFactory(store.approvals, InputSeal(self.sealer), ttl_days=ttl_days),
             JobCredentials(settings.sealing.secrets),
             settings.store.begin_delay_ms / 1000,
+            settings.store.on_failure == "serve_unstored",
         )

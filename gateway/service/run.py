@@ -50,6 +50,9 @@ class Attempt(NamedTuple):
     presentation: Presentation
 
 
+UNSTORED: Final = Loss("store", "unavailable")
+"""The loss of a reply that is sent although it could not be stored."""
+
 NO_ATTEMPTS: Final[Iterator[Attempt]] = iter(())
 
 
@@ -292,6 +295,11 @@ class Run:
         if request.facts.context.is_truncated or self.loop_io is not None:
             return True
         return request.endpoint.reply.relays_headers and isinstance(self.plan, RelayPlan)
+
+    def report_unstored(self) -> None:
+        """Adds a loss to the log line, and to headers that have not been sent: the reply could not be stored."""
+        self.late_losses.append(UNSTORED)
+        self.build_loss_headers()
 
     def render_losses(self) -> str | None:
         """Returns the losses known so far as stored with the response: the value of `x-gateway-loss`, or None."""

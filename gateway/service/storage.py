@@ -11,11 +11,17 @@ from gateway.errors import StoreUnavailable
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.admitted_request import AdmittedRequest
-from gateway.planning.continuation import Continuation, EmptyHistory, continue_thread, resolve_continuation
+from gateway.planning.continuation import (
+    Continuation,
+    EmptyHistory,
+    continue_thread,
+    continues_stored_state,
+    resolve_continuation,
+)
 from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
-from gateway.replies.recorder import ForegroundRecorder
+from gateway.replies.recorder import ForegroundRecorder, LenientRecorder
 from gateway.service.new_response import build_job_request, build_new_response
-from gateway.service.run import Run
+from gateway.service.run import UNSTORED, Run
 from gateway.service.run_factory import RunFactory
 from gateway.state.store import HistoryReader, Lease, Store
 from gateway.state.values import NewResponse
@@ -84,6 +90,8 @@ class StorageParts:
     approvals: ApprovalFactory
     credentials: JobCredentials
     begin_delay_s: float
+    serves_unstored: bool
+    """Whether clients get replies that cannot be stored because the database has failed."""
 
     def journal_open_calls(self, run: Run) -> None:
         """Records the hosted calls of a reply that is not a response, while they run."""
@@ -132,9 +140,12 @@ class NoStorage:
 
 
 class CompletionStorage:
-    """Stores a completion at its end."""
+    """Stores a completion at its end. With `falls_back` it is sent also if the database fails."""
 
-    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: CompletionForm) -> None:
+    def __init__(
+        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: CompletionForm, *, falls_back: bool
+    ) -> None:
+        self._falls_back = falls_back
         self._runs = runs
         self._pool = pool
         self._parts = parts
@@ -152,6 +163,9 @@ class CompletionStorage:
         if request.tool_host is not None:
             self._parts.journal_open_calls(run)
         run.recorder = self._form.make_recorder(self._parts.store, request.owner, body, run.render_losses)
+        if self._falls_back and not run.streams and request.tool_host is None:
+            # A completion has no field that says so, and the headers of a stream have been sent when its end is stored.
+            run.recorder = LenientRecorder(run.recorder, run.report_unstored)
         return run
 
 
@@ -185,6 +199,18 @@ class ThreadStorage:
         )
         parts.journal_calls(run, recorder)
         return run
+
+
+class UnstoredFallback:
+    """Serves a request without storing its reply, as its client is told, because the database has failed."""
+
+    def __init__(self, storage: ReplyStorage) -> None:
+        self._storage = storage
+
+    async def accept(self, request: AdmittedRequest, weight: int) -> Run:
+        if request.tool_host is not None:
+            raise StoreUnavailable  # calls of its tools are recorded before they are sent
+        return await self._storage.accept(request._replace(losses=[*request.losses, UNSTORED]), weight)
 
 
 class ContinuedRequest(NamedTuple):
@@ -308,10 +334,11 @@ class UnstoredResponse:
 
 
 class ForegroundResponse:
-    """Stores a response while its client waits."""
+    """Stores a response while its client waits. With `falls_back` the client gets it also if the database fails."""
 
-    def __init__(self, parts: StorageParts) -> None:
+    def __init__(self, parts: StorageParts, *, falls_back: bool) -> None:
         self._parts = parts
+        self._falls_back = falls_back
 
     def keep(self, run: Run, request: ContinuedRequest) -> None:
         parts = self._parts
@@ -322,6 +349,9 @@ class ForegroundResponse:
         if run.approvals is not None:
             run.approvals.confirmation = recorder.wait_until_begun
         parts.journal_calls(run, recorder)
+        if self._falls_back and run.request.tool_host is None:
+            # With tools that the gateway runs, the response is stored before they are called.
+            run.recorder = LenientRecorder(recorder, run.report_unstored)
 
 
 class JobResponse:
@@ -386,15 +416,41 @@ class StorageChooser:
         options = choose_storage_options(
             facts, resumable=can_detach and request.route.resumable, has_key=can_detach and has_key
         )
-        if options.stored and parts.store.degraded_reason is not None:
-            # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
-            raise StoreUnavailable
-        if isinstance(form, CompletionForm):
-            return CompletionStorage(self._runs, self._pool, parts, form) if options.stored else self._unstored
-        keeper: ResponseKeeper
         if not options.stored:
-            keeper = UnstoredResponse(parts)
-        else:
-            keeper = JobResponse(parts) if options.is_detached else ForegroundResponse(parts)
+            return self._choose_unstored(form, parts, connection_items)
+        falls_back = parts.serves_unstored and _may_fall_back(request, connection_items, has_key=has_key)
+        if parts.store.degraded_reason is not None:
+            if not falls_back:
+                # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
+                raise StoreUnavailable
+            return UnstoredFallback(self._choose_unstored(form, parts, connection_items))
+        if isinstance(form, CompletionForm):
+            return CompletionStorage(self._runs, self._pool, parts, form, falls_back=falls_back)
+        keeper = JobResponse(parts) if options.is_detached else ForegroundResponse(parts, falls_back=falls_back)
         history = HistorySource(parts.store.history, connection_items, parts.approvals)
         return ResponseStorage(self._runs, self._pool, form, options, keeper, history)
+
+    def _choose_unstored(
+        self,
+        form: ResponseForm | CompletionForm,
+        parts: StorageParts,
+        connection_items: Mapping[str, Sequence[Item]] | None,
+    ) -> ReplyStorage:
+        if isinstance(form, CompletionForm):
+            return self._unstored
+        history = HistorySource(parts.store.history, connection_items, parts.approvals)
+        return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(parts), history)
+
+
+def _may_fall_back(
+    request: AdmittedRequest, connection_items: Mapping[str, Sequence[Item]] | None, *, has_key: bool
+) -> bool:
+    """Returns whether the client of a request may get a reply that could not be stored.
+
+    It may not if it accepts no loss, if it wants to fetch the reply later, or if the reply continues what is stored:
+    later turns would miss it.
+    """
+    facts = request.facts
+    wants_it_later = facts.state.in_background or facts.state.is_resumable is True or has_key
+    continues = request.thread is not None or continues_stored_state(facts, connection_items)
+    return not (request.is_strict or wants_it_later or continues)

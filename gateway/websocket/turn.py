@@ -254,7 +254,7 @@ class TurnRunner:
         def update_cache(response: Json, reply_size: int) -> None:
             if response["status"] == "failed":
                 self._cache.evict(create.lane, create.body.get("previous_response_id"))
-            elif accepted.recorder is not None:
+            elif accepted.recorder is not None and response["store"]:
                 self._cache.replace_latest(create.lane, None)
             else:
                 items = [*accepted.context, *response["output"]]

@@ -53,4 +53,5 @@ class DemoProvider(LlamacppProvider):
 def _prepare_fixed_answer(turn: Turn, profile: Profile, text: str) -> Exchange:
     losses = find_parameter_losses(turn)
     reply = ScriptedReply(reasoning="", call=None, text=cut_at_stop(text, turn))
-    return ScriptedExchange(turn, reply, losses, profile.reasoning_part)
+    # No engine has read the prompt, so there is no cache that could have had it.
+    return ScriptedExchange(turn, reply, losses, profile.reasoning_part, cached_tokens=None)

@@ -80,14 +80,25 @@ def _count_tokens(turn: Turn) -> int:
 class ScriptedExchange:
     """One reply, ready to be streamed."""
 
-    def __init__(self, turn: Turn, reply: ScriptedReply, losses: Sequence[Loss], reasoning_part: ReasoningPart) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        reply: ScriptedReply,
+        losses: Sequence[Loss],
+        reasoning_part: ReasoningPart,
+        *,
+        cached_tokens: int | None = 0,
+    ) -> None:
+        """`cached_tokens` is reported as the part of the prompt that was in a cache; None reports none."""
         self.losses: Final = losses
+        self._cached_tokens = cached_tokens
         self._reasoning_part = reasoning_part
         self._turn = turn
         self._reply = reply
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        for batch in _TokenStream(self._turn, self._reply, self._reasoning_part).batches():
+        tokens = _TokenStream(self._turn, self._reply, self._reasoning_part, self._cached_tokens)
+        for batch in tokens.batches():
             yield batch
             # Let other tasks run: nothing else here waits, and a long reply would block the others.
             await asyncio.sleep(0)
@@ -96,7 +107,10 @@ class ScriptedExchange:
 class _TokenStream:
     """Cuts a reply into tokens, up to the client's limits."""
 
-    def __init__(self, turn: Turn, reply: ScriptedReply, reasoning_part: ReasoningPart) -> None:
+    def __init__(
+        self, turn: Turn, reply: ScriptedReply, reasoning_part: ReasoningPart, cached_tokens: int | None
+    ) -> None:
+        self._cached_tokens = cached_tokens
         self._turn = turn
         self._reply = reply
         self._reasoning_kind = "summary" if reasoning_part == "summary_text" else "reasoning"
@@ -144,7 +158,7 @@ class _TokenStream:
         usage = Usage(
             input=_count_tokens(self._turn),
             output=sum(self._token_counts.values()),
-            cache_read=0,
+            cache_read=self._cached_tokens,
             cache_write=0,
             reasoning=self._token_counts["reasoning"],
         )

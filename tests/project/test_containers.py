@@ -14,15 +14,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 import yaml
 
+from gateway.config.hints import find_hints
 from gateway.config.settings import load_settings
+from tests.serving import command as serve
+from tests.upstream import closed_port
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sysconfig.get_path("scripts"))
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
-SECRETS = {"GATEWAY_KEY": "k", "POSTGRES_PASSWORD": "p"}
+SECRETS = {"GATEWAY_KEY": "a-key-of-32-characters-0123456789", "POSTGRES_PASSWORD": "p"}
 IMAGE = {"STORE_URL": "sqlite+aiosqlite:////var/lib/responses-gateway/state.db"}
 """The environment variables that the Dockerfile sets."""
 _QUICKLY = {"PIP_QUIET": "1", "PIP_COMPILE": "0", "CFLAGS": "-O0"}
@@ -66,7 +70,7 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
     (tests/project/test_dependencies.py).
     """
     source, opt, python = tmp_path / "src", tmp_path / "opt", tmp_path / "python"
-    copy_distributions(opt / "gateway", names_in("runtime.txt"))
+    copy_distributions(opt / "gateway", names_in("llamacpp.txt"))
     copy_distributions(python, ["cython", "pip", "setuptools"])
     run(sys.executable, "-m", "venv", "--without-pip", python)
     pip = python / "bin/pip"
@@ -146,6 +150,42 @@ def test_the_image_runs_the_documented_command_without_root_or_a_shell() -> None
     assert json.loads(health[health.index("[") :])[0] == "python"
 
 
+def test_the_base_image_is_pinned_by_its_digest() -> None:
+    [image] = re.findall(r"^ARG PYTHON_IMAGE=(.+)$", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+@sha256:[0-9a-f]{64}", image)
+    assert [arguments(stage, "FROM") for stage in stages()] == [["${PYTHON_IMAGE} AS build"], ["${PYTHON_IMAGE}"]]
+
+
+def test_the_shipped_configuration_answers_and_its_health_check_follows_the_port(tmp_path: Path) -> None:
+    settings = yaml.safe_load((ROOT / "deploy/config.yaml").read_text())
+    settings["server"]["doctor_report"] = str(tmp_path / "doctor.json")
+    environ = SECRETS | {"STORE_URL": f"sqlite+aiosqlite:///{tmp_path / 'state.db'}"}
+    port = closed_port()
+    *_, final = stages()
+    [health] = arguments(final, "HEALTHCHECK")
+    program = json.loads(health[health.index("[") :])[-1]
+    # The port of the configuration is not the one that the environment of the container sets.
+    with serve(settings, tmp_path, env=environ | {"GATEWAY_PORT": str(port)}, port=None) as gateway:
+        assert gateway.url.endswith(f":{port}")
+        run(sys.executable, "-c", program, env=os.environ | {"GATEWAY_PORT": str(port)})
+        key = {"authorization": f"Bearer {SECRETS['GATEWAY_KEY']}"}
+        body = {"model": "demo", "input": "What is 3 + 4?"}
+        reply = httpx.post(f"{gateway.v1}/responses", json=body, headers=key, verify=False, trust_env=False, timeout=60)
+        assert "7" in reply.json()["output"][-1]["content"][0]["text"]
+        ready = httpx.get(f"{gateway.url}/readyz", verify=False, trust_env=False).json()
+        assert (ready["status"], "unreachable_providers" in ready) == ("ready", False)
+
+
+def test_the_example_of_the_environment_names_what_compose_reads() -> None:
+    text = (ROOT / ".env.example").read_text()
+    named = set(re.findall(r"^#?([A-Z_]+)=", text, flags=re.MULTILINE))
+    read = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "compose.yaml").read_text()))
+    assert named == read | {"COMPOSE_PROFILES"}
+    assert all(f"\n{name}=\n" in text for name in SECRETS), "a secret has no default"
+    for config in re.findall(r"^#GATEWAY_CONFIG=(\./deploy/.+)$", text, flags=re.MULTILINE):
+        assert (ROOT / config).is_file()
+
+
 def test_no_secret_has_a_default() -> None:
     values = [value for service in COMPOSE["services"].values() for value in service["environment"].values()]
     for name in SECRETS:
@@ -162,8 +202,12 @@ def test_every_service_but_the_gateway_states_its_health() -> None:
 
 
 def test_the_gateway_accepts_the_config_it_is_shipped_with() -> None:
-    settings = load_settings(ROOT / "deploy/config.yaml", environ=SECRETS | IMAGE)
-    assert settings.auth is not None
+    for file in (ROOT / "deploy/config.yaml", ROOT / "deploy/vllm.yaml"):
+        settings = load_settings(file, environ=SECRETS | IMAGE)
+        assert settings.auth is not None
+        assert list(find_hints(settings)) == []
+        assert settings.models["demo"].provider == "demo"
+        assert settings.store.url == IMAGE["STORE_URL"]
     assert settings.providers["vllm"].base_url == "http://vllm:8000/v1"
     grace = COMPOSE["services"]["gateway"]["stop_grace_period"]
     assert int(grace.removesuffix("s")) > settings.server.drain_s

@@ -29,7 +29,7 @@ from gateway.state.database.engines import (
     may_be_in_transaction,
     start_connection,
 )
-from gateway.state.database.failures import describe_error, is_data_error
+from gateway.state.database.failures import DatabasePlace, describe_error, is_data_error
 from gateway.state.database.health import DatabaseHealth
 from gateway.state.database.postgresql_statements import PostgresStatements
 from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
@@ -88,7 +88,7 @@ class Database:
             discard=lambda connection: self._run_in_background(close_for_good(connection)),
             is_contended=lambda: self._connecting > 0,
         )
-        self._health = DatabaseHealth(self._probe)
+        self._health = DatabaseHealth(self._probe, DatabasePlace.of(self.url))
         self._turns = FairTurns(_SQLITE_READERS if self.is_sqlite else _POSTGRESQL_USERS)
         self._connecting = 0
         self._background_tasks: set[asyncio.Task[None]] = set()

@@ -1,14 +1,18 @@
 """Describes database errors for operators. The text never includes the statement or its values."""
 
 import sqlite3
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gateway.state.database.sqlite_file import DatabaseFileLost
 
 TIMEOUT_MESSAGE: Final = "it does not answer in time"
+
+_UNKNOWN: Final = "it fails with"
 
 _QUERY_CANCELED: Final = "57014"
 """The SQLSTATE of a statement that took longer than `statement_timeout`."""
@@ -49,6 +53,35 @@ _SQLITE_MESSAGES: Final = (
 """Pairs of a part of SQLite's own message and the message to report. Not every error of SQLite has a code."""
 
 
+_FILE_REMEDIES: Final = {
+    "it is read-only": "let the gateway's user write {folder} and {file}, or set store.url to a file elsewhere",
+    "its file is read-only": "let the gateway's user write {file}",
+    "its file cannot be opened": "let the gateway's user create and write {folder}, or set store.url to a file "
+    "elsewhere",
+    "its disk is full": "free space on the disk of {folder}, or lower store.ttl_days",
+    "its disk fails": "check the disk of {folder}",
+    "its file is damaged": "stop the server, and restore {file} from a backup",
+    "its file is no database": "set store.url to another file: {file} is something else",
+    "another process holds its lock": "end the process that has {file} open, such as a backup",
+}
+"""The description of a failure of a SQLite file -> what to do."""
+
+_REMEDIES: Final = {
+    "it cannot be reached": "start the database, or correct store.url",
+    "it refuses the gateway's user": "correct user and password in store.url",
+    "its disk is full": "free space on the database server, or lower store.ttl_days",
+    "it has too many connections": "raise max_connections of the database server, or run fewer workers",
+    "it is read-only": "set store.url to the primary server",
+    "there is no such database": "create it, or correct store.url",
+    "the gateway's user may not use its tables": "grant it the rights on all tables of the schema",
+    TIMEOUT_MESSAGE: "find out what slows it down, or raise store.deadline_s",
+    "all connections to it are in use": "find out what slows it down, or run more workers",
+    "it was shut down": "start it again",
+    "it is starting or stopping": "wait until it accepts connections",
+}
+"""The description of any other failure -> what to do."""
+
+
 def is_data_error(error: BaseException) -> bool:
     """Returns whether the statement's data is at fault and the database is healthy.
 
@@ -71,6 +104,37 @@ def may_be_own_fault(error: BaseException) -> bool:
     return getattr(cause, "sqlstate", None) == _QUERY_CANCELED
 
 
+class DatabasePlace(NamedTuple):
+    """Where a database is, for messages to operators: a file, or a server without its user and password."""
+
+    text: str
+    is_file: bool
+
+    @classmethod
+    def of(cls, url: URL) -> "DatabasePlace":
+        if url.get_backend_name() == "sqlite":
+            return cls(str(Path(url.database or "").absolute()) if url.database else ":memory:", True)
+        port = "" if url.port is None else f":{url.port}"
+        return cls(f"{url.host or 'localhost'}{port}/{url.database or ''}", False)
+
+
+def suggest_remedy(why: str, place: DatabasePlace) -> str:
+    """Returns what the operator can do about a failure that `describe_error` has described.
+
+    It is empty if the description says so itself.
+    """
+    if place.is_file and why in _FILE_REMEDIES:
+        return _FILE_REMEDIES[why].format(folder=Path(place.text).parent, file=place.text)
+    return _REMEDIES.get(why, "read the log of the database" if why.startswith(_UNKNOWN) else "")
+
+
+def describe_unusable(error: BaseException, url: str) -> str:
+    """Returns a sentence about the database at `url` that cannot be used: where it is, why, and what to do."""
+    place, why = DatabasePlace.of(make_url(url)), describe_error(error)
+    remedy = suggest_remedy(why, place)
+    return f"the database {place.text} cannot be used: {why}" + (f"; {remedy}" if remedy else "")
+
+
 def describe_error(error: BaseException) -> str:
     """Returns a short description of the failure for the operator, such as "its disk is full"."""
     if isinstance(error, PoolTimeout):
@@ -85,9 +149,7 @@ def describe_error(error: BaseException) -> str:
     state = getattr(cause, "sqlstate", None)
     if state is not None:
         return (
-            _SQLSTATE_MESSAGES.get(state)
-            or _SQLSTATE_CLASS_MESSAGES.get(state[:2])
-            or f"it fails with SQLSTATE {state}"
+            _SQLSTATE_MESSAGES.get(state) or _SQLSTATE_CLASS_MESSAGES.get(state[:2]) or f"{_UNKNOWN} SQLSTATE {state}"
         )
     message = str(cause).lower()
-    return next((text for part, text in _SQLITE_MESSAGES if part in message), f"it fails with {type(cause).__name__}")
+    return next((text for part, text in _SQLITE_MESSAGES if part in message), f"{_UNKNOWN} {type(cause).__name__}")

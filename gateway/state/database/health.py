@@ -8,7 +8,7 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.engines import TransactionMode
-from gateway.state.database.failures import describe_error, may_be_own_fault
+from gateway.state.database.failures import DatabasePlace, describe_error, may_be_own_fault, suggest_remedy
 
 _log = structlog.get_logger(__name__)
 
@@ -26,8 +26,9 @@ class DatabaseHealth:
     `probe` writes and reads a little. It raises StoreUnavailable, and reports its own failures and successes here.
     """
 
-    def __init__(self, probe: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, probe: Callable[[], Awaitable[None]], place: DatabasePlace) -> None:
         self._probe = probe
+        self._place = place
         self._failures: dict[TransactionMode, str] = {}
         self._examination: asyncio.Task[bool] | None = None
         self._recovery: asyncio.Task[None] | None = None
@@ -44,7 +45,8 @@ class DatabaseHealth:
 
     def record_failure(self, mode: TransactionMode, reason: str) -> None:
         if self._failures.get(mode) != reason:
-            _log.warning("store_unavailable", use=mode, why=reason)
+            remedy = suggest_remedy(reason, self._place)
+            _log.warning("store_unavailable", use=mode, why=reason, database=self._place.text, remedy=remedy)
         self._failures[mode] = reason
         if not self._closed and (self._recovery is None or self._recovery.done()):
             self._recovery = asyncio.get_running_loop().create_task(self._probe_until_healthy())

@@ -93,6 +93,15 @@ def test_an_embedded_engine_and_the_scripted_model_are_examined_whole(tmp_path: 
     assert {each["config_digest"] for each in saved["results"]} == {report["config_digest"]}
 
 
+def test_the_model_of_a_first_start_passes(tmp_path: Path) -> None:
+    shipped = {"providers": {"demo": {"type": "demo"}}, "models": {"demo": {"provider": "demo"}}}
+    done = doctor(shipped, tmp_path, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = verdicts(json.loads(done.stdout))
+    assert "fail" not in found.values()
+    assert found["prefix_cache"] == "skipped"
+
+
 def test_a_real_server_is_examined_and_missing_declared_features_fail(llama_server: Engine, tmp_path: Path) -> None:
     window = {"max_context_window": CONTEXT}
     tiny = {"provider": "llama", "model": "tiny", "request_defaults": {"temperature": 0}}

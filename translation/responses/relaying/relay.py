@@ -99,6 +99,7 @@ class ResponsesRelay(StreamEnd):
         self._characters = SurrogateJoiner()
         self._last_payload = b""
         self._event_count = 0
+        self._closing_event: Json = {}
 
     @property
     def warnings(self) -> list[Json]:
@@ -138,6 +139,10 @@ class ResponsesRelay(StreamEnd):
             "response": snapshot.response,
         }
         return beginning + self._end_response(event)
+
+    def _build_closing_frames(self) -> bytes:
+        event = self._closing_event
+        return sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
 
     def _start_frames(self) -> bytes:
         frames = b""
@@ -283,7 +288,8 @@ class ResponsesRelay(StreamEnd):
         self.response = event["response"]
         if self.warnings:
             self.response[TOOL_WARNINGS] = self.warnings
-        self.closing_frames = sse.encode_event(event["type"], orjson.dumps(event)) + sse.DONE_FRAME
+        # It is encoded by `conclude`: until then the response may turn out to be unstored.
+        self._closing_event = event
         return _encode_events(self._calls.release_all())
 
     def _list_done_items(self) -> list[Item]:

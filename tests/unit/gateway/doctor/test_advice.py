@@ -34,6 +34,24 @@ def test_errors_without_a_capability_have_advice_by_their_code(code: str, words:
 
 
 @pytest.mark.parametrize(
+    ("provider_type", "words"),
+    [
+        ("vllm", "Start vLLM without --no-enable-prefix-caching."),
+        ("llama_server", "Start llama-server without --no-cache-prompt."),
+        ("harmony", "Start llama-server without --no-cache-prompt."),
+        ("vllm_inprocess", "Write engine: {enable_prefix_caching: true} at providers.p."),
+        ("llamacpp", "Remove keys about the cache from engine at providers.p."),
+        ("openai_compatible", "Turn the upstream's prefix cache on."),
+    ],
+)
+def test_the_advice_about_a_cache_names_options_of_the_own_server_only(provider_type: ProviderType, words: str) -> None:
+    advice = suggest_fix(replace(SUBJECT, provider_type=provider_type), "uncached_prefix", (), undeclared=False)
+    assert advice.startswith(words)
+    assert "volatile_lines at models.m" in advice
+    assert ("vLLM" in advice, "llama-server" in advice) == ("vLLM" in words, "llama-server" in words)
+
+
+@pytest.mark.parametrize(
     ("detail", "words"),
     [
         (
