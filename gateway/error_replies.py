@@ -109,6 +109,8 @@ FAILURE_REPLIES: dict[str, ErrorReply] = {
     "invalid_prompt": ErrorReply(400, _INVALID_TYPE, "invalid_prompt"),
     "upstream_timeout": ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
     "upstream_overloaded": ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
+    "upstream_truncated": ErrorReply(502, _SERVER_TYPE, "upstream_truncated"),
+    "interrupted": ErrorReply(503, _SERVER_TYPE, "interrupted"),
     "tool_call_parse_error": ErrorReply(502, "tool_call_parse_error", "tool_call_parse_error"),
 }
 """Maps codes of Failed events to replies. Every other code is a 502."""
@@ -116,8 +118,6 @@ FAILURE_REPLIES: dict[str, ErrorReply] = {
 
 def resolve_code_reply(code: str) -> ErrorReply:
     """Returns the reply for an error code of any of the tables. Every other code is a 502."""
-    if code == "interrupted":
-        return ErrorReply(503, _SERVER_TYPE, code)
     rows = (*ERROR_REPLIES.values(), *REJECTION_REPLIES.values())
     return FAILURE_REPLIES.get(code) or next(
         (row for row in rows if row.code == code), ErrorReply(502, _SERVER_TYPE, code)

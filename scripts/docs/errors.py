@@ -36,14 +36,16 @@ The message contains more detail than the table, except where the table quotes i
 
 _REJECTIONS = """\
 This table applies to the status of an upstream's refusal if the table above has no row for it. The message is the upstream's own,
-without keys and addresses. An error of an upstream with a code of its own has that code beside ours, in `upstream_code`:
+without keys and addresses. `param` is the parameter of the client's request; null if the upstream named none, or one that the client did
+not send. An error of an upstream with a code of its own has that code beside ours, in `upstream_code`:
 
 ```json
 {"error": {"message": "...", "type": "invalid_request_error", "param": "tools", "code": "upstream_rejected", "upstream_code": "invalid_schema"}}
 ```"""  # noqa: E501
 
 _FAILURES = """\
-These are failures that an upstream reports inside a successful reply, by their code. Any other code becomes a 502 with that code."""  # noqa: E501
+These are failures inside a reply that began successfully, by their code: those that an upstream reports, a reply that its upstream broke off
+(`upstream_truncated`), and one whose server was stopped (`interrupted`). Any other code becomes a 502 with that code."""  # noqa: E501
 
 _MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE)
 """A line of the exception tree in the docstring of a module of exceptions."""

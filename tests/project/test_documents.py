@@ -94,3 +94,11 @@ def test_the_architecture_has_a_row_for_every_event() -> None:
     section = (ROOT / "ARCHITECTURE.md").read_text().split("## Two values in the middle\n")[1].split("\n## ")[0]
     rows = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE))
     assert rows == {event.__name__ for event in get_args(Event)}
+
+
+def test_every_code_of_a_failed_reply_is_in_the_page_of_errors() -> None:
+    sources = [path for package in ("translation", "providers", "gateway") for path in (ROOT / package).rglob("*.py")]
+    codes = {code for path in sources for code in re.findall(r'\bFailed\(\s*"(\w+)"', path.read_text())}
+    page = (ROOT / "docs/errors.md").read_text()
+    assert len(codes) > 5
+    assert [code for code in sorted(codes) if f"`{code}`" not in page] == []
