@@ -45,7 +45,7 @@ SHARED_NAMES: Final = (
         "translation",
         """
         lift lower lower_items lower_parts lower_thinking lower_tools failure_in read_logprobs read_usage relay_body
-        FINISH_REASONS BROKEN_FINISH_REASONS add_defaults read_facts PARAM_NAMES
+        FINISH_REASONS BROKEN_FINISH_REASONS add_defaults read_facts PARAM_NAMES TURN_PARAMS
         """,
         "a step of translation, which every dialect has under the same name",
     ),
@@ -86,6 +86,8 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "gateway/state/migrations/versions/*.py": "Alembic reads each change of the schema from a file of its own",
     "translation/*/client/defaults.py": "each API adds defaults in a file of this name",
     "translation/*/client/param_names.py": "each API has its names of parameters in a file of this name",
+    "translation/*/upstream/turn_params.py": "each dialect names its parameters as turns do in a file of this name",
+    "translation/lowering/turn_params.py": "it reads the tables of these names, which no dialect may share otherwise",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
     "gateway/http/headers.py": "fourteen modules read or write headers with it, and it knows nothing else",
     "gateway/routes/owner_data.py": "it is the whole of one route, like its neighbours",

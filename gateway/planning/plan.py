@@ -209,7 +209,7 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
             relayed_body, input_losses = relay.fit_input(
                 relayed_body, target.reasoning_seal, target.profile, has_history=request.history_count is not None
             )
-            plan_losses += _rename_losses(input_losses, params)
+            plan_losses += params.rename_losses(input_losses)
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
@@ -250,11 +250,6 @@ def _prepare_relay(
     return endpoint.context.truncate_relay(upstream_body, make_relay, report_loss)
 
 
-def _rename_losses(losses: Sequence[Loss], params: ClientParams) -> list[Loss]:
-    """Returns losses with the client's names of their parameters."""
-    return [Loss(params.find_client_name(loss.param) or loss.param, loss.effect) for loss in losses]
-
-
 def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
     endpoint, facts = request.endpoint, request.facts
     turn, params = lift_request(request)
@@ -292,5 +287,5 @@ def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
         turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]
     losses += turn.losses
     if turn_losses:
-        losses += _rename_losses(turn_losses, params)
+        losses += params.rename_losses(turn_losses)
     return TranslationPlan(exchange, event_stage, losses, params, loop_io)

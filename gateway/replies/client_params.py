@@ -1,18 +1,22 @@
 """Maps parameters of a turn to their names and positions in the client's own request."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.errors import TurnFailed
-from providers.errors import ContextLengthExceeded
+from providers.errors import ContextLengthExceeded, UpstreamRejected
 from translation.decoding.context_overflow import CONTEXT_OVERFLOW
 from translation.errors import InvalidRequest
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 from translation.representation.param_names import ParamNames
 from translation.representation.turn import Turn
 
 _TOKEN_LIMITS: Final = frozenset({"max_output_tokens", "max_completion_tokens", "max_tokens"})
+
+_NOT_RENAMED: Final[Mapping[str, str]] = {}
 
 _PARAM_PATH: Final = re.compile(r"(\w+)(\[\d+\])?(.*)")
 
@@ -54,6 +58,10 @@ class ClientParams:
             return f"{name}[{position}]{rest}" if position >= 0 else name
         return f"{name}{place}{rest}"
 
+    def rename_losses(self, losses: Sequence[Loss]) -> list[Loss]:
+        """Returns losses with the client's names of their parameters."""
+        return [Loss(self.find_client_name(loss.param) or loss.param, loss.effect) for loss in losses]
+
     def rename_param_of(self, error: InvalidRequest) -> None:
         """Changes an error's parameter to the client's name, also where the message quotes it."""
         client_name = self.find_client_name(error.param)
@@ -70,30 +78,58 @@ class ClientParams:
         return isinstance(entries, list) and len(entries) == self._item_count
 
 
-class OverflowParams:
-    """Names the parameter of errors about prompts that exceed the model's context.
+class RejectionParams:
+    """Names the parameters of errors that an upstream reports in the client's words.
 
-    Upstreams name the parameter as in their own API, or not at all. Clients get the name of their endpoint's input, or
-    of its token limit if the upstream refused the limit.
+    Upstreams name what they were sent, or nothing. A parameter that the client's body does not have is left out: the
+    gateway, or an operator's default, has set it. Errors about prompts that exceed the model's context always have a
+    parameter: the endpoint's input, or its token limit if the upstream refused the limit. `renamed` maps parameters of
+    `body` to those of a request that the body was adapted from.
     """
 
-    def __init__(self, names: ParamNames) -> None:
+    def __init__(self, names: ParamNames, body: Json, renamed: Mapping[str, str] = _NOT_RENAMED) -> None:
         self._names = names
+        self._body = body
+        self._renamed = renamed
 
     def name_param_of(self, error: Exception) -> None:
-        """Changes the parameter of an exception, if it is about the context."""
-        if isinstance(error, ContextLengthExceeded):
-            error.param = self._name(error.param)
+        """Changes the parameter of an upstream's error."""
+        if isinstance(error, UpstreamRejected):
+            is_overflow = isinstance(error, ContextLengthExceeded)
+            error.param = self._name_limit(error.param) if is_overflow else self._find_own(error.param)
         elif isinstance(error, TurnFailed):
             self.name_param_of_failure(error.failed)
             error.param = error.failed.param
 
     def name_param_of_failure(self, failed: Failed) -> None:
-        """Changes the parameter of a failure, if it is about the context."""
-        if failed.code == CONTEXT_OVERFLOW:
-            failed.param = self._name(failed.param)
+        """Changes the parameter of a failure."""
+        is_overflow = failed.code == CONTEXT_OVERFLOW
+        failed.param = self._name_limit(failed.param) if is_overflow else self._find_own(failed.param)
 
-    def _name(self, param: str | None) -> str:
+    def _name_limit(self, param: str | None) -> str:
         if param in _TOKEN_LIMITS:
             return self._names.overflow_limit or param
         return self._names.overflow_input
+
+    def _find_own(self, param: str | None) -> str | None:
+        """Returns the client's parameter, as much of its path as the client's body has; None if it has none of it."""
+        match = _PARAM_PATH.fullmatch(param or "")
+        if match is None:
+            return None
+        name, place, rest = match.group(1), match.group(2) or "", match.group(3)
+        if name not in self._body:
+            name, place, rest = self._names.find(name, place, rest, self._body)
+        path = f"{name}{place}{rest}" if place else self._cut_path(f"{name}{rest}".split("."))
+        if path is None or name.partition(".")[0] not in self._body:
+            return None
+        return self._renamed.get(path, path)
+
+    def _cut_path(self, keys: Sequence[str]) -> str | None:
+        known = 0
+        value: object = self._body
+        for key in keys:
+            if not (isinstance(value, dict) and key.partition("[")[0] in value):
+                break
+            value = value[key.partition("[")[0]]
+            known += 1
+        return ".".join(keys[:known]) or None

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from dataplane.source import ReadTemplate, Sink, Source
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
-from gateway.replies.client_params import ClientParams, OverflowParams
+from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.loss_header import collect_facts, collect_unreported, collect_warnings, find_final_usage
 from gateway.replies.observers import LOG_OBSERVER, ReplyEnd, RequestObserver
 from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
@@ -124,7 +124,7 @@ class TranslatedReply(Source[bytes]):
         encoder: FrameEncoder,
         params: ClientParams | None = None,
         hold: object = None,
-        overflow_params: OverflowParams | None = None,
+        rejection_params: RejectionParams | None = None,
         observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
         # Every read looks these up, and attributes of the class alone are slower to find.
@@ -136,7 +136,7 @@ class TranslatedReply(Source[bytes]):
         self._params = params
         self._encoder = encoder
         self._hold = hold
-        self._overflow_params = overflow_params
+        self._rejection_params = rejection_params
         self._observer = observer
         self._delta_run: DeltaRun | None = None
         """The delta run that `template` was made for."""
@@ -152,7 +152,7 @@ class TranslatedReply(Source[bytes]):
                 self._params.rename_param_of(error)
             raise
         except ProviderError as error:
-            self._name_overflow(error)
+            self._name_param_of(error)
             raise
         self._observer.observe_head()
 
@@ -160,13 +160,13 @@ class TranslatedReply(Source[bytes]):
         try:
             batch = self._batches.take()
         except ProviderError as error:
-            self._name_overflow(error)
+            self._name_param_of(error)
             raise
         return self._encode_batch(batch)
 
-    def _name_overflow(self, error: ProviderError) -> None:
-        if self._overflow_params is not None:
-            self._overflow_params.name_param_of(error)
+    def _name_param_of(self, error: ProviderError) -> None:
+        if self._rejection_params is not None:
+            self._rejection_params.name_param_of(error)
 
     def take_read(self, read: bytes) -> bytes:
         return self._encode_batch(self._batches.take_read(read))
@@ -176,8 +176,8 @@ class TranslatedReply(Source[bytes]):
         self.is_draining = batches.is_draining
         frames = b""
         if batch:
-            if self._overflow_params is not None and isinstance(failed := batch[-1], Failed):
-                self._overflow_params.name_param_of_failure(failed)
+            if self._rejection_params is not None and isinstance(failed := batch[-1], Failed):
+                self._rejection_params.name_param_of_failure(failed)
             if self._event_stage is not None:
                 batch = self._event_stage.feed(batch)
             if not self.has_content and batch_has_content(batch):
@@ -237,14 +237,14 @@ class RelayedReply(Source[bytes]):
         exchange: RelayExchange,
         relay: Relay,
         hold: object = None,
-        overflow_params: OverflowParams | None = None,
+        rejection_params: RejectionParams | None = None,
         observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
         self._observer = observer
         self._reads = read_source_of(exchange)
         self._relay = relay
         self._hold = hold
-        self._overflow_params = overflow_params
+        self._rejection_params = rejection_params
         self._failure_frames = b""
         """The frames of a reply that failed before its content. `fail` returns them if status 200 was sent already."""
 
@@ -255,8 +255,8 @@ class RelayedReply(Source[bytes]):
         try:
             await self._reads.open()
         except ProviderError as error:
-            if self._overflow_params is not None:
-                self._overflow_params.name_param_of(error)
+            if self._rejection_params is not None:
+                self._rejection_params.name_param_of(error)
             raise
         self._observer.observe_head()
 
@@ -280,8 +280,8 @@ class RelayedReply(Source[bytes]):
             self._observer.observe_content()
         if relay.failed is not None and not relay.has_content:
             self._failure_frames = frames
-            if self._overflow_params is not None:
-                self._overflow_params.name_param_of_failure(relay.failed)
+            if self._rejection_params is not None:
+                self._rejection_params.name_param_of_failure(relay.failed)
             raise TurnFailed(relay.failed)
         self.ended = relay.ended
         return frames

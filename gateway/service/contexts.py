@@ -1,7 +1,7 @@
 """Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -14,16 +14,18 @@ from gateway.planning.plan import find_relay, require_no_loss
 from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
 from gateway.planning.resolver import Target
 from gateway.planning.token_counting import count_tokens
-from gateway.replies.client_params import ClientParams
+from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.storage import HistorySource
 from providers.base import RelayCounter
+from providers.errors import UpstreamRejected
 from providers.new_id import new_id
 from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
+from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -42,8 +44,8 @@ class CompactionReply(NamedTuple):
 
 
 class TokenCount(NamedTuple):
-    """The number of input tokens, and the losses of counting: servers whose tools could not be counted, and blocks of
-    another model."""
+    """The number of input tokens, and the losses of counting: keys that the API does not have, servers whose tools
+    could not be counted, and blocks of another model."""
 
     tokens: int
     losses: Sequence[Loss]
@@ -60,12 +62,25 @@ class _PreparedTurn(NamedTuple):
 
     @contextmanager
     def rename_params_in_errors(self) -> Iterator[None]:
-        """Changes an InvalidRequest that the block raises to the parameter's name in the client's request."""
+        """Changes the parameter of an error that the block raises to its name in the client's request."""
         try:
             yield
         except InvalidRequest as error:
             self.params.rename_param_of(error)
             raise
+        except UpstreamRejected as rejection:
+            endpoint, body = self.planned.endpoint, self.planned.body
+            RejectionParams(endpoint.param_names, body).name_param_of(rejection)
+            raise
+
+    def find_losses(self, sent_extra: Container[str]) -> list[Loss]:
+        """Returns the losses of lifting the request, and those of keys that its API does not have.
+
+        `sent_extra` are the keys of `Turn.extra` that the upstream is sent.
+        """
+        turn = self.turn
+        lost = [Loss(name, "dropped") for name in turn.extra if name not in sent_extra]
+        return [*turn.losses, *self.params.rename_losses([*lost, *find_unknown_key_losses(turn.unknown_keys)])]
 
 
 class ContextService:
@@ -100,9 +115,9 @@ class ContextService:
             lead, older, rest = await run_for_items(turn.items, require_compactable, turn)
             summary_turn = build_summary_turn(turn, older)
             _, _, summary_losses = await run_for_items(older, prepare_exchange, summary_turn, target, endpoint)
-        losses = [*turn.losses, *summary_losses]
-        require_no_loss(losses, strict=prepared.planned.is_strict)
-        summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
+            losses = [*prepared.find_losses(summary_turn.extra), *summary_losses]
+            require_no_loss(losses, strict=prepared.planned.is_strict)
+            summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
         user_messages = await run_for_items(turn.items, _list_user_messages, turn)
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
         compaction = {
@@ -191,13 +206,16 @@ def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, targe
 
 
 async def _count_prepared(prepared: _PreparedTurn) -> TokenCount:
-    """Returns the number of tokens, and the losses: tools that a reply might have, and that could not be counted."""
+    """Returns the number of tokens, and the losses: keys that the API does not have, and tools that a reply might have,
+    and that could not be counted."""
     turn, planned = prepared.turn, prepared.planned
-    losses: Sequence[Loss] = ()
+    losses = prepared.find_losses(planned.target.profile.extra_params)
+    require_no_loss(losses, strict=planned.is_strict)
     with prepared.rename_params_in_errors():
         # An upstream that cannot count is reported without asking the servers.
         if planned.tool_host is not None and planned.target.capabilities.counting != "none":
-            turn, losses = await find_first_turn(turn, planned, planned.tool_host)
+            turn, tool_losses = await find_first_turn(turn, planned, planned.tool_host)
+            losses += tool_losses
         return TokenCount(await count_tokens(turn, planned, relayed=prepared.relayed), losses)
 
 

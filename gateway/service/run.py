@@ -12,7 +12,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Target
 from gateway.replies.attempted_reply import AttemptedReply
-from gateway.replies.client_params import OverflowParams
+from gateway.replies.client_params import RejectionParams
 from gateway.replies.endpoints import Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.loss_header import (
@@ -134,7 +134,7 @@ class Run:
             relay = plan.relay.make_relay(self.body, self.identity, presentation)
             if is_obfuscated:
                 relay = ObfuscatingRelay(relay)
-            return RelayedReply(plan.exchange, relay, self.provider_hold, self._overflow_params, self.observer)
+            return RelayedReply(plan.exchange, relay, self.provider_hold, self._rejection_params, self.observer)
         encoder = endpoint.reply.encoder(self.body, self.identity, presentation)
         if is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
@@ -144,7 +144,7 @@ class Run:
             encoder,
             plan.params,
             self.provider_hold,
-            self._overflow_params,
+            self._rejection_params,
             self.observer,
         )
 
@@ -198,7 +198,7 @@ class Run:
             except (ProviderError, TurnFailed) as error:
                 if isinstance(error, ProviderError) and self._begin_next_attempt(error):
                     continue
-                self._overflow_params.name_param_of(error)
+                self._rejection_params.name_param_of(error)
                 raise
 
     def _fail_reply(self, error: Exception) -> Json | None:
@@ -214,8 +214,9 @@ class Run:
         return reply if any(item["type"] in HOSTED_CALL_TYPES for item in reply.get("output", ())) else None
 
     @property
-    def _overflow_params(self) -> OverflowParams:
-        return OverflowParams(self.request.endpoint.param_names)
+    def _rejection_params(self) -> RejectionParams:
+        request = self.request
+        return RejectionParams(request.endpoint.param_names, request.body, request.param_names)
 
     async def _relay_reply(self, plan: RelayPlan) -> Json:
         usage: Usage | None = None

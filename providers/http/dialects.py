@@ -9,6 +9,7 @@ from providers.new_id import new_id
 from translation.chat.reply_forms import build_completion_stream
 from translation.chat.upstream.decode import ChatDecoder
 from translation.chat.upstream.lower import lower as lower_to_chat
+from translation.chat.upstream.turn_params import TURN_PARAMS as CHAT_TURN_PARAMS
 from translation.framing.ndjson import LineDecoder
 from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.upstream.decode import GeminiDecoder
@@ -16,11 +17,14 @@ from translation.gemini.upstream.lower import build_count_request
 from translation.gemini.upstream.lower import lower as lower_to_contents
 from translation.gemini.upstream.lower import parse_model_names as parse_gemini_model_names
 from translation.gemini.upstream.lower import path_of as path_of_contents
+from translation.gemini.upstream.turn_params import TURN_PARAMS as GEMINI_TURN_PARAMS
 from translation.messages.relaying.reply_forms import build_message_stream
 from translation.messages.upstream.decode import AnthropicDecoder
 from translation.messages.upstream.lower import lower as lower_to_anthropic
+from translation.messages.upstream.turn_params import TURN_PARAMS as MESSAGES_TURN_PARAMS
 from translation.ollama.upstream.decode import OllamaDecoder
 from translation.ollama.upstream.lower import lower as lower_to_ollama
+from translation.ollama.upstream.turn_params import TURN_PARAMS as OLLAMA_TURN_PARAMS
 from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, Usage
 from translation.representation.json_types import Json
@@ -29,6 +33,7 @@ from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.relaying.whole_response import build_response_stream
 from translation.responses.upstream.decode import ResponsesDecoder
 from translation.responses.upstream.lower import lower as lower_to_responses
+from translation.responses.upstream.turn_params import TURN_PARAMS as RESPONSES_TURN_PARAMS
 
 
 class DecodedDeltaRun(DeltaRun, Protocol):
@@ -143,6 +148,8 @@ class DialectSpec:
     lower: Callable[[Turn, Profile], LoweredRequest]
     decoder: Callable[..., Decoder]
     """Takes a function that returns new ids, and a profile. With `parses_text_calls` it also takes the turn's tools."""
+    turn_params: Mapping[str, str]
+    """The upstream's parameters -> those of a turn, for errors of the upstream that name one."""
     model_list: ModelList = _OPENAI_MODEL_LIST
     build_count_request: Callable[[Turn, Profile], CountRequest] | None = None
     """Builds the request to the dialect's own endpoint for counting tokens, if it has one."""
@@ -190,12 +197,13 @@ def _parse_ollama_model_list(answer: Json) -> list[str] | None:
 
 
 DIALECTS: dict[WireDialect, DialectSpec] = {
-    "chat": DialectSpec("/chat/completions", lower_to_chat, ChatDecoder, parses_text_calls=True),
-    "responses": DialectSpec("/responses", lower_to_responses, ResponsesDecoder),
+    "chat": DialectSpec("/chat/completions", lower_to_chat, ChatDecoder, CHAT_TURN_PARAMS, parses_text_calls=True),
+    "responses": DialectSpec("/responses", lower_to_responses, ResponsesDecoder, RESPONSES_TURN_PARAMS),
     "ollama": DialectSpec(
         "/api/chat",
         lower_to_ollama,
         OllamaDecoder,
+        OLLAMA_TURN_PARAMS,
         model_list=ModelList("/api/tags", _parse_ollama_model_list),
         framing=NDJSON,
     ),
@@ -203,6 +211,7 @@ DIALECTS: dict[WireDialect, DialectSpec] = {
         "/messages",
         lower_to_anthropic,
         AnthropicDecoder,
+        MESSAGES_TURN_PARAMS,
         model_list=ModelList("/models?limit=1000", parse_openai_model_list),
         build_count_request=_build_anthropic_count,
     ),
@@ -210,6 +219,7 @@ DIALECTS: dict[WireDialect, DialectSpec] = {
         path_of_contents,
         lower_to_contents,
         GeminiDecoder,
+        GEMINI_TURN_PARAMS,
         model_list=ModelList("/models?pageSize=1000", parse_gemini_model_names),
         build_count_request=_build_gemini_count,
         framing=SSE_WITHOUT_END,

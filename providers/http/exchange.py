@@ -1,7 +1,7 @@
 """The provider for upstreams behind HTTP, in every dialect of `providers/http/dialects.py`: exchanges and relays."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -10,7 +10,7 @@ import orjson
 
 from dataplane.source import Sink, Source
 from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, WireDialect
-from providers.errors import ProviderError, UpstreamGarbled
+from providers.errors import ProviderError, UpstreamGarbled, UpstreamRejected
 from providers.http.dialects import (
     DIALECTS,
     RELAY_DIALECTS,
@@ -29,6 +29,7 @@ from providers.relayed_paths import Form, RelayedPathName
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.sse import DONE_PAYLOAD
+from translation.lowering.turn_params import find_turn_param
 from translation.representation.events import Event, Failed, Finished
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -63,8 +64,10 @@ class HttpProvider:
             losses = (*losses, *unenforced)
         if profile.think_open is not False and _disables_thinking(body):
             profile = replace(profile, think_open=False)
-        request = ExchangeRequest(self._dialect.path_of(turn), body, losses, turn.stream, self._body_check_of(turn))
-        return HttpExchange(self._upstream, request, self._dialect.new_decoder(turn, profile), self._dialect.framing)
+        dialect = self._dialect
+        check = self._body_check_of(turn)
+        request = ExchangeRequest(dialect.path_of(turn), body, losses, turn.stream, check, dialect.turn_params)
+        return HttpExchange(self._upstream, request, dialect.new_decoder(turn, profile), dialect.framing)
 
     def prepare_relay(self, dialect: Dialect, body: Json) -> "HttpRelay":
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
@@ -115,6 +118,8 @@ class ExchangeRequest(NamedTuple):
     """What the upstream is not sent of the turn, or ignores."""
     stream: bool
     check: BodyCheck | None = None
+    turn_params: Mapping[str, str] = {}
+    """The upstream's parameters -> those of a turn."""
 
 
 class HttpExchange(Source[Batch]):
@@ -153,10 +158,15 @@ class HttpExchange(Source[Batch]):
         return self.iterate()
 
     async def open(self) -> None:
-        path, body, _, stream, check = self._request
+        path, body, _, stream, check, turn_params = self._request
         if check is not None:
             await check(body)
-        reply = await self._upstream.post_turn(path, body, stream=stream)
+        try:
+            reply = await self._upstream.post_turn(path, body, stream=stream)
+        except UpstreamRejected as rejection:
+            if rejection.param is not None:
+                rejection.param = find_turn_param(rejection.param, turn_params)
+            raise
         if is_json_reply(reply, self._framing, requested_stream=stream):
             answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
             self._whole_batch = self._decode_whole(answer)
@@ -315,6 +325,8 @@ class HttpExchange(Source[Batch]):
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
             failed.redact(self._upstream.make_redactor(self._request.body))
+            if failed.param is not None:
+                failed.param = find_turn_param(failed.param, self._request.turn_params)
         return batch
 
     def _build_garbled_error(self, message: str) -> UpstreamGarbled:

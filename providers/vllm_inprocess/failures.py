@@ -13,7 +13,9 @@ from providers.errors import (
     UpstreamRateLimited,
     UpstreamRejected,
 )
+from translation.chat.upstream.turn_params import TURN_PARAMS
 from translation.errors import TranslationError
+from translation.lowering.turn_params import find_turn_param
 
 ENGINE_DIED: Final = "the engine died and is being restarted"
 
@@ -46,8 +48,12 @@ def build_rejection(refused: Exception) -> UpstreamRejected:
     reason = refused.args[0] if refused.args else refused
     if refused.__cause__ is not None:
         reason = f"{reason} {refused.__cause__}"
+    param = getattr(refused, "parameter", None)
     return UpstreamRejected(
-        str(reason), status=400, kind="invalid_request_error", param=getattr(refused, "parameter", None)
+        str(reason),
+        status=400,
+        kind="invalid_request_error",
+        param=find_turn_param(param, TURN_PARAMS) if isinstance(param, str) else None,
     )
 
 

@@ -20,7 +20,7 @@ from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.replies.loss_header import report_losses
 from gateway.service.admission import ClientRequest
 from gateway.service.embeddings import Embeddings, fetch_embeddings
-from gateway.service.service import Service
+from gateway.service.service import Service, is_strict
 from translation.errors import InvalidRequest
 from translation.gemini.client.embeddings import (
     build_embedded_batch,
@@ -59,12 +59,12 @@ def build_gemini_routes(service: Service) -> APIRouter:
         """Counts the tokens of a request's input, as the model's upstream counts them."""
         _adopt_query_key(request)
         _require_json(request)
-        principal = service.authenticate(request)
+        principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
         with RequestGuard(request.receive, service.drain):
             counted = {**find_counted_request(body, model), "model": model}
             tokens, losses = await service.current.contexts.count_tokens(
-                ClientRequest(GEMINI_COUNTING, principal, counted, weight=weight)
+                ClientRequest(GEMINI_COUNTING, principal, counted, strict, weight)
             )
         return build_json_reply({"totalTokens": tokens}, headers=report_losses(losses))
 

@@ -47,11 +47,11 @@ def build_contexts_routes(service: Service) -> APIRouter:
     )
     async def count_input_tokens(request: Request) -> Response:
         """Count the tokens of a response's input, as the model's upstream counts them."""
-        principal = service.authenticate(request)
+        principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
         body, _, weight = await service.read_sized_body(request)
         _require_countable(body)
         with RequestGuard(request.receive, service.drain):
-            client_request = ClientRequest(RESPONSES, principal, body, weight=weight)
+            client_request = ClientRequest(RESPONSES, principal, body, strict, weight)
             tokens, losses = await service.current.contexts.count_input_tokens(client_request)
         counted = {"object": "response.input_tokens", "input_tokens": tokens}
         return build_json_reply(counted, headers=report_losses(losses))

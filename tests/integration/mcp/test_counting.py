@@ -14,7 +14,7 @@ from tests.integration.mcp.approval_gateway import answer, approving, request_of
 from tests.integration.mcp.tool_gateway import Hosting, calc_tool, hosting
 from tests.mcp_server import CountingServer
 from tests.upstream import closed_port
-from tests.upstream.builders import json_reply
+from tests.upstream.builders import chat_json, json_reply
 
 HELLO: Any = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -117,3 +117,25 @@ async def test_an_input_that_approves_a_call_has_no_count_and_the_approval_can_s
         assert calc.runs["add"] == 0
         await gateway.ask(given, previous_response_id=response["id"])
         assert calc.runs["add"] == 1
+
+
+async def test_keys_that_no_api_has_are_reported_or_refused(calc: CountingServer) -> None:
+    user: Any = {"role": "user", "content": "Hi", "mood": 1}
+    contents: Any = [{"parts": [{"text": "Hi"}]}]
+    summary = chat_json("So far: nothing.")
+    requests: dict[str, Any] = {
+        "/responses/compact": {"model": "plain", "input": [{**user, "type": "message"}, user], "hologram": 1},
+        "/responses/input_tokens": {"model": "plain", "input": [user], "hologram": 1},
+        "/messages/count_tokens": {"model": "plain", "messages": [user], "hologram": 1},
+        "/models/plain:countTokens": {"generateContentRequest": {"contents": contents, "hologram": 1}},
+    }
+    async with counting(calc.url) as gateway, httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+        gateway.model.on("/chat/completions", summary)
+        for path, body in requests.items():
+            reply = await client.post(path, json=body)
+            assert reply.status_code == 200, (path, reply.text)
+            losses = reply.headers["x-gateway-loss"]
+            assert "hologram=dropped" in losses, path
+            assert ("mood=dropped" in losses) == ("mood" in str(body)), (path, losses)
+            strict = await client.post(path, json=body, headers={"x-gateway-strict": "true"})
+            assert (strict.status_code, "hologram" in strict.text) == (400, True), (path, strict.text)
