@@ -98,3 +98,5 @@ class RequestFacts(NamedTuple):
     """Whether the client wants reasoning in a form that it can send back."""
     is_obfuscated: bool = False
     """Whether the deltas of the stream are padded."""
+    lists_models: bool = False
+    """Whether the client lists models of the upstream, of which the upstream chooses the one that answers."""

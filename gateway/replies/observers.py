@@ -27,7 +27,7 @@ class RequestObserver(Protocol):
     """Watches one accepted request. Its methods are called in this order, must not raise, and must not wait.
 
     A stream reports each of them. A reply that is one JSON object has no head and no content of its own: its observer
-    gets the attempts and their ends.
+    gets the attempts, their models and their ends.
     """
 
     def observe_attempt(self, provider: str, number: int) -> None:
@@ -36,6 +36,10 @@ class RequestObserver(Protocol):
 
     def observe_head(self) -> None:
         """The upstream has begun to reply."""
+        ...
+
+    def observe_model(self, model: str) -> None:
+        """An upstream that chooses the model itself has named the one that answers."""
         ...
 
     def observe_content(self) -> None:
@@ -67,6 +71,9 @@ class LogObserver:
 
     def observe_head(self) -> None:
         return
+
+    def observe_model(self, model: str) -> None:
+        bind_fields(upstream_model=model)
 
     def observe_content(self) -> None:
         return

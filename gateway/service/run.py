@@ -11,6 +11,7 @@ from gateway.errors import ShuttingDown, StoreUnavailable, TurnFailed
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Target
+from gateway.replies.answering_model import MODEL_HEADER, ModelObserver, ModelRelay, ModelStage, chooses_model
 from gateway.replies.attempted_reply import AttemptedReply
 from gateway.replies.client_params import RejectionParams
 from gateway.replies.endpoints import Presentation, ReplyCollector, ReplyIdentity
@@ -37,6 +38,7 @@ from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
+from translation.representation.delta_runs import EventStage
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -82,6 +84,8 @@ class Run:
     attempt_count: int = field(default=1, init=False)
     late_losses: list[Loss] = field(default_factory=list, init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
+    _model_observer: ModelObserver | None = field(default=None, init=False)
+    """Knows the model that answers, if the upstream chooses it."""
     _collector: ReplyCollector | None = field(default=None, init=False)
     """Collects the JSON reply of a run that calls tools."""
 
@@ -129,24 +133,39 @@ class Run:
     def _build_attempt_stream(self) -> ReplyStream:
         target, plan, presentation = self.attempt
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
-        self.observer.observe_attempt(target.provider.name, self.attempt_count)
+        observer = self._begin_attempt(target)
         if isinstance(plan, RelayPlan):
             relay = plan.relay.make_relay(self.body, self.identity, presentation)
             if is_obfuscated:
                 relay = ObfuscatingRelay(relay)
-            return RelayedReply(plan.exchange, relay, self.provider_hold, self._rejection_params, self.observer)
+            if self._model_observer is not None:
+                relay = ModelRelay(relay, self._model_observer.note_model)
+            return RelayedReply(plan.exchange, relay, self.provider_hold, self._rejection_params, observer)
         encoder = endpoint.reply.encoder(self.body, self.identity, presentation)
         if is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         return TranslatedReply(
             plan.exchange,
-            plan.event_stage,
+            self._build_event_stage(plan),
             encoder,
             plan.params,
             self.provider_hold,
             self._rejection_params,
-            self.observer,
+            observer,
         )
+
+    def _begin_attempt(self, target: Target) -> RequestObserver:
+        """Reports that an attempt begins. Returns its observer."""
+        self.observer.observe_attempt(target.provider.name, self.attempt_count)
+        if not chooses_model(target.profile):
+            return self.observer
+        self._model_observer = ModelObserver(self.observer)
+        return self._model_observer
+
+    def _build_event_stage(self, plan: TranslationPlan) -> EventStage | None:
+        if self._model_observer is None:
+            return plan.event_stage
+        return ModelStage(plan.event_stage, self._model_observer.note_model)
 
     def _begin_next_attempt(self, error: ProviderError) -> bool:
         """Makes the next target's attempt the one in progress, if there is one and the failure is not the request's.
@@ -192,9 +211,11 @@ class Run:
     async def _produce_reply(self) -> Json:
         while True:
             target, plan, _ = self.attempt
-            self.observer.observe_attempt(target.provider.name, self.attempt_count)
+            observer = self._begin_attempt(target)
             try:
-                return await (self._relay_reply(plan) if isinstance(plan, RelayPlan) else self._translate_reply(plan))
+                if isinstance(plan, RelayPlan):
+                    return await self._relay_reply(plan, observer)
+                return await self._translate_reply(plan, observer)
             except (ProviderError, TurnFailed) as error:
                 if isinstance(error, ProviderError) and self._begin_next_attempt(error):
                     continue
@@ -218,7 +239,7 @@ class Run:
         request = self.request
         return RejectionParams(request.endpoint.param_names, request.body, request.param_names)
 
-    async def _relay_reply(self, plan: RelayPlan) -> Json:
+    async def _relay_reply(self, plan: RelayPlan, observer: RequestObserver) -> Json:
         usage: Usage | None = None
         warnings: Sequence[Json] = ()
         failed: Failed | None = None
@@ -227,8 +248,11 @@ class Run:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
                 answer = plan.relay.collect_stream(self.body, answer, self.identity, presentation)
-            elif isinstance(reported := answer.get("usage"), dict):
-                usage = plan.relay.read_usage(reported)
+            else:
+                if self._model_observer is not None and isinstance(model := answer.get("model"), str):
+                    self._model_observer.note_model(model)
+                if isinstance(reported := answer.get("usage"), dict):
+                    usage = plan.relay.read_usage(reported)
             reply = plan.relay.build_json(self.body, answer, self.identity, presentation)
             warnings = read_reply_warnings(reply)
             return reply
@@ -236,10 +260,10 @@ class Run:
             failed = error.failed
             raise
         finally:
-            self._record_end(ReplyEnd(usage, warnings, failed=failed))
+            self._record_end(ReplyEnd(usage, warnings, failed=failed), observer)
 
-    async def _translate_reply(self, plan: TranslationPlan) -> Json:
-        exchange, event_stage = plan.exchange, plan.event_stage
+    async def _translate_reply(self, plan: TranslationPlan, observer: RequestObserver) -> Json:
+        exchange, event_stage = plan.exchange, self._build_event_stage(plan)
         collector = self.request.endpoint.reply.collector(self.body, self.identity, self.attempt.presentation)
         self._collector = collector if plan.loop_io is not None else None
         usage: Usage | None = None
@@ -260,14 +284,14 @@ class Run:
             raise
         finally:
             warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
-            self._record_end(ReplyEnd(usage, warnings, unreported, collector.failed))
+            self._record_end(ReplyEnd(usage, warnings, unreported, collector.failed), observer)
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
         return collector.result()
 
-    def _record_end(self, end: ReplyEnd) -> None:
+    def _record_end(self, end: ReplyEnd, observer: RequestObserver) -> None:
         """Records what the end of a JSON reply says of it, as observations and as losses."""
-        self.observer.observe_end(end)
+        observer.observe_end(end)
         if end.warnings:
             self.late_losses += build_warning_losses(end.warnings)
         if end.unreported:
@@ -279,7 +303,14 @@ class Run:
         return report_losses(losses) if losses else {}
 
     def build_late_headers(self) -> dict[str, str]:
-        """Returns the headers that are known once the upstream has replied: losses, and headers that are relayed."""
+        """Returns the headers that are known once the upstream has replied: losses, the model, and relayed headers."""
+        headers = self._build_relayed_headers()
+        model = None if self._model_observer is None else self._model_observer.model
+        if self.request.facts.lists_models and model is not None and model.isascii() and model.isprintable():
+            headers[MODEL_HEADER] = model
+        return headers
+
+    def _build_relayed_headers(self) -> dict[str, str]:
         exchange = self.plan.exchange
         if not self.request.endpoint.reply.relays_headers or not isinstance(exchange, HeaderedReply):
             return self.build_loss_headers()
@@ -293,7 +324,7 @@ class Run:
         once their servers have listed them.
         """
         request = self.request
-        if request.facts.context.is_truncated or self.loop_io is not None:
+        if request.facts.context.is_truncated or self.loop_io is not None or request.facts.lists_models:
             return True
         return request.endpoint.reply.relays_headers and isinstance(self.plan, RelayPlan)
 

@@ -65,6 +65,19 @@ list is fetched with the first such request, and again if a name is not on it; a
 cannot be fetched refuses nothing. Set `unlisted_models: forward` for a server whose list is incomplete. Hosted services check names
 themselves: their lists leave out aliases."""  # noqa: E501
 
+_CHOSEN_MODELS = """\
+- A request names a model of the configuration in `model`, which decides the upstream, the key's permission and the profile. OpenRouter gets
+  the upstream's name of it as `model`, and tries it first.
+- `models: ["a/b", "c/d"]` is forwarded unchanged: these are OpenRouter's names of the models that it tries after that one. They are not
+  names of the configuration, so no alias, profile, capability or permission of a key applies to them: a key that may use one model of
+  OpenRouter can have all others answer.
+- The reply has the client's name in `model`, whichever model answered. Clients that sent `models` get the upstream's name of the one
+  that answered in the header `x-gateway-upstream-model`. The headers of a stream are sent with its first content, so this one is missing
+  if a keep-alive came before.
+- The log line has that name as `upstream_model`, for all replies of OpenRouter, also for `openrouter/auto`.
+
+The same holds for other upstreams whose `extra_params` contain `models`."""  # noqa: E501
+
 _ANTHROPIC = """\
 - **Thinking** is requested by `reasoning.effort`, `reasoning.max_tokens` or `thinking: true`. Models since Claude 4.6 decide how
   much they think: the gateway sends them the effort (`minimal` becomes `low`). Earlier models get a budget in tokens. It is
@@ -245,6 +258,8 @@ _COLUMNS: dict[str, tuple[ProviderType, tuple[Dialect, ...]]] = {
 def render_providers() -> str:
     return join_blocks(
         _INTRODUCTION,
+        "## Models that OpenRouter chooses",
+        _CHOSEN_MODELS,
         "## Anthropic",
         _ANTHROPIC,
         "## Gemini",

@@ -15,7 +15,7 @@ _NO_TOOLS: Final = ToolFacts()
 _NO_CONTEXT: Final = ContextFacts()
 
 _FACT_PARAMS: Final = frozenset(
-    {"tools", "functions", "thinking", "extensions", "stream_options", "web_search_options"}
+    {"tools", "functions", "thinking", "extensions", "stream_options", "web_search_options", "models"}
 )
 """The parameters that facts besides those about the reply's form and its storage are read from."""
 
@@ -43,6 +43,7 @@ def read_facts(body: Json) -> RequestFacts:
         has_extensions=has_extensions,
         needs_translation=has_extensions,
         is_obfuscated=stream_options is not None and bool(stream_options.get("include_obfuscation")),
+        lists_models=bool(get("models")),
     )
 
 

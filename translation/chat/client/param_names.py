@@ -34,7 +34,7 @@ def _find_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str,
         name, rest = _NAMES[name], ""
     if name in (_TOKEN_LIMIT, _LEGACY_TOKEN_LIMIT):
         # Some upstreams know one of the two names only, and are sent it whatever the client wrote.
-        name = _LEGACY_TOKEN_LIMIT if _LEGACY_TOKEN_LIMIT in body else _TOKEN_LIMIT
+        name = _LEGACY_TOKEN_LIMIT if _LEGACY_TOKEN_LIMIT in body and _TOKEN_LIMIT not in body else _TOKEN_LIMIT
     if name == "thinking":
         return "reasoning", "", ".enabled"
     if body.get("functions") and name in _LEGACY_NAMES:

@@ -189,6 +189,7 @@ def read_facts(body: Json) -> RequestFacts:
         state=_NO_STATE if thread is None else StateFacts(thread=thread),
         tools=_read_tools(body) if body.get("tools") or body.get("mcp_servers") else _NO_TOOLS,
         has_extensions=bool(body.get("extensions")),
+        lists_models=bool(body.get("models")),
     )
 
 

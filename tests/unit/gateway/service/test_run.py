@@ -69,6 +69,9 @@ class Watcher:
     def observe_head(self) -> None:
         self.moments.append("head")
 
+    def observe_model(self, model: str) -> None:
+        self.moments.append(f"model {model}")
+
     def observe_content(self) -> None:
         self.moments.append("content")
 
