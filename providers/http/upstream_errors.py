@@ -2,7 +2,7 @@
 templates that refuse a conversation, such as one with a system message in the middle."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -39,6 +39,16 @@ STATUS_BY_ERROR_CODE = {
 _API_KEY_REASON_PREFIX: Final = "API_KEY_"
 """The prefix of reasons about the gateway's own API key. An invalid key is an error with status 400."""
 
+_CONTENT_FILTER: Final = "content_filter"
+"""The code of an error, and the finish reason of a choice, that a content filter caused."""
+
+_PROMPT_FILTER_KEYS: Final = ("prompt_filter_results", "prompt_annotations")
+
+_FILTER_REPORTS: Final = frozenset({"content_filter_result", "content_filter_results"})
+"""The keys of Azure's reports: an object with an entry for each filter."""
+
+_MAX_FILTER_CHARS: Final = 50
+
 _DURATION: Final = re.compile(r"(\d+)(?:\.(\d+))?s")
 
 
@@ -57,8 +67,44 @@ def parse_error_object(body: bytes) -> Json:
         return {}
     error = parsed.get("error", parsed)
     if isinstance(error, dict):
+        if (filtered := _find_filtered(parsed, error)) is not None:
+            return filtered
         return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
     return {"message": error}
+
+
+def _find_filtered(body: Json, error: Json) -> Json | None:
+    """Returns the error of a reply that a content filter stopped, with the names of the filters; None if none did.
+
+    Azure sends them in the error, for the prompt, or a completion with the status 400, for the reply.
+    """
+    inner = error.get("innererror")
+    choices = body.get("choices")
+    reports = [inner, *(body.get(key) for key in _PROMPT_FILTER_KEYS)] if isinstance(inner, dict) else []
+    is_filtered = error.get("code") == _CONTENT_FILTER
+    if error is body and isinstance(choices, list):
+        filtered = [c for c in choices if isinstance(c, dict) and c.get("finish_reason") == _CONTENT_FILTER]
+        is_filtered = bool(filtered)
+        reports = [*filtered, *(body.get(key) for key in _PROMPT_FILTER_KEYS)]
+    if not is_filtered:
+        return None
+    message = str(error.get("message") or "the upstream's content filter stopped the reply")
+    names = [name for name in sorted(set(_list_filters(reports))) if name not in message]
+    message = f"{message.rstrip(' .')} (filtered: {', '.join(names)})" if names else message
+    return {**error, "code": _CONTENT_FILTER, "message": message}
+
+
+def _list_filters(value: Any) -> Iterator[str]:
+    """Yields the names of the filters that stopped a prompt or a reply, such as `hate` or `jailbreak`."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from _list_filters(entry)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if isinstance(inner, dict) and inner.get("filtered") is True:
+                yield name[:_MAX_FILTER_CHARS]
+            elif isinstance(inner, dict | list) and name in _FILTER_REPORTS:
+                yield from _list_filters(inner)
 
 
 def resolve_status(status: int, error: Json) -> int:

@@ -1,8 +1,16 @@
 """providers/http/upstream_errors.py"""
 
+from typing import Any
+
+import orjson
 import pytest
 
-from providers.http.upstream_errors import build_retry_headers, describe_system_refusal, resolve_status
+from providers.http.upstream_errors import (
+    build_retry_headers,
+    describe_system_refusal,
+    parse_error_object,
+    resolve_status,
+)
 from translation.representation.json_types import Json
 
 KEY = {"details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}
@@ -48,3 +56,54 @@ def test_a_refused_system_message_is_recognised(message: str, is_refusal: bool) 
     if described is not None:
         assert described.startswith("role 'system' is not supported on this model")
         assert message.rstrip(".") in described
+
+
+def _report(*filtered: str) -> Json:
+    return {name: {"filtered": name in filtered, "severity": "high"} for name in ("hate", "jailbreak", "violence")}
+
+
+_STOPPED: Json = {"index": 0, "finish_reason": "content_filter", "message": {"role": "assistant"}}
+FILTERED: dict[str, tuple[Json, str]] = {
+    "a prompt": (
+        {
+            "error": {
+                "message": "The response was filtered.",
+                "code": "content_filter",
+                "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": _report("jailbreak")},
+            }
+        },
+        "The response was filtered (filtered: jailbreak)",
+    ),
+    "a message that names the filter": (
+        {
+            "error": {
+                "message": "Blocked for hate.",
+                "code": "content_filter",
+                "innererror": {"content_filter_result": _report("hate")},
+            }
+        },
+        "Blocked for hate.",
+    ),
+    "an error without a report": ({"error": {"message": "Blocked.", "code": "content_filter"}}, "Blocked."),
+    "a completion": (
+        {"object": "chat.completion", "choices": [{**_STOPPED, "content_filter_results": _report("hate", "violence")}]},
+        "the upstream's content filter stopped the reply (filtered: hate, violence)",
+    ),
+    "a completion with a report of its prompt": (
+        {"choices": [_STOPPED], "prompt_filter_results": [{"content_filter_results": _report("jailbreak")}]},
+        "the upstream's content filter stopped the reply (filtered: jailbreak)",
+    ),
+    "a completion without reports": ({"choices": [_STOPPED, 5]}, "the upstream's content filter stopped the reply"),
+}
+
+
+@pytest.mark.parametrize("case", FILTERED)
+def test_a_refusal_by_a_content_filter_names_the_filters(case: str) -> None:
+    body, message = FILTERED[case]
+    error = parse_error_object(orjson.dumps(body))
+    assert (error["code"], error["message"]) == ("content_filter", message)
+
+
+@pytest.mark.parametrize("choices", [[], "no", [{"finish_reason": "stop"}]])
+def test_a_completion_that_no_filter_stopped_is_no_error_of_a_filter(choices: Any) -> None:
+    assert "code" not in parse_error_object(orjson.dumps({"choices": choices}))
