@@ -95,7 +95,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "providers/demo/files.py": "the configuration asks for the demo model without importing its adapter",
     "providers/engines/module_command.py": "child processes of two engines import it and little else",
     "providers/vllm_inprocess/parser_library.py": "this part of vLLM changes most often, and few need it",
-    "translation/decoding/context_overflow.py": "every dialect and the HTTP upstream recognise such messages with it",
     "translation/decoding/embeddings.py": "several client APIs read replies of embeddings with it",
     "translation/hygiene/turn.py": "it is the order of the steps, which do not know each other",
     "translation/parsers/tools/registry.py": "it is the table of the formats, and imports them all",

@@ -18,6 +18,9 @@ _VERSIONED_TYPES: Final[frozenset[ProviderType]] = frozenset({"openai", "openrou
 _MIN_KEY_CHARS: Final = 16
 """Shorter keys can be guessed. A random key of this length has 64 bits even if all its characters are hex digits."""
 
+_LIMITS_OF_KEYS: Final = ("open_requests", "websockets")
+"""Limits that only apply to requests with a key."""
+
 _WILDCARDS: Final = frozenset("*?[")
 
 _ANY_TEXTS: Final = ("", "\ue000", "\ue000\ue001")
@@ -34,6 +37,7 @@ def find_hints(settings: Settings) -> Iterator[Problem]:
     yield from _find_unreachable_models(list(settings.models))
     yield from _find_weak_keys(settings)
     yield from _find_open_doors(settings)
+    yield from _find_limits_of_keys(settings)
     yield from _find_unusable_servers(settings)
 
 
@@ -105,6 +109,14 @@ def _find_open_doors(settings: Settings) -> Iterator[Problem]:
     if settings.server.cors is not None and "*" in settings.server.cors.origins:
         message = "every web page may run requests and tools of this server, because there are no auth.keys"
         yield Problem(("server", "cors", "origins"), message)
+
+
+def _find_limits_of_keys(settings: Settings) -> Iterator[Problem]:
+    """Yields a problem for each limit per key that was written for a server without keys."""
+    for name in _LIMITS_OF_KEYS if settings.auth is None else ():
+        if name in settings.limits.model_fields_set:
+            message = "never applied: without auth.keys clients cannot be told apart, and one could stop all others"
+            yield Problem(("limits", name), message)
 
 
 def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from typing import Final
 from gateway.planning.unreported_params import requests_tier
 from gateway.replies.endpoints import Endpoint
 from providers.base import Capabilities
+from translation.decoding.context_overflow import build_limit_error
 from translation.errors import Unrepresentable
 from translation.lowering.reasoning import may_think
 from translation.representation.loss import Loss
@@ -42,11 +43,7 @@ def apply_capabilities(
         raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
     window = capabilities.max_context_window
     if window is not None and (max_output := turn.max_output_tokens or 0) > window:
-        param = names.max_output
-        message = (
-            f"'{param}' is {max_output}, and the model's context is {window} tokens for input and answer: ask for fewer"
-        )
-        raise Unrepresentable(message, param=param)
+        raise build_limit_error(max_output, window, names.max_output)
     dropped: set[str] = set()
     if requests_tier(turn.sampling) and not capabilities.service_tiers:
         losses.append(Loss("service_tier", "dropped"))

@@ -15,6 +15,7 @@ from providers.engines.two_pass import ThinkingPass
 from providers.errors import ContextLengthExceeded, UpstreamBroken
 from providers.new_id import new_id
 from translation.chat.upstream.text_tools import lower_tools_to_text
+from translation.decoding.context_overflow import build_limit_error
 from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.thought_reader import CLOSING_TAGS, unclosed_tag_name
 from translation.parsers.tools import PARSER_FACTORIES
@@ -252,8 +253,14 @@ class _EngineExchange:
         return min(rooms, default=None)
 
     def _require_room(self, prompt: TokenPrompt, reserved: int = 0) -> None:
-        """Raises ContextLengthExceeded if no token fits after the prompt, because engines cut such answers silently."""
+        """Raises ContextLengthExceeded if no token fits after the prompt, because engines cut such answers silently.
+
+        Raises Unrepresentable for a limit of the answer that is longer than the context.
+        """
         window = self._engine.context_window
+        max_output_tokens = self._turn.max_output_tokens or 0
+        if window is not None and max_output_tokens > window:
+            raise build_limit_error(max_output_tokens, window)
         if window is not None and len(prompt.tokens) + reserved >= window:
             message = (
                 f"This model's context is {window} tokens: the {len(prompt.tokens)} tokens of the input "

@@ -1,7 +1,9 @@
-"""Recognises error messages of upstreams that mean: the prompt does not fit the model's context."""
+"""Errors about the length of the model's context: recognises those of upstreams, and builds our own."""
 
 import re
 from typing import Final
+
+from translation.errors import Unrepresentable
 
 CONTEXT_OVERFLOW: Final = "context_length_exceeded"
 """The code of a Failed event that means: the prompt does not fit the model's context."""
@@ -20,6 +22,18 @@ _OVERFLOW_PATTERN = re.compile(
     re.IGNORECASE,
 )
 """Matches error messages of OpenAI, vLLM, llama.cpp, Anthropic, Gemini, Mistral, Ollama and OpenRouter."""
+
+
+def build_limit_error(max_output_tokens: int, window: int, param: str = "max_output_tokens") -> Unrepresentable:
+    """Returns the error for a limit of the answer that is longer than the model's context.
+
+    Some engines cut such answers silently.
+    """
+    return Unrepresentable(
+        f"'{param}' is {max_output_tokens}, and the model's context is {window} tokens for input and answer: ask for "
+        "fewer",
+        param=param,
+    )
 
 
 def is_context_overflow(message: str, code: str | None = None) -> bool:

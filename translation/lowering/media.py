@@ -37,6 +37,22 @@ def refuse_google_file(url: str, param: str) -> None:
         )
 
 
+_ADDRESS: Final = re.compile(r"data:[^,]*,|[a-z][a-z0-9+.-]*://[^\s/]", re.IGNORECASE)
+
+
+def require_address(url: str, param: str) -> None:
+    """Raises InvalidRequest, with `param`, for the address of an image that is none, such as a file name.
+
+    Some upstreams take it for an image that they cannot load, and answer without it.
+    """
+    if not _ADDRESS.match(url):
+        raise InvalidRequest(
+            "This is not the address of an image: send `https://...`, or the image itself as "
+            "`data:image/png;base64,...`.",
+            param=param,
+        )
+
+
 _TEXT_MEDIA_TYPES: Final = frozenset(
     {
         "application/javascript",

@@ -93,10 +93,23 @@ class GenerateAdapter:
             profile = replace(profile, think_tag=tag)
         if (parser := body.get("tool_parser")) is not None:
             self._check_parser(parser, route)
+            self._require_own_calls(body, route, profile)
             profile = replace(profile, tool_parser=parser)
         if (limit := body.get("max_response_tokens")) is not None and profile.two_pass != "off":
             profile = replace(profile, max_response_tokens=limit)
         return profile
+
+    def _require_own_calls(self, body: Json, route: Route, profile: Profile) -> None:
+        """Raises Unrepresentable if a request with tools says that the upstream parses their calls itself, but the
+        upstream only generates text."""
+        if body["tool_parser"] != "openai" or not body.get("tools"):
+            return
+        if profile.two_pass == "on" or self._find_type(route) in TOKEN_PROMPT_TYPES:
+            message = (
+                "this model's calls are text that the gateway parses, so 'openai' finds none: leave tool_parser "
+                f"out, or send one of {', '.join(TOOL_PARSERS)}"
+            )
+            raise Unrepresentable(message, param="tool_parser")
 
     def _parses_text_calls(self, route: Route) -> bool:
         """Whether the upstream may return tool calls as text. Others return them as calls, so no parser is used."""

@@ -113,7 +113,7 @@ def test_tools_without_a_parser_are_refused_by_name(gateway: Gateway) -> None:
     params = {"model": "single", "two_pass": True, "tools": [WEATHER], "tool_parser": "openai"}
     body = {"messages": [{"role": "user", "content": "hi"}], **params}
     reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=50, trust_env=False)
-    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tools")
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tool_parser")
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(gateway: Gateway) -> None:

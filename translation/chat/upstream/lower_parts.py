@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.media import parse_text_data_url, refuse_google_file
+from translation.lowering.media import parse_text_data_url, refuse_google_file, require_address
 from translation.lowering.text_parts import TEXT_KEYS, find_single_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -45,6 +45,7 @@ def _lower_image(part: Json, param: str, losses: list[Loss]) -> Json:
     url = part.get("image_url")
     if not url:
         raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
+    require_address(url, f"{param}.image_url")
     refuse_google_file(url, f"{param}.image_url")
     image = {"url": url}
     if detail := part.get("detail"):

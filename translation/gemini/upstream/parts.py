@@ -10,6 +10,7 @@ from translation.lowering.media import (
     find_file_name,
     parse_media_data_url,
     parse_text_data_url,
+    require_address,
 )
 from translation.lowering.text_parts import text_of_part
 from translation.representation.json_types import Json
@@ -57,6 +58,7 @@ def _lower_image(part: Json, param: str, losses: list[Loss]) -> Json:
         raise Unrepresentable("images are not stored here: send image_url, not file_id", param=f"{param}.file_id")
     if part.get("detail") not in (None, "auto"):
         losses.append(Loss(f"{param}.detail", "dropped"))
+    require_address(url, f"{param}.image_url")
     return _inline_data(url, f"{param}.image_url") or _file_data(url)
 
 

@@ -9,6 +9,7 @@ from translation.lowering.media import (
     parse_media_data_url,
     parse_text_data_url,
     refuse_google_file,
+    require_address,
 )
 from translation.lowering.text_parts import TEXT_KEYS, text_of_part
 from translation.representation.json_types import Json
@@ -48,6 +49,7 @@ def _lower_image(part: Json, param: str) -> Json:
     url = part.get("image_url") or ""
     media = parse_media_data_url(url, f"{param}.image_url")
     if media is None:
+        require_address(url, f"{param}.image_url")
         refuse_google_file(url, f"{param}.image_url")
         return {"type": "image", "source": {"type": "url", "url": url}}
     media_type = media.media_type.replace("image/jpg", "image/jpeg")

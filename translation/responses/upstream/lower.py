@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
-from translation.lowering.media import refuse_google_file
+from translation.lowering.media import refuse_google_file, require_address
 from translation.lowering.reasoning import (
     find_thinking_losses,
     is_signature_only,
@@ -195,6 +195,8 @@ def _lower_part(part: Json, param: str) -> Json:
             return {"type": "output_text", "text": part["text"], "annotations": annotations}
         case "input_image" | "input_file" as kind:
             key = "image_url" if kind == "input_image" else "file_url"
+            if kind == "input_image" and part.get(key):
+                require_address(part[key], f"{param}.{key}")
             refuse_google_file(part.get(key) or "", f"{param}.{key}")
             return part
         case _:

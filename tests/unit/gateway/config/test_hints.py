@@ -39,6 +39,14 @@ SUSPECT = {
         PROVIDER + "models: {a: {provider: local}}\nserver:\n  cors: {origins: ['*']}\n",
         "config.yaml:4: warning: server.cors.origins: every web page may run requests and tools of this server",
     ),
+    "a limit of keys without keys": (
+        PROVIDER + "models: {a: {provider: local}}\nlimits: {open_requests: 5}\n",
+        "config.yaml:3: warning: limits.open_requests: never applied: without auth.keys clients cannot be told apart",
+    ),
+    "a limit of the WebSockets of keys without keys": (
+        PROVIDER + "models: {a: {provider: local}}\nlimits: {websockets: 5}\n",
+        "config.yaml:3: warning: limits.websockets: never applied: without auth.keys",
+    ),
     "MCP servers for a model without tools": (
         "tools: {mcp: {servers: {s: {stdio: [x]}}}}\n"
         + PROVIDER

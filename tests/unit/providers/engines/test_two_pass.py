@@ -1,6 +1,7 @@
 """Thinking and answer in two passes, on an engine that writes scripted texts."""
 
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from providers.engines.exchange import prepare_engine_exchange
 from providers.errors import ContextLengthExceeded, UpstreamBroken, UpstreamTimeout
 from tests.unit.providers.engines.engine_exchanges import ANSWER, BRIDGE, PROFILE, PROMPT, THOUGHT, WORDS, ask, limited
 from tests.unit.support.fake_engine import END_TEXT, FakeEngine, message
+from translation.errors import Unrepresentable
 from translation.representation.events import Started, Usage
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
@@ -206,6 +208,17 @@ async def test_a_prompt_that_fills_the_window_is_refused() -> None:
         with pytest.raises(ContextLengthExceeded, match=str(window)):
             await ask(engine)
         assert engine.runs == []
+
+
+@pytest.mark.parametrize("two_pass", ["on", "off"])
+async def test_a_limit_that_is_longer_than_the_window_is_refused(two_pass: Any) -> None:
+    engine = FakeEngine([], context_window=200)
+    with pytest.raises(Unrepresentable, match="the model's context is 200 tokens") as refused:
+        await ask(engine, replace(PROFILE, two_pass=two_pass), max_output_tokens=201)
+    assert refused.value.param == "max_output_tokens"
+    assert engine.runs == []
+    engine = FakeEngine([f"{THOUGHT}</think>", ANSWER], words=WORDS, context_window=200)
+    assert (await ask(engine, max_output_tokens=200)).text == ANSWER
 
 
 async def test_both_runs_stay_within_the_window() -> None:

@@ -262,3 +262,14 @@ async def test_the_log_has_the_reason_of_a_failed_stream(upstream: ScriptedUpstr
     lines = [json.loads(line) for line in running.log.read_text().splitlines()]
     told = [(line["status"], line.get("error")) for line in lines if line["message"] == "request"]
     assert told == [(200, "tool_call_parse_error"), (200, None)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_whose_calls_are_text_has_no_parser_of_its_own(stream: bool) -> None:
+    providers = {"engine": {"type": "llama_server", "base_url": "http://127.0.0.1:9/v1"}}
+    models = {"m": {"provider": "engine", "two_pass": True}}
+    with serving({"providers": providers, "models": models}) as gateway:
+        reply = ask(gateway, model="m", tools=[ADD], tool_parser="openai", stream=stream)
+        assert refusal(reply) == (400, "tool_parser", "unsupported_parameter")
+        assert "hermes" in reply.json()["error"]["message"]
+        assert ask(gateway, model="m", tool_parser="openai", stream=stream).status_code == 502

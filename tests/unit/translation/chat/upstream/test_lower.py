@@ -346,7 +346,10 @@ ROUND_TRIPS: dict[str, Json] = {
             {"role": "system", "content": "be brief"},
             {
                 "role": "user",
-                "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "u"}}],
+                "content": [
+                    {"type": "text", "text": "a"},
+                    {"type": "image_url", "image_url": {"url": "https://e.example/u"}},
+                ],
             },
             {
                 "role": "assistant",
