@@ -33,6 +33,9 @@ _ENVIRONMENT_KEYS = {
 
 _TIME_ADVICE: Final = "write a time with its zone, such as 2027-01-31T00:00:00Z"
 
+_BOUND_ERRORS = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
+"""Types of errors about numbers out of range, whose messages name the bound only."""
+
 _ADVICE_BY_ERROR_TYPE = {
     "bool_type": "write true or false",
     "bool_parsing": "write true or false",
@@ -254,7 +257,8 @@ def _problem_of(place: "_Place", details: ErrorDetails) -> Problem:
         actual = f", not {_redact_value(details['input'])}" if kind.endswith(("_type", "_parsing", "_float")) else ""
         return Problem(path, _ADVICE_BY_ERROR_TYPE[kind] + actual)
     message = details["msg"].removeprefix("Input ")
-    return Problem(path, message)
+    actual = f", not {_redact_value(details['input'])}" if kind in _BOUND_ERRORS else ""
+    return Problem(path, message + actual)
 
 
 def _suggest_name(word: str, known: Mapping[str, Any] | list[str]) -> str:

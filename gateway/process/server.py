@@ -139,6 +139,12 @@ class GatewayServer(uvicorn.Server):
                     await self._stop_requested.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        _log.info(
+            "server_stopping",
+            signal=signal.Signals(self._captured_signals[-1]).name if self._captured_signals else None,
+            open_requests=len(self.server_state.tasks),
+            drain_s=self._drain_s,
+        )
         self._gate.close()
         self._drain.begin()
         expiry = asyncio.get_running_loop().call_later(self._drain_s, self._drain.expire)
@@ -157,6 +163,7 @@ class GatewayServer(uvicorn.Server):
                 task.cancel("the server stops")
         await self.lifespan.shutdown()
         expiry.cancel()
+        _log.info("server_stopped")
 
     async def _wait_for_connections(self) -> None:
         """Returns once all connections are closed and their tasks have ended, or at once if `force_exit` is set."""

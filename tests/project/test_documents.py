@@ -102,3 +102,13 @@ def test_every_code_of_a_failed_reply_is_in_the_page_of_errors() -> None:
     page = (ROOT / "docs/errors.md").read_text()
     assert len(codes) > 5
     assert [code for code in sorted(codes) if f"`{code}`" not in page] == []
+
+
+def test_every_log_event_is_described() -> None:
+    packages = ("dataplane", "gateway", "providers")
+    sources = [path.read_text() for package in packages for path in (ROOT / package).rglob("*.py")]
+    call = re.compile(r'\b_?log(?:ger)?\.(?:debug|info|warning|error|exception)\(\s*"(\w+)"')
+    events = {event for source in sources for event in call.findall(source)}
+    described = {word for page in PAGES for word in re.findall(r"`(\w+)`", page.read_text())}
+    assert len(events) > 50
+    assert sorted(events - described) == []

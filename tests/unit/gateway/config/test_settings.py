@@ -232,7 +232,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a budget below nothing": (
         "providers: {v: {type: vllm}}\nmodels: {a: {provider: v, two_pass: true, max_thinking_tokens: -1}}\n",
-        "config.yaml:2: models.a.max_thinking_tokens: should be greater than or equal to 0",
+        "config.yaml:2: models.a.max_thinking_tokens: should be greater than or equal to 0, not -1",
     ),
     "an embedded engine without its model": (
         "providers: {a: {type: llamacpp}}\n",

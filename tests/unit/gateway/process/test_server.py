@@ -52,6 +52,11 @@ def test_a_server_that_is_asked_to_stop_exits_with_success(
         assert "Traceback" not in log
         lines = [json.loads(line) for line in log.splitlines()]
     assert any(line["message"] == "request" for line in lines), "the log is JSON, line by line"
+    stopping = [line for line in lines if line["message"] == "server_stopping"]
+    assert [line["open_requests"] for line in stopping] == [0] * int(workers)
+    if workers == "1":
+        assert stopping[0]["signal"] == stop.name
+    assert sum(line["message"] == "server_stopped" for line in lines) == int(workers)
 
 
 def test_a_server_without_requests_stops_at_once() -> None:
