@@ -8,7 +8,16 @@ import pytest
 
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
-from tests.upstream.builders import CHAT_USAGE, chat_chunk, chat_json, chat_sse, either
+from tests.upstream.builders import (
+    CHAT_USAGE,
+    chat_chunk,
+    chat_json,
+    chat_sse,
+    either,
+    json_reply,
+    responses_sse,
+    text_events,
+)
 
 Json = dict[str, Any]
 
@@ -75,3 +84,38 @@ async def test_a_reason_of_a_broken_reply_is_a_failure_in_every_api(api: str, re
     reply = await ask(api, reason, stream=stream)
     assert reply.status_code >= 500 or "error" in json.dumps(reply.text), reply.text
     assert '"response.completed"' not in reply.text
+
+
+CUT_SHORT: dict[str, str] = {
+    "translated chat": '"finish_reason":"length"',
+    "messages": '"stop_reason":"max_tokens"',
+    "gemini": '"finishReason":"MAX_TOKENS"',
+    "ollama": '"done_reason":"length"',
+    "generate": '"finish_reason":"length"',
+}
+
+
+async def test_a_response_that_is_incomplete_for_an_unknown_reason_is_complete_in_no_api() -> None:
+    *events, end = text_events("Well")
+    response = {**end["response"], "status": "incomplete", "incomplete_details": {"reason": "steered"}}
+    script = either(
+        responses_sse([*events, {"type": "response.incomplete", "response": response}]), json_reply(response)
+    )
+    async with ScriptedUpstream() as upstream:
+        upstream.script(script)
+        provider = {"type": "openai_compatible", "base_url": upstream.url, "dialects": ["responses"]}
+        with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url) as client:
+                for api, end_words in CUT_SHORT.items():
+                    for stream in (False, True):
+                        path, body = REQUESTS[api]
+                        if api == "gemini":
+                            path += ":streamGenerateContent?alt=sse" if stream else ":generateContent"
+                        else:
+                            body = {**body, "model": "m", "stream": stream}
+                        reply = await client.post(path, json=body)
+                        assert end_words in reply.text.replace('": "', '":"'), (api, stream, reply.text)
+                        assert "steered" in reply.text, (api, stream)
+                body = {"model": "m", "input": "Hi", "store": False, "extensions": True}
+                translated = (await client.post("/v1/responses", json=body)).json()
+                assert (translated["status"], translated["incomplete_details"]) == ("incomplete", {"reason": "steered"})

@@ -89,6 +89,8 @@ class RunEnd:
             finished["outcome"] = {"type": "success", **pending}
         if (reason := _INCOMPLETE_REASONS.get(self.reason)) is not None:
             details = {"reason": reason} | ({"message": self.limit} if self.limit else {})
+            if self.unknown_reason is not None:
+                details["nativeFinishReason"] = self.unknown_reason
             finished["result"] = {"status": "incomplete", "incompleteDetails": details}
         elif self.unknown_reason is not None:
             finished["result"] = {"status": "completed", "nativeFinishReason": self.unknown_reason}

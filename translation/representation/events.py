@@ -173,12 +173,16 @@ class Finished:
     raw_reason: str | None = None
     usage: Usage | None = None
     response: Json | None = None
+    is_unknown: bool = field(default=False, repr=False)
+    """Whether `reason` is only the nearest one: the turn was cut off, for a reason whose meaning is not known."""
 
     @property
     def unknown_reason(self) -> str | None:
         """The upstream's own finish reason, if its meaning is not known. Every API shows it beside its own reason, so
         that a reply which ended in an unknown way is not taken for one that is complete."""
-        return self.raw_reason[:_MAX_REASON_CHARS] if self.reason == "other" and self.raw_reason else None
+        if not self.raw_reason or not (self.is_unknown or self.reason == "other"):
+            return None
+        return self.raw_reason[:_MAX_REASON_CHARS]
 
 
 @dataclass(slots=True)

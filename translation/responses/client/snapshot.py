@@ -190,7 +190,7 @@ class Snapshot:
         self._usage = event.usage or self._usage
         incomplete = event.reason in _INCOMPLETE_REASONS or upstream.get("status") == "incomplete"
         details = upstream.get("incomplete_details")
-        if (reason := _INCOMPLETE_REASONS.get(event.reason)) is not None:
+        if (reason := _INCOMPLETE_REASONS.get(event.reason)) is not None and not (event.is_unknown and details):
             is_same = isinstance(details, dict) and details.get("reason") == reason
             details = details if is_same else {"reason": reason}
         self.response |= {

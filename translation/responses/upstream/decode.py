@@ -172,16 +172,18 @@ class ResponsesDecoder:
         reason: FinishReason = "stop"
         raw_reason = "completed"
         status: ItemStatus = "completed"
+        is_unknown = False
         if "incomplete" in statuses:
             status = "incomplete"
             raw_reason = (response.get("incomplete_details") or {}).get("reason") or "incomplete"
-            reason = _FINISH_REASONS.get(raw_reason, "other")
+            is_unknown = raw_reason not in _FINISH_REASONS
+            reason = _FINISH_REASONS.get(raw_reason, "length")  # whatever cut it off, it is not complete
         events += self._output.finish(response.get("output") or (), status)
         if reason == "stop" and self._output.has_calls:
             reason = "tool_calls"
         self._ended = True
         self.usage = usage.read_usage(response.get("usage"))
-        return [*events, Finished(reason, raw_reason, self.usage, response or None)]
+        return [*events, Finished(reason, raw_reason, self.usage, response or None, is_unknown)]
 
     def _decode_error(self, chunk: Json) -> list[Event]:
         # OpenAI's servers send the error under `error`. Its documentation puts the fields on the event itself.

@@ -280,3 +280,9 @@ def test_the_version_of_a_client_is_what_it_declares(version: str | None, versio
     body: Json = {"threadId": "t", "runId": "r", "messages": [], "protocolVersion": version, "forwardedProps": props}
     head = RunHead.from_input(body)
     assert (head.is_versioned, head.sends_raw_events) == (versioned, True)
+
+
+def test_an_incomplete_run_shows_a_reason_that_is_not_known() -> None:
+    end = encode(*message("He"), Finished("length", "steered", is_unknown=True))[-1]
+    details = {"reason": "max_output_tokens", "nativeFinishReason": "steered"}
+    assert end["result"] == {"status": "incomplete", "incompleteDetails": details}

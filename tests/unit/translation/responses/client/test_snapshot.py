@@ -65,7 +65,12 @@ def test_a_completed_response_has_its_time_and_usage() -> None:
         "the token limit": (Finished("length"), "incomplete", {"reason": "max_output_tokens"}),
         "a content filter": (Finished("content_filter"), "incomplete", {"reason": "content_filter"}),
         "a reason only the upstream knows": (
-            Finished("other", response={"status": "incomplete", "incomplete_details": {"reason": "steered"}}),
+            Finished(
+                "length",
+                "steered",
+                response={"status": "incomplete", "incomplete_details": {"reason": "steered"}},
+                is_unknown=True,
+            ),
             "incomplete",
             {"reason": "steered"},
         ),

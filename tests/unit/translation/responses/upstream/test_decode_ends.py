@@ -88,9 +88,11 @@ ENDS: dict[str, tuple[Json, Event]] = {
     ),
     "incomplete for another reason": (
         ending("incomplete", incomplete_details={"reason": "steered"}),
-        Finished("other", "steered", None, {"status": "incomplete", "incomplete_details": {"reason": "steered"}}),
+        Finished(
+            "length", "steered", None, {"status": "incomplete", "incomplete_details": {"reason": "steered"}}, True
+        ),
     ),
-    "incomplete for no reason": (native("incomplete"), Finished("other", "incomplete")),
+    "incomplete for no reason": (native("incomplete"), Finished("length", "incomplete", is_unknown=True)),
     "failed": (
         ending("failed", error={"code": "server_error", "message": "Oops."}, usage=USAGE),
         Failed("server_error", "Oops.", usage=COUNTED),
