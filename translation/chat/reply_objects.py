@@ -144,8 +144,7 @@ def build_finish(finished: Finished, *, called: bool, legacy: bool) -> Json:
     reason = _CHAT_FINISH_REASONS[finished.reason]
     if reason == "stop" and called:
         reason = "function_call" if legacy else "tool_calls"
-    unknown = finished.unknown_reason
-    return {"finish_reason": reason} if unknown is None else {"finish_reason": reason, NATIVE_REASON: unknown}
+    return {"finish_reason": reason, **finished.remarks}
 
 
 def normalize_finish_reason(choice: Json, *, called: bool, legacy: bool) -> bool:

@@ -16,12 +16,13 @@ _MESSAGE_INPUT_KEYS: Final = ("input_tokens", "cache_creation_input_tokens", "ca
 
 
 def read_count(reported: Any) -> int | None:
-    """Returns a reported token count as an integer of at least 0; None for a non-number or a number over 2**53 - 1."""
+    """Returns a reported token count as an integer; None for a value that cannot be one: no number, a negative number,
+    or one over 2**53 - 1. No count is made up of it."""
     if type(reported) is int and 0 <= reported <= _MAX_SAFE_INTEGER:
         return reported  # nearly all counts
-    if isinstance(reported, bool) or not isinstance(reported, _NUMBER_TYPES) or reported > _MAX_SAFE_INTEGER:
+    if isinstance(reported, bool) or not isinstance(reported, _NUMBER_TYPES):
         return None
-    return max(int(reported), 0)
+    return int(reported) if 0 <= reported <= _MAX_SAFE_INTEGER else None
 
 
 def clamp_part(part: int | None, whole: int | None) -> int | None:

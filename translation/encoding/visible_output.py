@@ -1,6 +1,7 @@
 """Reports output that a client's API has no form for, and fails a reply of which nothing else is left."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
@@ -32,7 +33,8 @@ class InvisibleOutputCheck:
     """A stage that notes the output which an API does not show: items that are not of `visible_items`, and parts.
 
     With None the API shows all items with all their parts, and lacks only output that is no part of an item. The stage
-    adds the fact `unreported` for each type before the end. If nothing of the answer is shown, the reply fails instead.
+    adds the fact `unreported` for each type before the end, and says so in the end itself, which encoders show at the
+    end of a stream. If nothing of the answer is shown, the reply fails instead.
     `event_stage` sees the events first.
     """
 
@@ -80,8 +82,8 @@ class InvisibleOutputCheck:
             kinds = ", ".join(kind[:_MAX_KIND_CHARS] for kind in self._invisible)
             message = f"the model replied with output that this API has no form for: {kinds}"
             return [Failed("upstream_error", message, usage=finished.usage)]
-        facts = [{UNREPORTED_FACT: f"output.{kind[:_MAX_KIND_CHARS]}"} for kind in self._invisible]
-        return [*(Noted(facts=fact) for fact in facts), finished]
+        lacks = tuple(f"output.{kind[:_MAX_KIND_CHARS]}" for kind in self._invisible)
+        return [*(Noted(facts={UNREPORTED_FACT: name}) for name in lacks), replace(finished, lacks=lacks)]
 
 
 _MAX_KIND_CHARS: Final = 50

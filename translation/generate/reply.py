@@ -8,7 +8,6 @@ import orjson
 from translation.exact_numbers import parse_tool_data
 from translation.parsers.text_calls import CALL_PARSE_ERROR, TOOL_WARNINGS
 from translation.representation.events import (
-    NATIVE_REASON,
     Delta,
     Event,
     Failed,
@@ -77,7 +76,7 @@ class GenerateReply:
         self._usage: Usage | None = None
         self._warnings: list[Json] = []
         self._finish_reason = "stop"
-        self._unknown_reason: str | None = None
+        self._remarks: Json = {}
 
     def feed(self, batch: Sequence[Event]) -> list[Json]:
         """Adds one batch. Returns its pieces for a stream, objects with `thinking`, `response` or `tool_call`."""
@@ -128,8 +127,7 @@ class GenerateReply:
             "model": self._model,
             "usage": _build_usage(self._usage),
         }
-        if self._unknown_reason is not None:
-            reply[NATIVE_REASON] = self._unknown_reason
+        reply |= self._remarks
         return {**reply, "tool_warnings": self._warnings} if self._warnings else reply
 
     def _start_item(self, event: ItemStarted, pieces: list[Json]) -> None:
@@ -190,7 +188,7 @@ class GenerateReply:
 
     def _finish(self, event: Finished) -> None:
         self._finish_reason = _FINISH_REASONS.get(event.reason, "stop")
-        self._unknown_reason = event.unknown_reason
+        self._remarks = event.remarks
         whole_calls = [call for call in self._calls.values() if not call.is_cut]
         broken = [call.name for call in whole_calls if not isinstance(call.parse_arguments(), dict)]
         if broken and self._finish_reason == "stop":

@@ -9,7 +9,7 @@ Items are addressed by `index`, never by id. Treat events as immutable values. T
 dataclass takes four times as long to create.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -17,6 +17,9 @@ from translation.representation.json_types import Item, Json
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 ItemStatus: TypeAlias = Literal["completed", "incomplete"]
+
+LOSSES: Final = "losses"
+"""The key of what a reply lacks, as entries of `x-gateway-loss`."""
 
 NATIVE_REASON: Final = "native_finish_reason"
 """The key of `Finished.unknown_reason` in replies. OpenRouter's chat completions have it too."""
@@ -175,6 +178,8 @@ class Finished:
     response: Json | None = None
     is_unknown: bool = field(default=False, repr=False)
     """Whether `reason` is only the nearest one: the turn was cut off, for a reason whose meaning is not known."""
+    lacks: Sequence[str] = field(default=(), repr=False)
+    """Output of the model that the client's API has no form for, by the names that losses have for it."""
 
     @property
     def unknown_reason(self) -> str | None:
@@ -183,6 +188,16 @@ class Finished:
         if not self.raw_reason or not (self.is_unknown or self.reason == "other"):
             return None
         return self.raw_reason[:_MAX_REASON_CHARS]
+
+    @property
+    def remarks(self) -> Json:
+        """Fields that most APIs add to the end of a reply: a reason that is not known, and what the reply lacks.
+
+        Headers of a stream are sent too early to say so.
+        """
+        unknown = self.unknown_reason
+        remarks: Json = {} if unknown is None else {NATIVE_REASON: unknown}
+        return {**remarks, LOSSES: [f"{name}=not reported" for name in self.lacks]} if self.lacks else remarks
 
 
 @dataclass(slots=True)

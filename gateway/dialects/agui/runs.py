@@ -235,16 +235,22 @@ def _call_on_end(scope: Scope, end_run: Callable[[], None]) -> None:
 
 
 def _with_model(body: Json, model: str | None) -> Json:
-    """Returns the body with its model: from the path, or from the forwarded properties. Raises InvalidRequest."""
-    forwarded = _props_of(body).get("model")
-    if forwarded is not None and not (isinstance(forwarded, str) and forwarded):
-        raise InvalidRequest("the model must be a name", param="forwardedProps.model", code="invalid_type")
-    if model and forwarded and forwarded != model:
-        raise InvalidRequest(
-            f"the path has the model {model!r:.200}, so leave it out here, or send the same",
-            param="forwardedProps.model",
-        )
-    return {**body, "model": model or forwarded}
+    """Returns the body with its model: from the path, the forwarded properties, or the body itself.
+
+    Raises InvalidRequest for a model that is no name, and for two different ones.
+    """
+    for param, named in (("forwardedProps.model", _props_of(body).get("model")), ("model", body.get("model"))):
+        if named is None:
+            continue
+        if not (isinstance(named, str) and named):
+            raise InvalidRequest("the model must be a name", param=param, code="invalid_type")
+        if model and named != model:
+            raise InvalidRequest(
+                f"the path or forwardedProps has the model {model!r:.200}, so leave it out here, or send the same",
+                param=param,
+            )
+        model = named
+    return {**body, "model": model}
 
 
 def _props_of(body: Json) -> Mapping[str, object]:

@@ -46,6 +46,9 @@ async def test_the_model_is_that_of_the_path_the_forwarded_one_or_the_first() ->
         ):
             await thread.run(user("Hello"), model=model, forwardedProps=props)
             assert upstream.requests[-1].json["model"] == chosen
+        own = {**run_input(user("Hello"), run="own"), "model": "vendor/other"}
+        assert (await http.post("/v1/agui", json=own)).status_code == 200
+        assert upstream.requests[-1].json["model"] == "vendor/other"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,10 @@ async def test_the_model_is_that_of_the_path_the_forwarded_one_or_the_first() ->
         ("", {"forwardedProps": {"model": 1}}, 400, "forwardedProps.model"),
         ("/m", {"forwardedProps": {"model": "vendor/other"}}, 400, "forwardedProps.model"),
         ("", {"forwardedProps": {"tools": [{"type": "mcp"}]}}, 400, "forwardedProps.tools[0].server_label"),
-        ("", {"tools": [{"name": "bad name!"}]}, 400, None),
+        ("", {"tools": [{"name": 5}]}, 400, None),
+        ("", {"model": 1}, 400, "model"),
+        ("/m", {"model": "vendor/other"}, 400, "model"),
+        ("", {"model": "m", "forwardedProps": {"model": "vendor/other"}}, 400, "model"),
         ("/nothing", {}, 404, "model"),
     ],
 )

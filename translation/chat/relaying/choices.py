@@ -66,6 +66,10 @@ class ChoiceReader:
                 self.has_content = True
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)
+            elif choice["finish_reason"] is not None:
+                # Clients take the last reason for that of the choice, or end with the first.
+                choice["finish_reason"] = None
+                return True
             changed |= reply_objects.normalize_finish_reason(
                 choice, called=index in self._calls, legacy=self._form.legacy_functions
             )

@@ -10,6 +10,10 @@ from translation.representation.json_types import Json
 _OTHER_CONTENT_KEYS: Final = frozenset({DETAILS_FIELD, "content", "refusal", "tool_calls", "function_call", "audio"})
 """Keys of a delta that hold content, beside its reasoning text."""
 
+_MOVED_PARTS: Final = frozenset({"text", "output_text", "thinking", "reference", "image_url", None})
+"""Types of content parts whose text is the content, or that have a field of their own. References of Mistral are ids of
+documents, which have no text."""
+
 _USUAL_START: Final = b'"reasoning'
 """The beginning of most reasoning fields. A chunk without it is examined for no single field."""
 
@@ -57,15 +61,22 @@ class ReasoningMover:
         return True
 
     def flatten_content(self, message: Json) -> bool:
-        """Replaces Mistral's list of content parts by its text, and moves its `thinking` parts to a reasoning field.
+        """Replaces a list of content parts, as Mistral sends it, by its text.
 
-        It is changed in place. Returns whether the content was a list.
+        Parts of thinking are moved to a reasoning field, and images to `images`, where chat clients find them. A list
+        with parts of other kinds is left as it is, because nothing else would show them. The message is changed in
+        place. Returns whether it was.
         """
         parts = message.get("content")
         if not isinstance(parts, list):
             return False
+        if any(isinstance(part, dict) and part.get("type") not in _MOVED_PARTS for part in parts):
+            return False
         thoughts = [part["thinking"] for part in parts if isinstance(part, dict) and "thinking" in part]
+        images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image_url"]
         message["content"] = flatten_text(parts)
+        if images and not message.get("images"):
+            message["images"] = images
         if thoughts and not find_reasoning_text(message, self._upstream_fields):
             message[self._upstream_fields[0]] = flatten_text(thoughts)
         return True

@@ -116,9 +116,12 @@ def build_end(finished: Finished, fault: str | None) -> Json:
     if finished.raw_reason in _OWN_REASONS:
         return {"finishReason": finished.raw_reason}
     end = {"finishReason": _FINISH_REASONS[finished.reason]}
+    remarks = []
     if (unknown := finished.unknown_reason) is not None:
-        end["finishMessage"] = f"The upstream's finish reason is not known: {unknown}"
-    return end
+        remarks.append(f"The upstream's finish reason is not known: {unknown}")
+    if finished.lacks:
+        remarks.append(f"This reply lacks what the API has no form for: {', '.join(finished.lacks)}")
+    return {**end, "finishMessage": ". ".join(remarks)} if remarks else end
 
 
 class Grounding:

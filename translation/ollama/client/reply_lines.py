@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from translation.decoding.usage import read_count, read_token_logprobs
-from translation.representation.events import NATIVE_REASON, Finished, FinishReason, Usage
+from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
 from translation.tools.arguments import parse_past_arguments
 
@@ -58,8 +58,7 @@ class LineHead(NamedTuple):
     def end_line(self, line: Json, finished: Finished, usage: Usage | None, started_ns: int) -> Json:
         """Returns a line as the last one, with the reason of the end, counts and durations."""
         line = {**line, "done": True, "done_reason": _DONE_REASONS.get(finished.reason, "stop")}
-        if (unknown := finished.unknown_reason) is not None:
-            line[NATIVE_REASON] = unknown
+        line |= finished.remarks
         line["total_duration"] = self.clock_ns() - started_ns
         counts = usage or Usage()
         reported: Json = counts.raw or {}

@@ -9,7 +9,7 @@ from translation.decoding.usage import read_count, read_token_logprobs
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
 from translation.parsers.tagged_text import TaggedTextReader
-from translation.representation.events import Event, Failed, FinishReason, Started, Usage
+from translation.representation.events import Event, Failed, FinishReason, Opaque, Started, Usage
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
@@ -51,6 +51,7 @@ class OllamaDecoder(ChunkDecoder):
         self.usage: Usage | None = None
         """The token counts. The last chunk reports them."""
         self._reasoning_kind = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
+        self._new_id = new_id
         self._writer = ItemWriter(new_id)
         self._ids = CallIdAllocator()
         self._edges = EdgeTrimmer()
@@ -93,6 +94,8 @@ class OllamaDecoder(ChunkDecoder):
             events += self._emit_delta("reasoning", thinking)
         if isinstance(content := message.get("content"), str) and content:
             events += self._read_text(content)
+        for image in images if isinstance(images := message.get("images"), list) else ():
+            events += self._read_image(image)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             events += self._emit_segments(self._tagged_text.interrupt())
@@ -100,6 +103,15 @@ class OllamaDecoder(ChunkDecoder):
             if self.ended:
                 break
         return events
+
+    def _read_image(self, image: Any) -> list[Event]:
+        """Decodes an image of the model, in base64, to the item that the Responses API has for it."""
+        if not isinstance(image, str) or not image:
+            return [Opaque("ollama", {"type": "image"}, is_output=True)]
+        events = self._emit_segments(self._tagged_text.interrupt())
+        self._edges.end_reasoning()
+        item = {"id": self._new_id("ig"), "type": "image_generation_call", "status": "completed", "result": image}
+        return [*events, *self._writer.write_item(item)]
 
     def _read_text(self, text: str) -> list[Event]:
         if not self._reads_tags:

@@ -6,7 +6,6 @@ from typing import Any, Final
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import ItemState
 from translation.representation.events import (
-    NATIVE_REASON,
     Annotated,
     Delta,
     Event,
@@ -200,8 +199,7 @@ class Snapshot:
             "output": [state.snapshot() for state in self.items],
             "usage": usage_object.write_usage(self._usage, upstream.get("usage")),
         }
-        if (unknown := event.unknown_reason) is not None:
-            self.response[NATIVE_REASON] = unknown
+        self.response |= event.remarks
 
     def fail(self, event: Failed) -> None:
         """Ends the response as `failed`, with the error and the output so far."""

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Json, Usage]] = {
         {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": None},
         Usage(input=5, output=2),
     ),
-    "negative counts": ({"prompt_tokens": -5, "completion_tokens": -1}, Usage(input=0, output=0)),
+    "negative counts": ({"prompt_tokens": -5, "completion_tokens": -1}, Usage()),
     "more cached than read": (
         {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9, "cache_write_tokens": 9}},
         Usage(input=5, cache_read=5, cache_write=5),

@@ -239,9 +239,10 @@ def test_details_beside_the_finish_reason_stay() -> None:
     assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
 
 
-def test_a_repeated_finish_reason_is_normalized_twice() -> None:
-    out = chunks_of(run(relay(), [wire(text_chunk("a"), chunk(finish="eos"), chunk(finish="eos"))]))
-    assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", "stop"]
+@pytest.mark.parametrize("second", ["eos", "length", "tool_calls"])
+def test_a_second_finish_reason_of_a_choice_is_not_relayed(second: str) -> None:
+    out = chunks_of(run(relay(), [wire(text_chunk("a"), chunk(finish="eos"), chunk(finish=second))]))
+    assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", None]
 
 
 def test_a_whole_completion_without_a_reason_stopped() -> None:
@@ -287,6 +288,33 @@ def test_a_list_of_parts_becomes_text_and_reasoning() -> None:
         reasoning_fields=frozenset({"reasoning"}),
     )
     assert whole["choices"][0]["message"] == {"role": "assistant", "content": "ab", "reasoning": "hm"}
+
+
+IMAGE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+PARTS: dict[str, tuple[list[Json], Json]] = {
+    "an image": ([{"type": "text", "text": "a"}, IMAGE], {"content": "a", "images": [IMAGE]}),
+    "an image alone": ([IMAGE], {"content": "", "images": [IMAGE]}),
+    "an unknown part": (
+        [{"type": "text", "text": "a"}, {"type": "hologram"}],
+        {"content": [{"type": "text", "text": "a"}, {"type": "hologram"}]},
+    ),
+    "a reference of Mistral": ([{"type": "text", "text": "a"}, {"type": "reference"}], {"content": "a"}),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_no_part_of_a_list_is_lost(case: str) -> None:
+    parts, expected = PARTS[case]
+    sent = wire(text_chunk(""), chunk({"content": parts}), chunk(finish="stop"))
+    assert chunks_of(run(relay(), [sent]))[1]["choices"][0]["delta"] == expected
+    whole = relay_completion(completion({"content": parts}), model=None, reasoning_fields=frozenset())
+    assert whole["choices"][0]["message"] == {"role": "assistant", **expected}
+
+
+def test_images_of_a_message_stay_beside_those_of_its_content() -> None:
+    sent = completion({"content": [IMAGE], "images": [{**IMAGE, "index": 0}]})
+    whole = relay_completion(sent, model=None, reasoning_fields=frozenset())
+    assert whole["choices"][0]["message"]["images"] == [{**IMAGE, "index": 0}]
 
 
 def test_an_unsent_end_can_still_become_a_failure() -> None:

@@ -164,6 +164,16 @@ def test_finish_reasons_have_their_names(reason: Any, raw: str, finish: str) -> 
     assert both_ways(*text_item(0, "Hi"), Finished(reason, raw))["finishReason"] == finish
 
 
+def test_what_a_reply_lacks_is_in_its_message() -> None:
+    candidate = both_ways(*text_item(0, "Hi"), Finished("other", "eos", lacks=("output.audio", "output.video")))
+    assert candidate["finishMessage"] == (
+        "The upstream's finish reason is not known: eos. "
+        "This reply lacks what the API has no form for: output.audio, output.video"
+    )
+    lacking = both_ways(*text_item(0, "Hi"), Finished("stop", lacks=("output.audio",)))
+    assert lacking["finishMessage"] == "This reply lacks what the API has no form for: output.audio"
+
+
 def test_a_call_that_was_cut_off_is_no_malformed_call() -> None:
     assert both_ways(*call_item(0, '{"a'), Finished("length", "length"))["finishReason"] == "MAX_TOKENS"
 

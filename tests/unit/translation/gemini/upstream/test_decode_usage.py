@@ -27,7 +27,7 @@ USAGES: dict[str, tuple[Json, Usage | None, Usage]] = {
     "no part is larger than its whole": (
         {"promptTokenCount": 1, "cachedContentTokenCount": 7, "candidatesTokenCount": -5},
         None,
-        Usage(input=1, output=0, cache_read=1),
+        Usage(input=1, cache_read=1),
     ),
 }
 

@@ -15,7 +15,7 @@ from tests.upstream.ollama import COUNTS, call, chunk, last, line
 from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder
 from translation.ollama.upstream.decode import OllamaDecoder
-from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, Started, Usage
+from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, Opaque, Started, Usage
 from translation.representation.json_types import Item
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -203,9 +203,9 @@ def test_tokens_are_counted_as_far_as_they_are_reported() -> None:
     cached = ending(chunk("Yes"), last(counts={"eval_count": 3, "eval_duration": 5})).usage
     assert cached == Usage(output=3, raw={"eval_count": 3, "eval_duration": 5})
     assert ending(chunk("Yes"), last(counts={})).usage is None
-    assert ending(chunk("Yes"), last(counts={"eval_count": -1, "prompt_eval_count": "9"})).usage == Usage(
-        output=0, raw={"eval_count": -1, "prompt_eval_count": "9"}
-    )
+    assert ending(chunk("Yes"), last(counts={"eval_count": -1, "prompt_eval_count": "9"})).usage is None
+    one = {"eval_count": 3, "prompt_eval_count": -9}
+    assert ending(chunk("Yes"), last(counts=one)).usage == Usage(output=3, raw=one)
 
 
 def test_probabilities_are_on_their_text() -> None:
@@ -303,3 +303,20 @@ def test_odd_replies_are_read_in_order_or_break_the_protocol(pairs: list[tuple[A
         grammar.finish()
     except ProtocolViolation as violation:
         assert "upstream sent" in str(violation)  # noqa: PT017
+
+
+def test_images_of_the_model_are_items() -> None:
+    first, second = collect(events_of(chunk("Here."), chunk(images=["iVBORw0KGgo="]), last()))
+    assert (first["type"], second["type"], second["result"]) == ("message", "image_generation_call", "iVBORw0KGgo=")
+    items = collect(events_of(chunk("<think>Hm.</think>", images=["aQ=="]), last(), profile=TAGS))
+    assert [item["type"] for item in items] == ["reasoning", "image_generation_call"]
+
+
+@pytest.mark.parametrize("images", [[5], [""], [{"url": "x"}]])
+def test_an_image_that_is_none_is_output_without_a_form(images: list[Any]) -> None:
+    opaque = [event for event in events_of(chunk("a", images=images), last()) if isinstance(event, Opaque)]
+    assert opaque == [Opaque("ollama", {"type": "image"}, is_output=True)]
+
+
+def test_images_that_are_no_list_are_none() -> None:
+    assert texts(chunk("a", images="x"), last()) == [("message", "a")]

@@ -61,7 +61,7 @@ USAGE = {
     "output_tokens_details": {"reasoning_tokens": True},
     "total_tokens": 15,
 }
-COUNTED = Usage(input=10, output=5, cache_read=10, cache_write=0, reasoning=None, raw=USAGE)
+COUNTED = Usage(input=10, output=5, cache_read=10, reasoning=None, raw=USAGE)
 
 ENDS: dict[str, tuple[Json, Event]] = {
     "completed": (
