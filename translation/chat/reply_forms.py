@@ -55,7 +55,10 @@ def _as_delta(choice: Any) -> Any:
     delta = {key: value for key, value in message.items() if value is not None}
     if calls := message.get("tool_calls"):
         delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
-    return {"delta": delta, **{key: value for key, value in choice.items() if key != "message"}}
+    rest = {key: value for key, value in choice.items() if key != "message"}
+    # A whole reply without a reason is complete. A stream without one would have broken off.
+    rest["finish_reason"] = choice.get("finish_reason") or ("tool_calls" if calls else "stop")
+    return {"delta": delta, **rest}
 
 
 def _merge_delta(whole: Json, delta: Json) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from translation.chat.calls import is_complete_json, list_call_entries
+from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
 from translation.representation.json_types import Json
 from translation.tools.arguments import strip_code_fence
@@ -51,7 +52,8 @@ class CallNormalizer:
     def normalize_message(self, message: Json, *, cut: bool) -> None:
         """Normalizes the calls of a whole message in place. `cut` says that the reply was truncated.
 
-        The calls get no index, and unless the message was cut, empty arguments become `{}`.
+        The calls get no index, and unless the message was cut, empty arguments become `{}`. Raises ProtocolViolation
+        for a call without a name.
         """
         entries = self._normalize_entries(message, whole=True)
         for entry in entries:
@@ -67,6 +69,7 @@ class CallNormalizer:
         """Returns the entries of `tool_calls` to send at the end of the turn, and collects the warnings.
 
         They carry arguments that were buffered and, unless the reply was `cut`, `{}` for calls without arguments.
+        Raises ProtocolViolation for a call without a name, which no client could run.
         """
         entries: list[Json] = []
         for index, call in enumerate(self._calls):
@@ -84,6 +87,8 @@ class CallNormalizer:
     def _collect_warnings(self, *, cut: bool) -> None:
         if cut:  # the finish reason already shows the client that a call may be incomplete
             return
+        if not all(call.name for call in self._calls):
+            raise ProtocolViolation("the upstream sent a tool call without a name")
         for call in self._calls:
             if self._tracker.check_arguments(call.name, "".join(call.texts)) and self._legacy_functions:
                 self.warnings.append({"name": call.name, "why": _WRONG_FIELD_WARNING})
@@ -109,6 +114,7 @@ class CallNormalizer:
         if position is None:
             position = self._start_call(entry, name)
         call = self._calls[position]
+        call.name = call.name or name
         normalized = {**entry, "index": position}
         if is_new or entry.get("id"):
             normalized["id"] = call.id

@@ -13,6 +13,7 @@ from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from tests.unit.translation.chat.relaying.relayed_chat import DEATH, TEXT, USAGE, relay, run, wire
 from translation.chat.relaying.whole_completion import failure_of, relay_completion
+from translation.chat.reply_forms import build_completion_stream
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Failed
@@ -384,3 +385,30 @@ def test_a_character_that_is_split_over_two_deltas_is_joined() -> None:
 def test_text_that_ends_within_a_character_is_garbled() -> None:
     half = wire(text_chunk("TEXT"), done=False).replace(b"TEXT", rb"\ud83d")
     assert failure(run(relay(), [wire(*TEXT[:2], done=False), half, wire(TEXT[-1])]))["code"] == "upstream_garbled"
+
+
+NAMELESS: Json = {"index": 0, "id": "x", "type": "function", "function": {"arguments": "{}"}}
+
+
+def test_a_call_without_a_name_is_a_failure() -> None:
+    relaying = relay()
+    relaying.feed(wire(chunk({"tool_calls": [NAMELESS]}), chunk(finish="tool_calls")))
+    assert relaying.failed is not None
+    assert relaying.failed.code == "upstream_garbled"
+    with pytest.raises(ProtocolViolation, match="without a name"):
+        relay_completion(completion({"tool_calls": [NAMELESS]}), model=None, reasoning_fields=frozenset())
+
+
+def test_a_name_may_follow_the_first_entry_of_its_call() -> None:
+    begun = {"index": 0, "id": "x", "type": "function"}
+    named = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
+    relaying = relay()
+    relaying.feed(wire(chunk({"tool_calls": [begun]}), chunk({"tool_calls": [named]}), chunk(finish="tool_calls")))
+    assert relaying.failed is None
+
+
+def test_a_whole_completion_without_a_reason_is_complete_as_a_stream() -> None:
+    call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    for message, reason in (({"content": "a"}, "stop"), ({"tool_calls": [call]}, "tool_calls")):
+        (first, *_) = chunks_of(run(relay(), [build_completion_stream(completion(message, finish=None))]))
+        assert first["choices"][0]["finish_reason"] == reason
