@@ -114,7 +114,7 @@ def _find_open_doors(settings: Settings) -> Iterator[Problem]:
 def _find_limits_of_keys(settings: Settings) -> Iterator[Problem]:
     """Yields a problem for each limit per key that was written for a server without keys."""
     for name in _LIMITS_OF_KEYS if settings.auth is None else ():
-        if name in settings.limits.model_fields_set:
+        if getattr(settings.limits, name) != type(settings.limits).model_fields[name].default:
             message = "never applied: without auth.keys clients cannot be told apart, and one could stop all others"
             yield Problem(("limits", name), message)
 

@@ -154,6 +154,6 @@ def _imports(tree: ast.Module) -> set[str]:
 
 
 def _run(command: list[str], folder: Path) -> None:
-    environ = {**os.environ, "ADMIN_KEY": _ADMIN_KEY}
+    environ = {**os.environ, "ADMIN_KEY": _ADMIN_KEY, "GATEWAY_KEY": _ADMIN_KEY}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environ)
     assert done.returncode == 0, done.stdout + done.stderr
