@@ -4,9 +4,10 @@ It knows no routes: `refuse_head` builds the reply to a head over a limit.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -39,13 +40,24 @@ class HeadLimits(NamedTuple):
 
 
 class HeadFailure(Enum):
-    """The limit that a request head exceeds."""
+    """What is wrong with a request head: the rule that it breaks, or the limit that it exceeds."""
 
+    MALFORMED = "syntax"
+    HOST = "host"
     TARGET_TOO_LONG = "target"
     TOO_LARGE = "bytes"
     TOO_MANY_FIELDS = "fields"
     TOO_SLOW = "time"
 
+
+_STATUSES: Final[Mapping[HeadFailure, int]] = {
+    HeadFailure.MALFORMED: 400,
+    HeadFailure.HOST: 400,
+    HeadFailure.TARGET_TOO_LONG: 414,
+    HeadFailure.TOO_SLOW: 408,
+}
+
+_field_name: Final = itemgetter(0)
 
 HeadRefusal: TypeAlias = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 """The status, the headers and the body of the reply to a refused head."""
@@ -114,16 +126,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def refuse_head(self, failure: HeadFailure) -> HeadRefusal:
         """Builds the reply to a refused head, without a body. `limit_heads` may replace this method."""
-        status = {HeadFailure.TARGET_TOO_LONG: 414, HeadFailure.TOO_SLOW: 408}.get(failure, 431)
+        status = _STATUSES.get(failure, 431)
         return status, (), b""
 
     def _on_parser_failure(self) -> None:
-        if self._failure is not None:
-            self._refuse(self._failure)
-            return
-        message = "Invalid HTTP request received."
-        self.logger.warning(message)
-        self.send_400_response(message)
+        self._refuse(self._failure or HeadFailure.MALFORMED)
 
     def _should_upgrade(self) -> bool:
         # Only a GET without a body begins a WebSocket (RFC 6455, section 4.1). uvicorn hands over other requests too,
@@ -193,6 +200,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _end_head(self) -> None:
         """Ends the wait for a head. `on_headers_complete` calls it first."""
+        if list(map(_field_name, self.headers)).count(b"host") != 1 and self.parser.get_http_version() != "1.0":
+            self._fail(HeadFailure.HOST)  # RFC 9112, section 3.2
         if len(self.headers) > self.limits.max_fields:
             self._fail(HeadFailure.TOO_MANY_FIELDS)
         if self._unparsed_bytes > self.limits.max_bytes and (failure := self._find_size_failure()):
@@ -232,7 +241,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _refuse(self, failure: HeadFailure) -> None:
         """Sends the reply to a refused head, and closes the connection."""
         self._failure = failure
-        if self._is_replying():
+        in_own_body = failure is HeadFailure.MALFORMED and not (self._in_head or self.cycle.response_started)
+        if self._is_replying() and not in_own_body:
             # Another reply on the wire must not be followed by this one before its end.
             self.transport.close()
             return

@@ -32,6 +32,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     errors.ServerNameTaken: ErrorReply(409, _INVALID_TYPE, "mcp_server_conflict"),
     errors.UnknownModel: ErrorReply(404, _INVALID_TYPE, "model_not_found"),
     errors.NotJson: ErrorReply(400, _INVALID_TYPE, None),
+    errors.HeadMalformed: ErrorReply(400, _INVALID_TYPE, "malformed_request"),
     errors.HeadTooLarge: ErrorReply(431, _INVALID_TYPE, "request_head_too_large"),
     errors.TargetTooLong: ErrorReply(414, _INVALID_TYPE, "request_target_too_long"),
     errors.HeadTooSlow: ErrorReply(408, _INVALID_TYPE, "request_timeout"),

@@ -6,6 +6,7 @@ GatewayError
   ServerNameTaken      another MCP server has the label or the prefix
   UnknownModel         the name matches no model that this key may use
   NotJson              the body is not one JSON object
+  HeadMalformed        the request is not HTTP/1.1, or its head does not have one header `Host`
   HeadTooLarge         the first line and the headers are over `server.max_head_kb` or `server.max_head_fields`
   TargetTooLong        the path and query alone are over `server.max_head_kb`
   HeadTooSlow          the head did not arrive within `server.head_s`
@@ -81,6 +82,10 @@ class UnknownModel(GatewayError):
 
 
 class NotJson(GatewayError):
+    pass
+
+
+class HeadMalformed(GatewayError):
     pass
 
 

@@ -9,7 +9,7 @@ from starlette.types import Send
 
 from dataplane.bounded_protocol import HeadFailure, HeadLimits, HeadRefusal
 from gateway.error_replies import build_openai_error_body, resolve_error_reply
-from gateway.errors import GatewayError, HeadTooLarge, HeadTooSlow, TargetTooLong
+from gateway.errors import GatewayError, HeadMalformed, HeadTooLarge, HeadTooSlow, TargetTooLong
 from gateway.http.headers import encode_headers
 from gateway.http.middleware import ReplySender, new_request_id
 from translation.representation.json_types import Json
@@ -61,6 +61,10 @@ def refuse_head(failure: HeadFailure, limits: HeadLimits) -> HeadRefusal:
 def _build_head_error(failure: HeadFailure, limits: HeadLimits) -> GatewayError:
     kilobytes = f"{limits.max_bytes / 1024:g} KiB (server.max_head_kb)"
     match failure:
+        case HeadFailure.MALFORMED:
+            return HeadMalformed("this is no request of HTTP/1.1: see its first line, its headers and its length")
+        case HeadFailure.HOST:
+            return HeadMalformed("a request needs exactly one header `Host`")
         case HeadFailure.TARGET_TOO_LONG:
             return TargetTooLong(f"the path and query of the request are longer than {kilobytes}")
         case HeadFailure.TOO_MANY_FIELDS:

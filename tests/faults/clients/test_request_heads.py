@@ -184,3 +184,50 @@ async def test_a_second_head_over_the_limit_leaves_the_reply_before_it_as_it_is(
             await client.read_to(b"upstream")
             client.writer.write(FIRST_LINE + b"x-a: b\r\n" * 200)
             assert b"HTTP/1.1" not in await client.reader.read()
+
+
+BODY = b"content-length: 2\r\n\r\n{}"
+HOST = b"host: localhost\r\n"
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "no HTTP": (b"what?\r\n\r\n", "first line"),
+    "the beginning of TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32), "first line"),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "first line"),
+    "an unknown method": (b"ASK / HTTP/1.1\r\n" + HOST + BODY, "first line"),
+    "no target": (b"POST  HTTP/1.1\r\n" + HOST + BODY, "first line"),
+    "a target that is not ASCII": ("GET /gr\u00f6\u00dfe HTTP/1.1\r\n".encode() + HOST + b"\r\n", "first line"),
+    "a header without a name": (FIRST_LINE + b": x\r\n" + BODY, "headers"),
+    "a header with a null byte": (FIRST_LINE + b"x-a: \x00\r\n" + BODY, "headers"),
+    "a space before the colon": (FIRST_LINE + b"x-a : b\r\n" + BODY, "headers"),
+    "two lengths": (FIRST_LINE + b"content-length: 3\r\n" + BODY, "length"),
+    "a length that is no number": (FIRST_LINE + b"content-length: two\r\n\r\n{}", "length"),
+    "a length and chunks": (FIRST_LINE + b"transfer-encoding: chunked\r\n" + BODY, "length"),
+    "no host": (b"POST /v1/responses HTTP/1.1\r\n" + BODY, "exactly one header `Host`"),
+    "two hosts": (FIRST_LINE + HOST + BODY, "exactly one header `Host`"),
+    "two other hosts": (FIRST_LINE + b"Host: other.example\r\n" + BODY, "exactly one header `Host`"),
+}
+
+
+@pytest.mark.parametrize(("request_bytes", "words"), MALFORMED.values(), ids=MALFORMED)
+async def test_what_is_no_http_gets_an_error_with_a_request_id(url: str, request_bytes: bytes, words: str) -> None:
+    async with asyncio.timeout(10), connected(url) as client:
+        client.writer.write(request_bytes)
+        status, error, head = await reply_of(client)
+        assert (status, error["code"], error["type"]) == (400, "malformed_request", "invalid_request_error")
+        assert words in error["message"]
+        assert "x-request-id: req_" in head
+        assert "connection: close" in head
+        assert await client.reader.read() == b""
+
+
+async def test_a_client_of_http_1_0_needs_no_host(url: str) -> None:
+    async with asyncio.timeout(10), connected(url) as client:
+        client.writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert b" 200 " in (await client.reader.readline())
+
+
+async def test_a_chunk_without_a_size_is_refused(url: str) -> None:
+    async with asyncio.timeout(10), connected(url) as client:
+        key = b"authorization: Bearer " + KEYS["keys"][0]["key"].encode()
+        client.writer.write(FIRST_LINE + key + b"\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n")
+        status, error, _ = await reply_of(client)
+        assert (status, error["code"]) == (400, "malformed_request")
