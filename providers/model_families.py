@@ -127,8 +127,8 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
         text=RawTextFormat("think_tags", vllm_parser="minimax_m2"),
     ),
     "magistral": ModelFamily(
-        "The first Magistral writes think tags. Later ones write `[THINK]`, which only a server's own parser reads.",
-        patterns=("*magistral*",),
+        "The first Magistral writes think tags. Later ones, and the reasoning models of Ministral, write `[THINK]`.",
+        patterns=("*magistral*", "*ministral*reasoning*"),
         template=_SYSTEM_FIRST,
         text=RawTextFormat("think_tags", "mistral"),
     ),
@@ -176,6 +176,11 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
     "smollm3": ModelFamily(
         "Calls are those of Hermes.",
         patterns=("*smollm3*",),
+        text=_THINK_TAGS_HERMES,
+    ),
+    "thinking": ModelFamily(
+        "Names that say no more than that the model thinks.",
+        patterns=("*thinking*", "*reasoning*", "*reasoner*"),
         text=_THINK_TAGS_HERMES,
     ),
 }

@@ -51,7 +51,7 @@ SHARED_NAMES: Final = (
     ),
     SharedNames(
         "translation",
-        "validate find_unknown_in_request REQUEST_FIELDS REQUEST_SCHEMA Request",
+        "validate keep_known find_unknown_in_request REQUEST_FIELDS REQUEST_SCHEMA Request",
         "what every endpoint's request schema offers",
     ),
     SharedNames(

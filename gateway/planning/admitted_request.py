@@ -9,6 +9,7 @@ from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.state.values import ThreadTurn
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
+from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.request_facts import RequestFacts
@@ -61,6 +62,8 @@ class AdmittedRequest(NamedTuple):
     """The approvals of calls of these tools; None if no call can need one."""
     in_background: bool = False
     """Whether no client waits for the reply."""
+    refusal: InvalidRequest | None = None
+    """Why the body is not valid to any upstream but one that is sent it as it is; None for a valid body."""
 
     @property
     def owner(self) -> str:

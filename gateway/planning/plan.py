@@ -80,7 +80,11 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
     relay = None
     if request.tool_host is None and not buffers_sentences:
         relay = find_relay(request.endpoint, facts, target)
-    plan = (None if relay is None else _plan_relay(request, relay)) or _plan_translation(request)
+    plan: RelayPlan | TranslationPlan | None = None if relay is None else _plan_relay(request, relay)
+    if plan is None:
+        if request.refusal is not None:
+            raise request.refusal
+        plan = _plan_translation(request)
     if buffers_sentences and isinstance(plan, TranslationPlan):
         plan.event_stage = SentenceBuffer(plan.event_stage)
     if plan.losses:
@@ -173,7 +177,7 @@ def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> Relay
 def _changes_replies(profile: Profile) -> bool:
     """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do.
 
-    `leading_think_tags` is for servers that may separate thinking themselves: a relay forwards their text unchanged.
+    A relay separates `leading_think_tags` itself.
     """
     if profile.parsing_format == "think_tags" or profile.two_pass != "off":
         return True
@@ -196,7 +200,10 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
             else CallRules(max_args_bytes=max_args_bytes)
         )
         return RelayPlan(relay, exchange, [*lowered.losses, *exchange.losses], call_rules)
-    turn = endpoint.request.lift(body, relayed=True)
+    known = body
+    if request.refusal is not None and endpoint.request.keep_known is not None:
+        known = endpoint.request.keep_known(body)
+    turn = endpoint.request.lift(known, relayed=True)
     if not has_accepted_names(turn, target.profile.tool_names):
         return None
     params = ClientParams(endpoint.param_names, body, turn, request.history_count or 0)

@@ -229,6 +229,9 @@ class RequestForm:
     validate: Callable[[Json], None]
     validate_merged: Callable[[Json], None] | None = None
     """Validates a body to which the defaults of its model were added; None if `validate` does."""
+    keep_known: Callable[[Json], Json] | None = None
+    """Returns the known part of a body that is not valid, but may be to an upstream with this API; None if the API is
+    not relayed. Raises InvalidRequest if the body is malformed, so that no upstream can take it."""
     add_defaults: Callable[[Json, Mapping[str, Any]], Json]
     """Returns a valid body with an operator's defaults, which have the names of either of OpenAI's APIs."""
     read_facts: Callable[[Json], RequestFacts]

@@ -12,7 +12,7 @@ from gateway.logs import MAX_LOGGED_CHARS, bind_fields
 from gateway.planning.admitted_request import AdmittedRequest, ThreadRun
 from gateway.planning.plan import find_tool_host
 from gateway.planning.resolver import Resolver, Route
-from gateway.replies.endpoints import Endpoint, ReplyIdentity
+from gateway.replies.endpoints import Endpoint, ReplyIdentity, RequestForm
 from gateway.sealing.sealer import Sealer
 from gateway.service.served_models import ServedModels
 from gateway.tools.exchange_factory import load_tool_library
@@ -147,7 +147,7 @@ class Admission:
         self._check_lengths(body)
         if form.count_tools is not None and (tool_count := form.count_tools(body)) > self._max_tools:
             raise _build_length_error("tools", tool_count, self._max_tools, "max_tools")
-        form.validate(body)
+        refusal = find_refusal(form, body)
         model = body.get("model")
         if not model and adapter is not None:
             model = adapter.choose_default_model(principal.models)
@@ -160,13 +160,22 @@ class Admission:
         if route.request_defaults:
             hides_thinking = form.expects_thinking is not None and not form.expects_thinking(body)
             body = form.add_defaults(body, route.request_defaults)
-            (form.validate_merged or form.validate)(body)
+            refusal = find_refusal(form, body, merged=True)
         facts = form.read_facts(body)
         if not form.own_params.isdisjoint(body):
             body = {name: value for name, value in body.items() if name not in form.own_params}
         identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
         return AdmittedRequest(
-            endpoint, body, facts, route, route.targets[0], principal, identity, strict, hides_thinking=hides_thinking
+            endpoint,
+            body,
+            facts,
+            route,
+            route.targets[0],
+            principal,
+            identity,
+            strict,
+            hides_thinking=hides_thinking,
+            refusal=refusal,
         )
 
     def _admit_adapted(self, client_request: ClientRequest, adapted: AdaptedRequest) -> AdmittedRequest:
@@ -197,6 +206,24 @@ class Admission:
             limit, key = self._max_lengths[name]
             if isinstance(value := body[name], list) and len(value) > limit:
                 raise _build_length_error(name, len(value), limit, key)
+
+
+def find_refusal(form: RequestForm, body: Json, *, merged: bool = False) -> InvalidRequest | None:
+    """Returns why a body is not valid, if an upstream with the same API may still take it; None for a valid body.
+
+    With `merged`, the body has the defaults of its model. Raises InvalidRequest if no upstream can take it.
+    """
+    try:
+        ((form.validate_merged if merged else None) or form.validate)(body)
+    except InvalidRequest as error:
+        if form.keep_known is None:
+            raise
+        try:
+            form.keep_known(body)
+        except InvalidRequest:
+            raise error from None
+        return error
+    return None
 
 
 @contextmanager

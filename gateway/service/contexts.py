@@ -139,13 +139,23 @@ class ContextService:
         """
         return await _count_prepared(await self._prepare_turn(client_request, runs_tools=True))
 
+    async def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
+        """Returns a request that is valid to every upstream, because its context is read here.
+
+        Raises InvalidRequest and UnknownModel.
+        """
+        request = await self._admission.admit(client_request)
+        if request.refusal is not None:
+            raise request.refusal
+        return request
+
     async def count_tokens(self, client_request: ClientRequest) -> TokenCount:
         """Returns the number of input tokens that a reply to a request would use, for an endpoint that only counts.
 
         If the request would be relayed, the upstream counts the body itself. Raises what `count_input_tokens` raises,
         and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
-        request = await self._admission.admit(client_request)
+        request = await self._admit(client_request)
         endpoint, target = request.endpoint, request.target
         if target.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
@@ -167,7 +177,7 @@ class ContextService:
 
         With `runs_tools`, the turn includes the tools that the gateway would run.
         """
-        request = await self._admission.admit(client_request)
+        request = await self._admit(client_request)
         if runs_tools:
             request = await self._admission.add_tool_host(request)
         form, facts, weight = request.endpoint.storage, request.facts, client_request.weight

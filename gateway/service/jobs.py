@@ -10,7 +10,7 @@ from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
-from gateway.service.admission import Admission
+from gateway.service.admission import Admission, find_refusal
 from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
@@ -96,6 +96,7 @@ class JobIntake:
                 history_tokens=request.get("tokens"),
                 approvals=approvals,
                 in_background=echoed_facts.state.in_background,
+                refusal=find_refusal(endpoint.request, body),
             )
         )
         run = self._runs.build_run(admitted, request["shown"], planned=planned, is_stored=True)

@@ -29,7 +29,8 @@ _INTRODUCTION = """\
 Generated from the translators' own tables by `make docs`.
 
 A dialect is a wire format. Three dialects exist for clients and upstreams: Chat Completions (`chat`), Responses (`responses`) and
-Messages (`messages`). If the upstream has the dialect of the request, the gateway relays the request and its reply. Otherwise it
+Messages (`messages`). If the upstream has the dialect of the request, the gateway relays the request and its reply. Then values that the
+gateway does not know, such as other types of parts or numbers beyond OpenAI's ranges, are the upstream's to judge. Otherwise it
 translates both: it lifts the request to a turn and lowers the turn to the upstream's dialect. Then it decodes the reply to events and
 encodes the events in the client's dialect. Requests to upstreams with an API of their own are always translated, and so are
 requests of clients of the [Gemini](gemini.md) and [Ollama](ollama.md) APIs."""  # noqa: E501

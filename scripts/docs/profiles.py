@@ -36,7 +36,7 @@ The two columns of formats are only used if the text was not parsed before it re
 | --- | --- |
 | `vllm_inprocess` | The whole row: the engine returns raw text. |
 | `vllm`, `llama_server`, `llamacpp` with two passes | The parser of calls: the two passes return raw text. |
-| `vllm`, `openai_compatible` | Thinking, as `leading_think_tags`. The flags of such a server decide whether it separates thinking, and no endpoint reports them. But text that begins with a think tag was not separated. A relayed chat completion has the text as the server wrote it; `parsing_format: think_tags` separates it there too, and turns off the relay. Calls are parsed by the server, or it refuses tools. If it does neither, set `tool_parser` of the model. |
+| `vllm`, `openai_compatible` | Thinking, as `leading_think_tags`. The flags of such a server decide whether it separates thinking, and no endpoint reports them. But text that begins with a think tag was not separated: the gateway does that, in relayed chat completions too. `parsing_format: think_tags` separates it anywhere in the text, and turns off the relay. Calls are parsed by the server, or it refuses tools. If it does neither, set `tool_parser` of the model. |
 | `llama_server`, `llamacpp`, `ollama`, `harmony` and hosted services | Nothing: they parse thinking and calls themselves. |
 
 If a family has no parser for raw text, tools are refused with a message, because their calls would become text."""  # noqa: E501

@@ -3,12 +3,10 @@
 import re
 from typing import Final
 
-from translation.parsers.think_tags import ThinkParser
+from translation.parsers.think_tags import CLOSING_TAG_OF, ThinkParser
 from translation.representation.profile import Profile
 
-_TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
-_OPENING_TAG: Final = re.compile(rf"\s*<({'|'.join(_TAG_NAMES)})>", re.IGNORECASE | re.ASCII)
-_OPENING_TAGS: Final = tuple(f"<{name}>" for name in _TAG_NAMES)
+_OPENING_TAG: Final = re.compile(rf"\s*({'|'.join(map(re.escape, CLOSING_TAG_OF))})", re.IGNORECASE | re.ASCII)
 
 
 class LeadingThinkParser:
@@ -35,7 +33,7 @@ class LeadingThinkParser:
             opening = _OPENING_TAG.match(text)
             if opening is None:
                 return self._pass_or_hold(text)
-            self._closing_tag = f"</{opening[1].lower()}>"
+            self._closing_tag = CLOSING_TAG_OF[opening[1].lower()]
             text = text[opening.end() :]
         return self._split_reasoning(text, self._closing_tag)
 
@@ -48,14 +46,14 @@ class LeadingThinkParser:
     def _pass_or_hold(self, text: str) -> list[tuple[str, str]]:
         """Returns a text without an opening tag, unless it may still become one."""
         beginning = text.lstrip().lower()
-        if any(tag.startswith(beginning) for tag in _OPENING_TAGS):
+        if any(tag.startswith(beginning) for tag in CLOSING_TAG_OF):
             self._pending = text
             return []
         self.is_over = True
         return [("text", text)]
 
     def _split_reasoning(self, text: str, closing_tag: str) -> list[tuple[str, str]]:
-        closing = re.search(closing_tag, text, re.IGNORECASE | re.ASCII)
+        closing = re.search(re.escape(closing_tag), text, re.IGNORECASE | re.ASCII)
         if closing is None:
             end = len(text) - _partial_length(text, closing_tag)
             self._pending = text[end:]
@@ -76,5 +74,5 @@ def build_think_parser(profile: Profile, has_reasoning: bool) -> ThinkParser | L
 
 def _partial_length(text: str, tag: str) -> int:
     """Returns how many characters at the end of the text could be the beginning of the tag."""
-    start = text.rfind("<")
+    start = text.rfind(tag[0])
     return len(text) - start if start >= 0 and tag.startswith(text[start:].lower()) else 0

@@ -4,10 +4,12 @@ import re
 from typing import Final
 
 _TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
-_CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES}
-"""Opening tag -> its closing tag."""
+CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES} | {"[think]": "[/think]"}
+"""Opening tag -> its closing tag, in lower case. The last is Mistral's."""
 
-_ALL_TAGS: Final = (*_CLOSING_TAG_OF, *_CLOSING_TAG_OF.values())
+_TAG_STARTS: Final = ("<", "[")
+
+_ALL_TAGS: Final = (*CLOSING_TAG_OF, *CLOSING_TAG_OF.values())
 _MAX_TAG_LENGTH: Final = max(map(len, _ALL_TAGS))
 
 
@@ -35,7 +37,7 @@ class ThinkParser:
         """Adds text. Returns the segments that it completes."""
         text = self._pending + text
         segments: list[tuple[str, str]] = []
-        if "<" not in text:
+        if "<" not in text and "[" not in text:
             self._pending = ""
             self._append_segment(segments, text)
             return segments
@@ -82,7 +84,7 @@ class ThinkParser:
         self._append_segment(segments, text)
 
     def _apply_tag(self, tag: str, segments: list[tuple[str, str]]) -> None:
-        closing = _CLOSING_TAG_OF.get(tag)
+        closing = CLOSING_TAG_OF.get(tag)
         if self._undecided is not None:
             self._in_reasoning = closing is None
             self._decide(segments)
@@ -106,7 +108,7 @@ def _compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
 
 def _partial_tag_length(text: str, tags: tuple[str, ...]) -> int:
     """Returns how many characters at the end of the text could be the beginning of a tag."""
-    start = text.rfind("<")
+    start = max(map(text.rfind, _TAG_STARTS))
     if start == -1 or len(text) - start > _MAX_TAG_LENGTH:
         return 0
     rest = text[start:].lower()

@@ -45,8 +45,8 @@ class Profile:
     """
 
     parsing_format: ParsingFormat = "direct_response"
-    """`think_tags`: text between think tags is reasoning. `leading_think_tags`: only at the beginning of a translated
-    reply of a chat server. `direct_response`: text remains unchanged. If left out, the model's
+    """`think_tags`: text between think tags, or Mistral's `[THINK]`, is reasoning. `leading_think_tags`: only at the
+    beginning of a reply of a chat server. `direct_response`: text remains unchanged. If left out, the model's
     [family](providers.md#families-of-models) decides."""
     tool_parser: Name = "openai"
     """How tool calls are parsed. `openai`: as the upstream reports them. `hermes`, `llama`, `llama3_json`, `mistral`,

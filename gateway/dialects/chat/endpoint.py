@@ -22,7 +22,7 @@ from translation.chat.client.encode import ChatEncoder
 from translation.chat.client.facts import read_facts
 from translation.chat.client.lift import lift
 from translation.chat.client.param_names import PARAM_NAMES
-from translation.chat.client.schema import uses_legacy_functions, validate
+from translation.chat.client.schema import keep_known, uses_legacy_functions, validate
 from translation.chat.reasoning import list_text_fields
 from translation.chat.relaying import whole_completion
 from translation.chat.relaying.choices import ChunkForm
@@ -69,7 +69,11 @@ def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> R
     relay = ChatRelay(
         OwnCompletion(presentation.reported_model, members, presentation.is_stored),
         ChunkForm(
-            presentation.reasoning_fields, _includes_usage(body), body.get("n") or 1, uses_legacy_functions(body)
+            presentation.reasoning_fields,
+            _includes_usage(body),
+            body.get("n") or 1,
+            uses_legacy_functions(body),
+            presentation.profile,
         ),
         upstream_fields=list_text_fields(presentation.profile),
         max_frame_bytes=presentation.max_frame_bytes,
@@ -95,6 +99,7 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
         upstream_fields=list_text_fields(presentation.profile),
         call_rules=presentation.call_rules,
         legacy_functions=uses_legacy_functions(body),
+        profile=presentation.profile,
     )
     return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
 
@@ -117,7 +122,9 @@ CHAT: Final = Endpoint(
     name="chat",
     id_prefix="chatcmpl",
     param_names=PARAM_NAMES,
-    request=RequestForm(validate=validate, add_defaults=add_defaults, read_facts=read_facts, lift=lift),
+    request=RequestForm(
+        validate=validate, keep_known=keep_known, add_defaults=add_defaults, read_facts=read_facts, lift=lift
+    ),
     reply=ReplyForm(
         encoder=_encoder,
         collector=_collector,

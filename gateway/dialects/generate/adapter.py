@@ -28,7 +28,7 @@ def build_generate_endpoint(chat: Endpoint) -> Endpoint:
     return replace(
         chat,
         id_prefix="gen",
-        request=replace(chat.request, validate=validate),
+        request=replace(chat.request, validate=validate, keep_known=None),
         reply=replace(
             chat.reply,
             encoder=lambda _, identity, __: GenerateEncoder(identity.model),

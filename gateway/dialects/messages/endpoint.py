@@ -29,7 +29,13 @@ from translation.messages.client.reply_objects import ThinkingView, choose_think
 from translation.messages.relaying.relay import MessagesRelay
 from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
-from translation.messages.schema.request import validate, validate_count, validate_merged, validate_merged_count
+from translation.messages.schema.request import (
+    keep_known,
+    validate,
+    validate_count,
+    validate_merged,
+    validate_merged_count,
+)
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -106,6 +112,7 @@ MESSAGES: Final = Endpoint(
     param_names=PARAM_NAMES,
     request=RequestForm(
         validate=validate,
+        keep_known=keep_known,
         validate_merged=validate_merged,
         add_defaults=add_defaults,
         read_facts=read_facts,
@@ -137,6 +144,12 @@ MESSAGES: Final = Endpoint(
 
 COUNTING: Final = replace(
     MESSAGES,
-    request=replace(MESSAGES.request, validate=validate_count, validate_merged=validate_merged_count, lift=lift_count),
+    request=replace(
+        MESSAGES.request,
+        validate=validate_count,
+        validate_merged=validate_merged_count,
+        keep_known=None,
+        lift=lift_count,
+    ),
 )
 """The endpoint for requests that only count the tokens of their input."""

@@ -34,7 +34,7 @@ from translation.responses.compaction import apply_compaction_to_body, apply_com
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import relay_body
 from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, relay_response
-from translation.responses.schema.request import validate
+from translation.responses.schema.request import keep_known, validate
 from translation.responses.upstream.lower import lower_items
 from translation.responses.usage import read_usage
 
@@ -127,6 +127,7 @@ RESPONSES: Final = Endpoint(
     param_names=PARAM_NAMES,
     request=RequestForm(
         validate=validate,
+        keep_known=keep_known,
         add_defaults=add_defaults,
         read_facts=read_facts,
         lift=lift,

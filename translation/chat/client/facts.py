@@ -19,6 +19,9 @@ _FACT_PARAMS: Final = frozenset(
 )
 """The parameters that facts besides those about the reply's form and its storage are read from."""
 
+_KINDS: Final = frozenset({"function", "custom"})
+"""The kinds of tools of the API. Others are an upstream's own."""
+
 _NO_SEARCH: Final[Sequence[Json]] = ()
 _SEARCH: Final[Sequence[Json]] = ({"type": WEB_SEARCH},)
 
@@ -50,7 +53,7 @@ def read_facts(body: Json) -> RequestFacts:
 def _read_tools(body: Json) -> ToolFacts:
     return ToolFacts(
         hosted=_NO_SEARCH if body.get("web_search_options") is None else _SEARCH,
-        kinds=frozenset(tool.get("type") for tool in body.get("tools") or ()),
+        kinds=_KINDS.intersection(tool.get("type") for tool in body.get("tools") or ()),
         is_single_call=uses_legacy_functions(body),
         credentials=tuple(list_credentials(body)),
     )

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.errors import InvalidRequest
+from translation.lenient_validation import LenientSchema
 from translation.representation.json_types import Json
 from translation.unknown_fields import UnknownFields
 from translation.validation import Metadata, Name, Penalty, build_adapter, check_body, discriminate_by
@@ -346,6 +347,10 @@ def uses_legacy_functions(body: Json) -> bool:
 
 _REQUEST_ADAPTER = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
+
+
+keep_known = LenientSchema(_REQUEST_ADAPTER).keep_known
+"""Returns the known part of a body that is not valid, whose values only a chat upstream can judge."""
 
 
 @cache

@@ -5,9 +5,11 @@ from typing import Final, NamedTuple
 from translation.chat import reply_objects
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import ReasoningMover
+from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 _UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
 """Keys of a delta that are forwarded unchanged, unless the content is a list."""
@@ -25,6 +27,8 @@ class ChunkForm(NamedTuple):
     """The stream is complete once so many choices have a finish reason."""
     legacy_functions: bool = False
     """Whether it sent `functions`, and expects `function_call`."""
+    profile: Profile = DEFAULT_PROFILE
+    """The profile of the model, which says whether the text may begin with thinking."""
 
 
 class ChoiceReader:
@@ -33,6 +37,8 @@ class ChoiceReader:
     def __init__(self, reasoning: ReasoningMover, form: ChunkForm, rules: CallRules) -> None:
         self.has_content = False
         """Whether a choice had content, or a regular end."""
+        self.may_forward = False
+        """Whether there was content, and no text of a choice may still be thinking."""
         self.finished: set[int] = set()
         """The indexes of the choices with a finish reason."""
         self.warnings: list[Json] = []
@@ -41,6 +47,8 @@ class ChoiceReader:
         self._form = form
         self._rules = rules
         self._calls: dict[int, CallNormalizer] = {}
+        self._splits_thoughts = build_splitter(form.profile, reasoning.text_fields[1]) is not None
+        self._splitters: dict[int, ThoughtSplitter] = {}
 
     def read_choice(self, choice: Json) -> bool:
         """Reads and normalizes a choice in place. Returns whether it was changed."""
@@ -54,8 +62,10 @@ class ChoiceReader:
                 if key in self._reasoning.content_keys and delta[key]:
                     self.has_content = True
                     break
+            if self._splits_thoughts and index not in self.finished:
+                changed = self._split_thoughts(index, delta, is_last=bool(choice.get("finish_reason")))
             if not _UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
-                changed = (
+                changed |= (
                     self._reasoning.flatten_content(delta)
                     | self._reasoning.move(delta)
                     | self._normalize_calls(index, delta)
@@ -73,12 +83,24 @@ class ChoiceReader:
             changed |= reply_objects.normalize_finish_reason(
                 choice, called=index in self._calls, legacy=self._form.legacy_functions
             )
+        if self.has_content and not self.may_forward:
+            self.may_forward = not self._splits_thoughts
         return changed
 
     def build_unsent_calls(self) -> Json:
         """Returns the delta with the arguments that are still buffered when the first choice fails."""
         entries = self._calls[0].build_last_entries(cut=True) if 0 in self._calls and 0 not in self.finished else []
         return {"tool_calls": entries} if entries else {}
+
+    def _split_thoughts(self, index: int, delta: Json, *, is_last: bool) -> bool:
+        """Separates the thinking in the text of a delta, in place. Returns whether it was changed."""
+        splitter = self._splitters.get(index)
+        if splitter is None:
+            splitter = self._splitters[index] = ThoughtSplitter(self._form.profile, self._reasoning.text_fields[1])
+        changed = self._reasoning.flatten_content(delta) | splitter.split(delta, is_last=is_last)
+        if len(self._splitters) >= self._form.choice_count and all(each.is_over for each in self._splitters.values()):
+            self._splits_thoughts = False
+        return changed
 
     def _normalize_calls(self, index: int, delta: Json) -> bool:
         if not (delta.get("tool_calls") or delta.get("function_call")):

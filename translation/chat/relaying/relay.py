@@ -132,7 +132,7 @@ class ChatRelay(StreamEnd):
     def _learn_template(self, payload: bytes) -> None:
         """Learns the template of the last frame, if it was a text delta forwarded with nothing but replacements."""
         choices = self._choices
-        if not choices.has_content or choices.finished or not self._is_plain(payload):
+        if not choices.may_forward or choices.finished or not self._is_plain(payload):
             self._run = self._run_template = None
         elif self._run is None or not self._run.read_payload_texts([payload]):
             replacements = self._identity.replacements
@@ -182,7 +182,7 @@ class ChatRelay(StreamEnd):
         if (whole := self._characters.rewrite(payload)) is not payload:
             payload, raw = whole, sse.encode_data(whole)
         try:
-            if not self._choices.has_content or not self._is_plain(payload):
+            if not self._choices.may_forward or not self._is_plain(payload):
                 return self._forward_parsed(payload, raw)
             payload.decode()  # raises for bytes that are not UTF-8, as parsing would
             forwarded = raw

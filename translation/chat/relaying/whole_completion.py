@@ -6,12 +6,14 @@ from translation.chat import reply_objects
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import make_reasoning_mover
+from translation.chat.relaying.thoughts import build_splitter
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 
 def relay_completion(
@@ -22,10 +24,12 @@ def relay_completion(
     upstream_fields: tuple[str, ...] = REASONING_TEXT_FIELDS,
     call_rules: CallRules = DEFAULT_RULES,
     legacy_functions: bool = False,
+    profile: Profile = DEFAULT_PROFILE,
 ) -> Json:
     """Returns the upstream's completion with the client's model name and with reasoning in `reasoning_fields` only.
 
-    `upstream_fields` are the fields in which the upstream may have sent it. Calls and finish reasons are normalized as
+    `upstream_fields` are the fields in which the upstream may have sent it, and `profile` says whether its text may
+    begin with thinking. Calls and finish reasons are normalized as
     on a stream, and `tool_warnings` are added by the same rules. The caller must first check with `failure_of` that no
     choice broke off. `model=None` keeps the upstream's name. Raises ProtocolViolation for anything that is not a
     completion. `completion` itself is not changed.
@@ -42,6 +46,8 @@ def relay_completion(
     warnings: list[Json] = []
     for choice in relayed["choices"]:
         reasoning.flatten_content(choice["message"])
+        if (splitter := build_splitter(profile, upstream_fields[0])) is not None:
+            splitter.split(choice["message"], is_last=True)
         reasoning.move(choice["message"])
         normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
         normalizer.normalize_message(

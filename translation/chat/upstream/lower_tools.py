@@ -17,6 +17,9 @@ _TOOL_KEYS: Final = {
 """Type of a tool -> the keys of its object in chat, which is under the tool's type."""
 
 
+_CHOICE_TYPES: Final = frozenset({*_TOOL_KEYS, "allowed_tools"})
+
+
 def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss]) -> Json:
     """Returns `tools`, `tool_choice` and `parallel_tool_calls` as keys of a chat body; an empty object without tools.
 
@@ -41,7 +44,7 @@ def restrict_to_chosen_tools(body: Json, losses: list[Loss]) -> None:
     For upstreams that ignore names there. Raises InvalidRequest if it names a tool that is not in `tools`.
     """
     choice = body.get("tool_choice")
-    if not isinstance(choice, dict):
+    if not isinstance(choice, dict) or choice["type"] not in _CHOICE_TYPES:
         return
     losses += _find_choice_losses(choice)
     single = choice["type"] != "allowed_tools"
@@ -70,8 +73,9 @@ def _find_choice_losses(choice: Json) -> Iterator[Loss]:
 
 
 def _tool_key(tool: Json) -> tuple[str, str]:
-    """Returns (type, name) of a tool or a choice in chat's nested form."""
-    return tool["type"], tool[tool["type"]]["name"]
+    """Returns (type, name) of a tool or a choice in chat's nested form. Only the upstream knows other types."""
+    named = tool.get(tool["type"])
+    return tool["type"], str(named.get("name")) if isinstance(named, dict) else ""
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:

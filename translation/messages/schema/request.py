@@ -14,6 +14,7 @@ from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
+from translation.lenient_validation import LenientSchema
 from translation.messages.schema.blocks import Content, TextBlock, discriminate_known, require_known
 from translation.representation.json_types import Json
 from translation.representation.loss import UnknownKey
@@ -361,6 +362,19 @@ def _check_meaning(body: Json) -> None:
 
 _REQUEST_ADAPTER = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
+
+_LENIENT: Final = LenientSchema(_REQUEST_ADAPTER)
+
+
+def keep_known(body: Json) -> Json:
+    """Returns the known part of a body that is not valid, whose values only an upstream with this API can judge.
+
+    Raises InvalidRequest if the body is malformed.
+    """
+    known = _LENIENT.keep_known(body)
+    _check_meaning(body)
+    return known
+
 
 _count_adapter = cache(lambda: build_adapter(CountInput))
 

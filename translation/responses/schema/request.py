@@ -12,6 +12,7 @@ from pydantic import Field, Tag
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
+from translation.lenient_validation import LenientSchema
 from translation.representation.json_types import Json
 from translation.representation.loss import UnknownKey
 from translation.responses.schema import items, tools
@@ -190,14 +191,31 @@ _INPUT_SOURCES = ("previous_response_id", "conversation", "prompt")
 def validate(body: Json) -> None:
     """Raises InvalidRequest for the first malformed field, or if no input is given. See `validation.check_body`."""
     check_body(_REQUEST, body)
-    if body.get("input") is None and not any(body.get(source) for source in _INPUT_SOURCES):
-        raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+    _require_input(body)
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
 
 
+def _require_input(body: Json) -> None:
+    if body.get("input") is None and not any(body.get(source) for source in _INPUT_SOURCES):
+        raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+
+
 _REQUEST = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
+
+
+_LENIENT: Final = LenientSchema(_REQUEST)
+
+
+def keep_known(body: Json) -> Json:
+    """Returns the known part of a body that is not valid, whose values only a Responses upstream can judge.
+
+    Raises InvalidRequest if the body is malformed.
+    """
+    known = _LENIENT.keep_known(body)
+    _require_input(body)
+    return known
 
 
 @cache

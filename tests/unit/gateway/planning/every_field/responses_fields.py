@@ -38,6 +38,16 @@ def _call(kind: str, **said: Any) -> Json:
     return {"type": kind, "call_id": "c1", **said}
 
 
+_AGENT_MESSAGE: Final[Json] = {
+    "type": "agent_message",
+    "author": "root",
+    "recipient": "helper",
+    "content": [{"type": "input_text", "text": "Go"}],
+}
+_AGENT_CALL: Final = _call("multi_agent_call", action="wait_agent", arguments="{}")
+_AGENT_OUT: Final = _call(
+    "multi_agent_call_output", action="wait_agent", output=[{"type": "output_text", "text": "ok"}]
+)
 _F: Final = _call("function_call", name="f", arguments="{}")
 _F_OUT: Final = _call("function_call_output", output="done")
 _C: Final = _call("custom_tool_call", name="f", input="x")
@@ -100,6 +110,21 @@ CASES: Final[dict[str, Case]] = {
     else Case("input.status", _body(_AP, _AP_OUT), _body(_AP, {**_AP_OUT, "status": "failed"}), "failed"),
     "ApplyPatchCallOutput.output": Case(
         "input.output", _body(_AP, _AP_OUT), _body(_AP, {**_AP_OUT, "output": "WORDS"}), "WORDS"
+    ),
+    "AgentMessage.author": _new("author", _AGENT_MESSAGE | {"author": "NAME"}, value="NAME"),
+    "AgentMessage.recipient": _new("recipient", _AGENT_MESSAGE | {"recipient": "NAME"}, value="NAME"),
+    "AgentMessage.content": _new(
+        "content", _AGENT_MESSAGE | {"content": [{"type": "input_text", "text": "WORDS"}]}, value="WORDS"
+    ),
+    "EncryptedContent.encrypted_content": _new(
+        "content", _AGENT_MESSAGE | {"content": [{"type": "encrypted_content", "encrypted_content": "SECRET"}]}
+    ),
+    "MultiAgentCall.action": _new("action", _AGENT_CALL | {"action": "NAME"}, _AGENT_OUT, value="NAME"),
+    "MultiAgentCall.arguments": _new(
+        "arguments", _AGENT_CALL | {"arguments": '{"FIELD":1}'}, _AGENT_OUT, value="FIELD"
+    ),
+    "MultiAgentCallOutput.output": _new(
+        "output", _AGENT_CALL, _AGENT_OUT | {"output": [{"type": "output_text", "text": "WORDS"}]}, value="WORDS"
     ),
     "AssistantMessage.content": _new("content", {"role": "assistant", "content": "WORDS"}, value="WORDS"),
     "AssistantMessage.phase": _item("phase", _ANSWER, "phase", "commentary", needle="commentary"),
