@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from providers.config import TOKENS_ONLY_TYPES, ProviderType
 from providers.model_families import ModelFamily, RawTextFormat
-from translation.representation.profile import DEFAULT_PROFILE, Profile, two_pass_profile
+from translation.representation.profile import DEFAULT_PROFILE, Profile, SchemaShim, two_pass_profile
 
 _COMMON_PARAMS = frozenset({"top_k", "min_p", "repetition_penalty"})
 """Parameters outside OpenAI's APIs that all open servers accept."""
@@ -104,6 +104,10 @@ _REMOVED_LINES: Final = ("x-anthropic-billing-header:*",)
 """Lines at the beginning of the system prompts of clients that are no use to a model. Claude Code sends accounting data
 for Anthropic's servers in this one, in some versions with a nonce. Small models answer it if they read it last."""
 
+_ARRAY_ITEMS: Final[frozenset[SchemaShim]] = frozenset({"array_items"})
+"""OpenAI refuses a function with an array whose items have no schema. Other servers with its API do not check it, and
+a walk through all schemas has its price."""
+
 _LLAMA_SERVER_PROFILE = Profile(
     # The server separates thinking itself, unless its flags say otherwise.
     parsing_format="leading_think_tags",
@@ -122,11 +126,13 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         developer_role="developer",
         replay_reasoning="none",
         max_tokens_field="max_completion_tokens",
+        schema_shims=_ARRAY_ITEMS,
     ),
     "openrouter": Profile(
         replay_reasoning="reasoning_details",
         thinking_switch="reasoning_enabled",
         effort_field="reasoning",
+        schema_shims=_ARRAY_ITEMS,
         extra_params=_OPENROUTER_PARAMS,
     ),
     "anthropic": Profile(
@@ -136,6 +142,7 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         max_thinking_tokens=16_384,
         cite_documents=True,
         tool_names="anthropic",
+        schema_shims=frozenset({"plain_patterns"}),
         extra_params=_ANTHROPIC_PARAMS,
     ),
     "gemini": Profile(

@@ -66,7 +66,8 @@ These are the effects of the fields:
   ids, `drop` sends none. On a relay this also applies to items as clients sent them.
 - **Schemas** of tools are changed by `schema_shims`: `no_empty_required` removes an empty `required`, `no_schema_key` removes
   `$schema`, `signed_formats` replaces `uint8` and `uint16` by `int32`, `uint32` and `uint64` by `int64`. They apply to nested schemas
-  too. `no_descriptions` removes the descriptions of functions, which is a loss.
+  too. `array_items` adds `items` to arrays without it, for OpenAI and OpenRouter. `plain_patterns` removes patterns with classes such as
+  `\\p{L}`, which Anthropic refuses, and which is a loss. `no_descriptions` removes the descriptions of functions, which is a loss.
 - **Parallel calls**: `parallel_tool_calls` is the value for requests that have tools and do not set it.
 - **Forced calls**: `forced_tool: alone` sends only the tool that must be called, for servers that ignore its name.
 - **Media** in tool outputs stay there with `media_in_tool_messages: true`. Otherwise they move to a user message after it, which is a

@@ -1,5 +1,6 @@
 """Named changes to the tools of a request, for upstreams that refuse the tools without them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final
 
@@ -14,6 +15,12 @@ _SCHEMA_MAP_KEYWORDS: Final = ("properties", "patternProperties", "dependentSche
 _SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 _SCHEMA_KEYWORDS: Final = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else")
+
+_ITEM_KEYWORDS: Final = frozenset({"items", "prefixItems", "$ref"})
+"""Keywords that describe the entries of an array."""
+
+_UNICODE_CLASS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[pP]\{")
+"""A class of Unicode characters, such as `\\p{L}`, which the regular expressions of some servers do not have."""
 
 _SIGNED_FORMATS: Final = {"uint8": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "uint": "int64"}
 """Unsigned format -> a signed format whose range includes it, as far as there is one."""
@@ -45,6 +52,8 @@ def _shim_function(function: Json, index: int, shims: Set[SchemaShim], losses: l
         changes = [change for name, change in _SCHEMA_CHANGES.items() if name in shims]
         try:
             changed["parameters"] = _shim_schema(parameters, changes)
+            if "plain_patterns" in shims and changed["parameters"] != parameters and _loses_pattern(parameters):
+                losses.append(Loss(f"tools[{index}].parameters.pattern", "dropped"))
         except RecursionError:
             param = f"tools[{index}].parameters"
             raise Unrepresentable("this schema is nested too deep", param=param) from None
@@ -82,9 +91,34 @@ def _sign_formats(schema: Json) -> None:
         schema["format"] = _SIGNED_FORMATS[number_format]
 
 
+def _add_items(schema: Json) -> None:
+    kind = schema.get("type")
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and not _ITEM_KEYWORDS & schema.keys():
+        schema["items"] = {}
+
+
+def _omit_unicode_pattern(schema: Json) -> None:
+    if isinstance(pattern := schema.get("pattern"), str) and _UNICODE_CLASS.search(pattern):
+        del schema["pattern"]
+
+
+def _loses_pattern(schema: Any) -> bool:
+    """Whether a schema has a pattern that is left out, in a keyword or in a schema inside it."""
+    if isinstance(schema, list):
+        return any(map(_loses_pattern, schema))
+    if not isinstance(schema, dict):
+        return False
+    pattern = schema.get("pattern")
+    return (isinstance(pattern, str) and _UNICODE_CLASS.search(pattern) is not None) or any(
+        map(_loses_pattern, schema.values())
+    )
+
+
 _SCHEMA_CHANGES: Final[Mapping[SchemaShim, Callable[[Json], None]]] = {
     "no_empty_required": _omit_empty_required,
     "no_schema_key": _omit_schema_key,
     "signed_formats": _sign_formats,
+    "array_items": _add_items,
+    "plain_patterns": _omit_unicode_pattern,
 }
 """Shim -> the change that it makes to a schema and to all schemas in it."""

@@ -17,7 +17,9 @@ ReplayReasoning: TypeAlias = Literal[
 ForcedTool: TypeAlias = Literal["named", "alone"]
 ReplayIds: TypeAlias = Literal["reasoning", "keep", "drop"]
 CallSignatures: TypeAlias = Literal["by_model", "placeholder", "none"]
-SchemaShim: TypeAlias = Literal["no_empty_required", "no_schema_key", "signed_formats", "no_descriptions"]
+SchemaShim: TypeAlias = Literal[
+    "no_empty_required", "no_schema_key", "signed_formats", "no_descriptions", "array_items", "plain_patterns"
+]
 TwoPass: TypeAlias = Literal["off", "on", "engine"]
 EmptyFinalFix: TypeAlias = bool | Literal["retry"]
 ReasoningEffort: TypeAlias = Annotated[
@@ -165,7 +167,8 @@ class Profile:
     schema_shims: frozenset[SchemaShim] = frozenset()
     """Changes to tools. `no_empty_required` omits an empty `required`, `no_schema_key` omits `$schema`,
     `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` omits the descriptions of
-    functions (a loss)."""
+    functions (a loss), `array_items` adds `items` to arrays without it, `plain_patterns` omits patterns with Unicode
+    classes such as `\\p{L}` (a loss)."""
     parallel_tool_calls: bool | None = None
     """The value of `parallel_tool_calls` for requests with tools that leave it out."""
     extra_params: frozenset[Name] = frozenset()

@@ -96,3 +96,12 @@ def test_what_follows_from_a_template_counts_where_a_server_renders_it() -> None
     kinds = [kind for kind in PROFILES if build_profile(kind, {}, family).system_messages == "merge_all"]
     assert set(PROFILES) - set(kinds) == {"openai", "anthropic", "gemini", "harmony", "demo", "scripted"}
     assert build_profile("vllm", {"system_messages": "keep"}, family).system_messages == "keep"
+
+
+def test_each_vendor_gets_the_schemas_that_it_accepts() -> None:
+    shims = {kind: set(profile.schema_shims) for kind, profile in PROFILES.items() if profile.schema_shims}
+    assert shims == {
+        "openai": {"array_items"},
+        "openrouter": {"array_items"},
+        "anthropic": {"plain_patterns"},
+    }

@@ -27,6 +27,30 @@ SCHEMAS: dict[str, tuple[SchemaShim, Json, Json]] = {
         {"anyOf": [{"format": "uint32"}, {"format": "uint8"}], "items": [{"format": "uint64"}, {"format": "date"}]},
         {"anyOf": [{"format": "int64"}, {"format": "int32"}], "items": [{"format": "int64"}, {"format": "date"}]},
     ),
+    "arrays without items": (
+        "array_items",
+        {
+            "type": "array",
+            "$defs": {"a": {"type": ["array", "null"]}, "b": {"type": ["string", "null"]}},
+            "properties": {"c": {"type": "array", "items": {"type": "array"}}, "d": {"type": "string"}},
+        },
+        {
+            "type": "array",
+            "items": {},
+            "$defs": {"a": {"type": ["array", "null"], "items": {}}, "b": {"type": ["string", "null"]}},
+            "properties": {"c": {"type": "array", "items": {"type": "array", "items": {}}}, "d": {"type": "string"}},
+        },
+    ),
+    "arrays whose items are described": (
+        "array_items",
+        {"anyOf": [{"type": "array", "prefixItems": [{}]}, {"type": "array", "$ref": "#"}]},
+        {"anyOf": [{"type": "array", "prefixItems": [{}]}, {"type": "array", "$ref": "#"}]},
+    ),
+    "patterns that every server reads": (
+        "plain_patterns",
+        {"pattern": r"^[a-z]\\p{2}$", "properties": {"pattern": {"pattern": 3}}},
+        {"pattern": r"^[a-z]\\p{2}$", "properties": {"pattern": {"pattern": 3}}},
+    ),
     "what is no schema": (
         "signed_formats",
         {"default": {"format": "uint8"}, "enum": [{"format": "uint8"}], "format": 7, "additionalProperties": False},
@@ -62,6 +86,25 @@ def test_functions_may_go_without_their_descriptions() -> None:
         tools[2],
     ]
     assert losses == [Loss("tools[0].description", "dropped")]
+
+
+@pytest.mark.parametrize("pattern", [r"^\p{L}+$", r"\P{Lu}", r"[\p{L}\d]", r"\\\p{L}"])
+def test_a_pattern_with_a_unicode_class_is_left_out_as_a_loss(pattern: str) -> None:
+    losses: list[Loss] = []
+    schema: Json = {"type": "object", "properties": {"a": {"anyOf": [{"type": "string", "pattern": pattern}]}}}
+    tools = [{"type": "function", "name": "f", "parameters": schema}]
+    assert apply_schema_shims(tools, {"plain_patterns"}, losses) == [
+        {**tools[0], "parameters": {**schema, "properties": {"a": {"anyOf": [{"type": "string"}]}}}}
+    ]
+    assert losses == [Loss("tools[0].parameters.pattern", "dropped")]
+
+
+def test_a_pattern_in_data_is_no_loss() -> None:
+    losses: list[Loss] = []
+    schema: Json = {"default": {"pattern": r"\p{L}"}, "pattern": "a"}
+    tools = [{"type": "function", "name": "f", "parameters": schema}]
+    assert apply_schema_shims(tools, {"plain_patterns"}, losses) == tools
+    assert losses == []
 
 
 def test_without_shims_tools_are_left_alone() -> None:
