@@ -17,11 +17,11 @@ from translation.representation.json_types import Json
 _LIMITS: Final = {
     "int": ("ge", "le", "gt", "lt"),
     "float": ("ge", "le", "gt", "lt"),
-    "str": ("min_length", "max_length", "pattern"),
+    "str": ("min_length", "max_length"),
     "list": ("max_length",),
     "dict": ("max_length",),
 }
-"""Type of a core schema -> the keys that limit its values."""
+"""Type of a core schema -> the keys that limit its values. Patterns stay: they hold texts that become headers."""
 
 _OTHER: Final = "\0other"
 """The tag of union members that the schema does not list. No client can send it."""
@@ -65,6 +65,8 @@ def _remove_limits(schema: Any) -> Any:
     if kind == "literal":
         return {"type": "str"}
     limits = _LIMITS.get(kind, ()) if isinstance(kind, str) else ()
+    if kind == "list" and "pattern" in schema.get("items_schema", ()):
+        limits = ()
     loose = {key: _remove_limits(value) for key, value in schema.items() if key not in limits}
     if kind == "tagged-union":
         loose["choices"][_OTHER] = {"type": "dict"}

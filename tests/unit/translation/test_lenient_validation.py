@@ -35,6 +35,7 @@ class Body(TypedDict, total=False):
     stops: Annotated[list[str], Field(max_length=2)]
     parts: list[Part]
     choice: Choice | Literal["none"]
+    headers: Annotated[list[Annotated[str, Field(pattern="^[a-z]+$")]], Field(max_length=2)]
     labels: dict[str, Annotated[str, Field(max_length=3)]]
 
 
@@ -81,6 +82,8 @@ def test_the_known_part_has_what_the_schema_allows(params: Json, known: Json) ->
         {"limit": 1, "choice": {"type": None}},
         {"limit": 1, "choice": {"type": "text"}},
         {"limit": 1, "labels": {"a": 1}},
+        {"limit": 1, "headers": ["a\r\nb: c"]},
+        {"limit": 1, "headers": ["a", "b", "c"]},
         [],
     ],
 )
