@@ -90,6 +90,7 @@ REJECTION_REPLIES: dict[int, ErrorReply] = {
     413: ErrorReply(413, _INVALID_TYPE, "request_too_large"),
     415: ErrorReply(502, _SERVER_TYPE, "upstream_error"),
     422: ErrorReply(400, _INVALID_TYPE, "upstream_rejected"),
+    425: ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
     504: ErrorReply(504, _SERVER_TYPE, "upstream_timeout"),
 }
 """Maps an upstream's error status to the reply. Other 4xx become the reply of 400; everything else becomes a 502."""

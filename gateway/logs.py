@@ -194,6 +194,20 @@ def read_bound_request_id() -> str | None:
     return request_id if isinstance(request_id, str) else None
 
 
+def read_bound_upstream() -> tuple[str | None, int] | None:
+    """Returns the upstream that was asked last for the request of this context, and the number of attempts.
+
+    None if the request is not for a model. Without an attempt there is no upstream.
+    """
+    fields = _BOUND_FIELDS.get()
+    if "model" not in fields:
+        return None
+    attempts, provider = fields.get("attempts"), fields.get("provider")
+    if not isinstance(attempts, int) or not attempts:
+        return None, 0
+    return provider if isinstance(provider, str) else None, attempts
+
+
 def adopt_fields(context: Context) -> None:
     """Replaces all bound fields by the fields of another context, such as a copy of this one that a thread used."""
     _BOUND_FIELDS.set(context.get(_BOUND_FIELDS, _NO_FIELDS))

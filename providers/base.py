@@ -1,6 +1,6 @@
 """The protocols between the gateway and its providers. The gateway depends on this module and on no adapter."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
@@ -172,6 +172,24 @@ class RelayCounter(Protocol):
 
     async def count_relayed_tokens(self, dialect: Dialect, body: Json) -> int:
         """Returns the number of input tokens of a body in the upstream's own dialect. Raises ProviderError."""
+        ...
+
+
+HeadObserver: TypeAlias = Callable[[Mapping[bytes, bytes]], None]
+"""Is called with the headers of each reply, by their names in lower case, whatever its status."""
+
+
+@runtime_checkable
+class ShareableProvider(Protocol):
+    """A provider that can be one of several upstreams of a name."""
+
+    def share(self, observe_head: HeadObserver, headers: Mapping[str, str]) -> "Provider":
+        """Returns a view of this provider that sends each request once, with these headers, and reports the heads of
+        replies. It has the same connections, and is not closed."""
+        ...
+
+    async def probe(self, path: str) -> bytes | None:
+        """Returns the body at a path of the server's root; None if it does not reply with status 200 in time."""
         ...
 
 

@@ -32,6 +32,8 @@ ProviderType: TypeAlias = Literal[
 
 UnlistedModels: TypeAlias = Literal["refuse", "forward"]
 
+LoadReport: TypeAlias = Literal["auto", "orca", "metrics", "none"]
+
 
 class ProviderDefaults(NamedTuple):
     """The defaults of one provider type, for what the operator does not set."""
@@ -93,6 +95,10 @@ TOKENS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm_inprocess"})
 
 BUDGET_ENFORCING_TYPES: frozenset[ProviderType] = frozenset({"vllm", "vllm_inprocess"})
 """Types whose engine can enforce a thinking budget within one generation."""
+
+
+_HEALTH_PATH_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server"})
+"""Types whose servers have `/health`."""
 
 
 class CapabilityOverrides(OverridesOf[Capabilities]):
@@ -171,6 +177,30 @@ class ProviderConfig(BaseModel):
         ge=0,
         description="The most connections at a time, of which one key gets three quarters. 0: no limit. Further "
         "requests wait up to `connect_s`, and keys take turns.",
+    )
+    max_in_flight: WholeNumber | None = Field(
+        default=None,
+        ge=1,
+        description="The most attempts at once in one server process, over all model names. Further turns wait "
+        "(`routing.queue_s`). If left out, there is no limit.",
+    )
+    realm: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The account that can read its sealed reasoning. Write the same text for providers of one account. "
+        "The default is the provider's name.",
+    )
+    health_path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A path at the server's root that is requested every two seconds while it is ejected: with status "
+        "200 it gets a turn again. The default is `/health` for `vllm` and `llama_server`, none for the others.",
+    )
+    load_report: LoadReport = Field(
+        default="auto",
+        description="Where the number of requests that wait in the server comes from. `orca`: from the header "
+        "`endpoint-load-metrics` of its replies. `metrics`: from its `/metrics`, once a second. `none`: nowhere. "
+        "`auto`: `orca` for `vllm`, else `none`.",
     )
     coalesce_ms: Number = Field(
         default=4.0,
@@ -267,6 +297,16 @@ class ProviderConfig(BaseModel):
             raise PydanticCustomError("demo", "the demo brings its model along: leave model and engine out")
         if self.type not in ("demo", "scripted") and self.model is None:
             raise PydanticCustomError("model", "write model, the model that {type} loads", {"type": self.type})
+
+    def find_health_path(self) -> str | None:
+        """Returns the path that reports the server's health, if it is known."""
+        if "health_path" in self.model_fields_set:
+            return self.health_path
+        return "/health" if self.type in _HEALTH_PATH_TYPES else None
+
+    def find_load_report(self) -> LoadReport:
+        """Returns where the number of waiting requests comes from."""
+        return self.load_report if self.load_report != "auto" else "orca" if self.type == "vllm" else "none"
 
     @property
     def key(self) -> str:

@@ -1,14 +1,15 @@
 """Errors of upstreams and engines, named by meaning. The gateway's error table decides what clients see.
 
 ProviderError
-  UpstreamUnreachable      no connection, or it broke before the reply began       retryable
-  UpstreamTimeout          connected, but nothing was received in time             retryable
-  UpstreamBroken           the reply broke off in the middle                       retryable
+  UpstreamUnreachable      no connection, or it broke before the reply began
+  UpstreamTimeout          connected, but nothing was received in time
+  UpstreamBroken           the reply broke off in the middle
   UpstreamGarbled          the reply does not follow the upstream's protocol
-  EngineUnavailable        an embedded engine is starting or restarting            retryable
+  EngineUnavailable        an embedded engine is starting or restarting
   UpstreamRejected         the upstream replied with an error
-    UpstreamRateLimited      status 429                                            retryable
-    UpstreamOverloaded       status 503 or 529                                     retryable
+    UpstreamRateLimited      status 429
+    UpstreamOverloaded       status 503 or 529
+      ConnectionsExhausted     the gateway has no free connection to the upstream
     UpstreamUnauthorized     status 401 or 403: the gateway's credentials, not the client's
     ContextLengthExceeded    the prompt does not fit into the model's context
     UpstreamModelNotFound    status 404 for the model
@@ -22,9 +23,6 @@ from typing import Any
 class ProviderError(Exception):
     """The root of the hierarchy. Clients see `message` only if the gateway's error table allows it."""
 
-    retryable = False
-    """Whether another upstream may serve the same request, so that the next target is asked."""
-
     def __init__(self, message: str, *, provider: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -32,15 +30,19 @@ class ProviderError(Exception):
 
 
 class UpstreamUnreachable(ProviderError):
-    retryable = True
+    """`was_sent`: the request was sent, or a part of it, so that the upstream may have begun it."""
+
+    def __init__(self, message: str, *, provider: str = "", was_sent: bool = False) -> None:
+        super().__init__(message, provider=provider)
+        self.was_sent = was_sent
 
 
 class UpstreamTimeout(ProviderError):
-    retryable = True
+    pass
 
 
 class UpstreamBroken(ProviderError):
-    retryable = True
+    pass
 
 
 class UpstreamGarbled(ProviderError):
@@ -49,8 +51,6 @@ class UpstreamGarbled(ProviderError):
 
 class EngineUnavailable(ProviderError):
     """An embedded engine is starting or restarting. `headers` say when the client should retry."""
-
-    retryable = True
 
     def __init__(self, message: str, *, provider: str = "", retry_after_s: int = 1) -> None:
         super().__init__(message, provider=provider)
@@ -93,11 +93,15 @@ class UpstreamRejected(ProviderError):
 
 
 class UpstreamRateLimited(UpstreamRejected):
-    retryable = True
+    pass
 
 
 class UpstreamOverloaded(UpstreamRejected):
-    retryable = True
+    pass
+
+
+class ConnectionsExhausted(UpstreamOverloaded):
+    """All connections that the gateway may have to the upstream are in use, so nothing was sent."""
 
 
 class UpstreamUnauthorized(UpstreamRejected):

@@ -89,7 +89,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/*/upstream/turn_params.py": "each dialect names its parameters as turns do in a file of this name",
     "translation/lowering/turn_params.py": "it reads the tables of these names, which no dialect may share otherwise",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
-    "gateway/http/headers.py": "fourteen modules read or write headers with it, and it knows nothing else",
     "gateway/routes/owner_data.py": "it is the whole of one route, like its neighbours",
     "gateway/version.py": "the command line imports it first, for `--version`",
     "providers/demo/files.py": "the configuration asks for the demo model without importing its adapter",

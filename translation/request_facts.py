@@ -96,6 +96,8 @@ class RequestFacts(NamedTuple):
     """Whether the client wants a summary of the reasoning. Many clients display only summaries."""
     wants_sealed_reasoning: bool = False
     """Whether the client wants reasoning in a form that it can send back."""
+    cache_key: str | None = None
+    """The key by which the client groups requests for prompt caches."""
     is_obfuscated: bool = False
     """Whether the deltas of the stream are padded."""
     lists_models: bool = False

@@ -70,6 +70,8 @@ _CHAT = "/v1/chat/completions"
 _MESSAGES = "/v1/messages"
 _OVER_RESPONSES = GatewaySetup(upstream="responses")
 
+_SHARED = GatewaySetup(upstreams=3)
+
 _IMAGES = HistoryShape(items=200, images=10, image_bytes=480_000)
 _TEXTS = HistoryShape(items=200)
 _AGENT = HistoryShape(items=500, scale=2)
@@ -120,6 +122,19 @@ _FURTHER_SCENARIOS = (
     Scenario("delay, 1 stream", "delay", _RESPONSES, "bench-128-50ps-stamped", 1, absolute=True, default=False),
     Scenario("delay, 256 streams", "delay", _RESPONSES, "bench-128-50ps-stamped", 256, absolute=True, default=False),
     Scenario("history, 200 items of text", "item", _RESPONSES, "bench-4", 4, history=_TEXTS, default=False),
+    # Three upstreams may cost 1.05 times what one does: compare with the scenarios without them.
+    Scenario("three upstreams", "delta", _RESPONSES, "bench-128", 64, setup=_SHARED, default=False),
+    Scenario(
+        "three upstreams, not streaming",
+        "request",
+        _RESPONSES,
+        "bench-128",
+        16,
+        stream=False,
+        setup=_SHARED,
+        default=False,
+    ),
+    Scenario("three upstreams, 4 deltas", "request", _RESPONSES, "bench-4", 16, setup=_SHARED, default=False),
     Scenario("keys", "delta", _RESPONSES, "bench-128", 64, setup=GatewaySetup(keys=True), default=False),
     Scenario("keys, 4 deltas", "request", _RESPONSES, "bench-4", 16, setup=GatewaySetup(keys=True), default=False),
     Scenario("two workers", "delta", _RESPONSES, "bench-128", 64, setup=GatewaySetup(workers=2), default=False),

@@ -23,6 +23,8 @@ class GatewaySetup:
     """The dialect of the upstream."""
     store_url: str | None = None
     workers: int = 1
+    upstreams: int = 1
+    """The number of upstreams that share the turns of each name. They are one server."""
     keys: bool = False
     reaches_loopback: bool = False
     """Whether MCP servers on 127.0.0.1 may be called."""
@@ -53,12 +55,15 @@ def _config(upstream: int, setup: GatewaySetup) -> dict[str, Any]:
         # The upstream lists only some of its models, because it has one for each name of the right form.
         "capabilities": {"images": True, "models": False},
     }
+    names = [f"upstream-{number}" for number in range(setup.upstreams)] if setup.upstreams > 1 else ["upstream"]
     keys = [{"name": "bench", "key": KEY, "models": ["*"]}]
     return {
         "server": {"port": 0, "workers": setup.workers},
         "store": {"url": setup.store_url},
-        "providers": {"upstream": provider},
-        "models": {"*": {"provider": "upstream"}},
+        "providers": dict.fromkeys(names, provider),
+        "models": {
+            "*": {"upstreams": [{"provider": name} for name in names]} if len(names) > 1 else {"provider": names[0]}
+        },
         **({"auth": {"keys": keys}} if setup.keys else {}),
         **({"egress": {"allow": ["127.0.0.1"]}} if setup.reaches_loopback else {}),
     }

@@ -107,18 +107,18 @@ def models(
     from providers.registry import build_provider
 
     providers = {name: build_provider(name, provider) for name, provider in settings.providers.items()}
-    effective = {
-        name: model.resolve_capabilities(providers[model.provider].capabilities)
-        for name, model in settings.models.items()
-    }
+    rows = [(name, row) for name, model in settings.models.items() for row in model.rows]
+    effective = [row.resolve_capabilities(providers[row.provider].capabilities) for _, row in rows]
     if capabilities:
-        typer.echo("\n".join(render_matrix(effective)))
+        has_several = {name for name, model in settings.models.items() if len(model.rows) > 1}
+        heads = [f"{name} {row.provider}:{row.model or name}" if name in has_several else name for name, row in rows]
+        typer.echo("\n".join(render_matrix(dict(zip(heads, effective, strict=True)))))
         return
-    rows = [("MODEL", "PROVIDER", "UPSTREAM MODEL", "CAPABILITIES")]
-    for name, model in settings.models.items():
-        flags = [field.name for field in fields(effective[name]) if getattr(effective[name], field.name) is True]
-        rows.append((name, model.provider, model.model or "the same", " ".join(flags)))
-    typer.echo("\n".join(format_table(rows)))
+    lines = [("MODEL", "PROVIDER", "UPSTREAM MODEL", "CAPABILITIES")]
+    for (name, row), known in zip(rows, effective, strict=True):
+        flags = [field.name for field in fields(known) if getattr(known, field.name) is True]
+        lines.append((name, row.provider, row.model or "the same", " ".join(flags)))
+    typer.echo("\n".join(format_table(lines)))
 
 
 @app.command()
@@ -193,6 +193,56 @@ def doctor(
         typer.echo(str(error), err=True)
         healthy = False
     raise typer.Exit(0 if healthy else 1)
+
+
+routes_app = typer.Typer(help="Explain where the turns of models go.", no_args_is_help=True)
+app.add_typer(routes_app, name="routes")
+
+
+@routes_app.command(name="explain")
+def explain_routes(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The name that clients send.")],
+    config: ConfigOption = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The name of a key: its models, and the owner of its sessions.")
+    ] = None,
+    request: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A request as JSON, of the Responses, Chat Completions or Messages API."),
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A running server, whose state is reported."),
+    ] = None,
+    server_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", envvar="GATEWAY_KEY", help="The key of an administrator of that server."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """Explain which upstreams serve a model, and with which shares. Exits with 1 for an unknown model."""
+    import orjson
+
+    from gateway.cli.route_reports import ReportFailed, explain_model, fetch_report
+    from gateway.errors import UnknownModel
+    from gateway.upstreams.routing_report import render_routing_report
+    from translation.errors import InvalidRequest
+
+    try:
+        if server is not None:
+            report = fetch_report(server, model, server_key)
+        else:
+            body = None if request is None else orjson.loads(request.read_bytes())
+            report = explain_model(_load_quiet_settings(config), model, key, body)
+    except (UnknownModel, InvalidRequest, ReportFailed) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        _exit_with_error(f"{request} cannot be read: {error}")
+    if as_json:
+        typer.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+    else:
+        typer.echo("\n".join(render_routing_report(report)))
 
 
 mcp_app = typer.Typer(help="List and try the tools of the configured MCP servers.", no_args_is_help=True)

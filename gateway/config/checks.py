@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from gateway.config.model_rows import ModelRow, check_upstreams, list_model_rows
 from gateway.config.own_address import check_own_addresses
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
@@ -54,11 +55,12 @@ _ADVICE_BY_ERROR_TYPE = {
     "too_short": "write at least one",
     "string_too_short": "write at least one character",
     "tuple_type": "write a list: [a, b]",
+    "finite_number": "write a finite number",
     "frozen_set_type": "write a list: [a, b]",
 }
 """Pydantic's error type -> the advice, for types whose own message does not help an operator."""
 
-RELOADABLE_SECTIONS: Final = frozenset({"env_file", "auth", "providers", "models", "families", "tools"})
+RELOADABLE_SECTIONS: Final = frozenset({"env_file", "auth", "providers", "models", "families", "routing", "tools"})
 """The sections that may change while the server runs. Sockets, limits and tables of the others exist only once."""
 
 _RESTART_ADVICE: Final = "cannot change while the server runs: restart it, or undo the change"
@@ -73,18 +75,26 @@ def validate_settings(
     """
     problems: list[Problem] = []
     tree = _expand_environment(document.tree, (), environ, problems)
+    problems += check_upstreams(tree)
     try:
         settings = model.model_validate(tree)
     except ValidationError as error:
-        # The value of a missing environment variable was replaced by a placeholder. Its errors are not reported again.
+        # The value of a missing environment variable was replaced by a placeholder. Its errors are not reported again,
+        # and no key is reported as unknown that is known elsewhere.
         reported_paths = {problem.path for problem in problems}
         field_problems = find_model_problems(model, error)
         problems += [problem for problem in field_problems if problem.path not in reported_paths]
-    problems += _check_model_providers(tree)
+    rows = list_model_rows(tree)
+    # A key beside `upstreams` can be wrong for several rows.
+    row_checks = (
+        *_check_model_providers(rows, tree),
+        *_check_profiles(rows, tree),
+        *_check_two_pass_and_parsers(rows, tree),
+        *check_unused_keys(rows, tree),
+    )
+    problems += dict.fromkeys(row_checks)
     problems += _check_model_servers(tree)
     problems += _check_families(tree)
-    problems += _check_two_pass_and_parsers(tree)
-    problems += check_unused_keys(tree)
     problems += _check_engines(tree)
     problems += check_own_addresses(tree)
     problems += _check_exposure(tree)
@@ -137,15 +147,13 @@ def _expand_environment(value: Any, path: ValuePath, environ: Mapping[str, str],
     return value
 
 
-def _check_model_providers(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    providers, models = mapping_or_empty(tree.get("providers")), mapping_or_empty(tree.get("models"))
-    for name, model in models.items():
-        match model:
-            case {"provider": str(provider)} if provider not in providers:
-                yield Problem(
-                    ("models", name, "provider"),
-                    f"there is no provider {provider!r}; {_suggest_name(provider, providers)}",
-                )
+def _check_model_providers(rows: Sequence[ModelRow], tree: Mapping[str, Any]) -> Iterator[Problem]:
+    providers = mapping_or_empty(tree.get("providers"))
+    for row in rows:
+        provider = row.values.get("provider")
+        if isinstance(provider, str) and provider not in providers:
+            message = f"there is no provider {provider!r}; {_suggest_name(provider, providers)}"
+            yield Problem(row.locate("provider"), message)
 
 
 def _check_model_servers(tree: Mapping[str, Any]) -> Iterator[Problem]:
@@ -168,38 +176,37 @@ def _check_families(tree: Mapping[str, Any]) -> Iterator[Problem]:
         parser = mapping_or_empty(family).get("tool_parser")
         if isinstance(parser, str) and (problem := engine_checks.find_tool_parser_problem("vllm_inprocess", parser)):
             yield Problem(("families", name, "tool_parser"), problem)
-    known = {**MODEL_FAMILIES, **families}
-    for name, model in mapping_or_empty(tree.get("models")).items():
-        profile = mapping_or_empty(model).get("profile")
+
+
+def _check_profiles(rows: Sequence[ModelRow], tree: Mapping[str, Any]) -> Iterator[Problem]:
+    known = {**MODEL_FAMILIES, **mapping_or_empty(tree.get("families"))}
+    for row in rows:
+        profile = row.values.get("profile")
         if isinstance(profile, str) and profile not in known:
-            yield Problem(
-                ("models", name, "profile"), f"there is no profile {profile}; write one of {', '.join(known)}"
-            )
+            yield Problem(row.locate("profile"), f"there is no profile {profile}; write one of {', '.join(known)}")
 
 
-def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
+def _check_two_pass_and_parsers(rows: Sequence[ModelRow], tree: Mapping[str, Any]) -> Iterator[Problem]:
     providers = mapping_or_empty(tree.get("providers"))
     for name, config in providers.items():
         if mapping_or_empty(mapping_or_empty(config).get("capabilities")).get("two_pass") is True:
             yield from _check_two_pass_type(
                 mapping_or_empty(config).get("type"), ("providers", name, "capabilities", "two_pass")
             )
-    for name, model in mapping_or_empty(tree.get("models")).items():
-        two_pass, provider = mapping_or_empty(model).get("two_pass"), mapping_or_empty(model).get("provider")
+    for row in rows:
+        two_pass, provider = row.values.get("two_pass"), row.values.get("provider")
         kind = mapping_or_empty(providers.get(provider)).get("type") if isinstance(provider, str) else None
         if two_pass not in (None, False, "off"):
-            yield from _check_two_pass_type(kind, ("models", name, "two_pass"))
+            yield from _check_two_pass_type(kind, row.locate("two_pass"))
         if two_pass == "engine" and kind in TOKEN_PROMPT_TYPES - BUDGET_ENFORCING_TYPES:
-            yield Problem(
-                ("models", name, "two_pass"), f"{kind} cannot enforce a thinking budget in one pass: write true"
-            )
-        if mapping_or_empty(mapping_or_empty(model).get("capabilities")).get("two_pass") is True:
-            yield from _check_two_pass_type(kind, ("models", name, "capabilities", "two_pass"))
-        parser = mapping_or_empty(model).get("tool_parser")
+            yield Problem(row.locate("two_pass"), f"{kind} cannot enforce a thinking budget in one pass: write true")
+        if mapping_or_empty(row.values.get("capabilities")).get("two_pass") is True:
+            yield from _check_two_pass_type(kind, row.locate("capabilities", "two_pass"))
+        parser = row.values.get("tool_parser")
         is_in_tokens = kind in TOKEN_PROMPT_TYPES and two_pass not in (None, False, "off", "engine")
         if parser == "openai" and (is_in_tokens or kind in TOKENS_ONLY_TYPES):
             yield Problem(
-                ("models", name, "tool_parser"),
+                row.locate("tool_parser"),
                 "openai is for servers that return calls apart from the text, and an engine returns only text: write "
                 "the parser of the model's format, such as hermes; for gpt-oss, use a provider of type harmony",
             )
@@ -209,7 +216,7 @@ def _check_two_pass_and_parsers(tree: Mapping[str, Any]) -> Iterator[Problem]:
             else None
         )
         if parser_problem is not None:
-            yield Problem(("models", name, "tool_parser"), parser_problem)
+            yield Problem(row.locate("tool_parser"), parser_problem)
 
 
 def _check_two_pass_type(kind: Any, path: ValuePath) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlsplit
 
+from gateway.config.model_config import UpstreamRow
 from gateway.config.settings import Settings
 from gateway.config.yaml_file import Problem
 from providers.base import Capabilities
@@ -39,6 +40,7 @@ def find_hints(settings: Settings) -> Iterator[Problem]:
     yield from _find_open_doors(settings)
     yield from _find_limits_of_keys(settings)
     yield from _find_unusable_servers(settings)
+    yield from dict.fromkeys(_find_odd_upstreams(settings))
 
 
 def _find_missing_paths(settings: Settings) -> Iterator[Problem]:
@@ -52,7 +54,7 @@ def _find_missing_paths(settings: Settings) -> Iterator[Problem]:
 
 
 def _find_unused_providers(settings: Settings) -> Iterator[Problem]:
-    used = {model.provider for model in settings.models.values()}
+    used = {row.provider for model in settings.models.values() for row in model.rows}
     for name in settings.providers if used else ():
         if name not in used:
             yield Problem(("providers", name), "no model uses this provider: name it in a model, or remove it")
@@ -122,11 +124,7 @@ def _find_limits_of_keys(settings: Settings) -> Iterator[Problem]:
 def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:
     """Yields a problem for each model with MCP servers whose upstream has no tools, and for servers without tools."""
     for name, model in settings.models.items():
-        provider = settings.providers[model.provider]
-        # Providers of types that are not in the table determine the capabilities of their model themselves.
-        types = CAPABILITIES.get(provider.type, Capabilities(tools=True))
-        known = provider.capabilities.apply_to(types)
-        if model.tools.mcp and not model.resolve_capabilities(known).tools:
+        if model.tools.mcp and not any(_has_tools(row, settings) for row in model.rows):
             message = (
                 "the upstream has no tools, so every request is refused: remove this key, or write capabilities.tools"
             )
@@ -134,3 +132,36 @@ def _find_unusable_servers(settings: Settings) -> Iterator[Problem]:
     for label, server in settings.tools.mcp.servers.items():
         if not server.allow:
             yield Problem(("tools", "mcp", "servers", label, "allow"), "no tool of the server is allowed")
+
+
+def _has_tools(row: UpstreamRow, settings: Settings) -> bool:
+    provider = settings.providers[row.provider]
+    # Providers of types that are not in the table determine the capabilities of their model themselves.
+    known = provider.capabilities.apply_to(CAPABILITIES.get(provider.type, Capabilities(tools=True)))
+    return row.resolve_capabilities(known).tools
+
+
+def _find_odd_upstreams(settings: Settings) -> Iterator[Problem]:
+    """Yields a problem for each key of several upstreams that is probably not meant."""
+    for name, model in settings.models.items():
+        if model.upstreams is None:
+            continue
+        path = ("models", name)
+        if model.balance == "prefix" and model.affinity == "none":
+            message = "balance: prefix is an affinity, and affinity: none only turns the other keys off"
+            yield Problem((*path, "affinity"), message)
+        tiers = sorted({row.tier for row in model.upstreams})
+        if tiers != list(range(len(tiers))):
+            message = f"there are the tiers {', '.join(map(str, tiers))}: a gap between them has no effect"
+            yield Problem((*path, "upstreams"), message)
+        for number, row in enumerate(model.upstreams):
+            in_tier = [other for other in model.upstreams if other.tier == row.tier]
+            if "weight" in row.model_fields_set and len(in_tier) == 1 and row.weight:
+                message = f"it has no effect on the only row of tier {row.tier}"
+                yield Problem((*path, "upstreams", number, "weight"), message)
+        first_content_s = settings.routing.for_model(model.routing).first_content_s
+        silence_s = min(settings.providers[row.provider].silence_s for row in model.rows)
+        if first_content_s is not None and first_content_s >= silence_s:
+            is_own = model.routing is not None and "first_content_s" in model.routing.model_fields_set
+            message = f"a provider's silence_s of {silence_s:g} s ends the wait before"
+            yield Problem((*(path if is_own else ()), "routing", "first_content_s"), message)

@@ -7,10 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from gateway.config.mcp_server_settings import ModelToolSettings
+from gateway.config.routing_settings import Balance, TurnRouting, find_affinity_problem
 from providers.base import Capabilities
 from providers.config import CapabilityOverrides
 from providers.model_families import MODEL_FAMILIES, ModelFamily, OwnParsingFormat, RawTextFormat
-from providers.overrides import OverridesOf
+from providers.overrides import Number, OverridesOf, WholeNumber
 from translation.chat.reasoning import MESSAGE_FIELDS
 from translation.representation.profile import TOOL_PARSERS, Profile
 
@@ -63,7 +64,9 @@ class FamilyConfig(BaseModel):
 class UpstreamModel(BaseModel):
     """The model of an upstream that is served under a name."""
 
-    provider: NonEmptyText = Field(description="The provider that serves the model.")
+    provider: NonEmptyText | None = Field(
+        default=None, description="The provider that serves the model. Required, unless there are `upstreams`."
+    )
     model: NonEmptyText | None = Field(
         default=None,
         description="The upstream's name of the model. If left out, the upstream gets the name that the client sent.",
@@ -75,26 +78,16 @@ class UpstreamModel(BaseModel):
     )
 
 
-class ModelConfig(OverridesOf[Profile], UpstreamModel):
-    """The configuration of a model name, or of every name that matches a pattern.
+class DescribedModel(OverridesOf[Profile], UpstreamModel):
+    """The keys that describe the model of an upstream.
 
     It has a key for each field of `Profile`. pydantic lists them after those of `UpstreamModel`, as the docs do.
     """
 
-    resumable: bool = Field(
-        default=False, description="Whether streams of this model can be resumed, as if clients sent `resumable: true`."
-    )
-    strict: bool = Field(
-        default=False,
-        description="Whether requests with losses are refused, as if clients sent `x-gateway-strict: true`.",
-    )
     request_defaults: dict[str, Any] = Field(
         default_factory=dict,
         description="Values of request fields that clients leave out, such as `temperature`. A field with different "
         "names in OpenAI's two APIs may have either name.",
-    )
-    tools: ModelToolSettings = Field(
-        default=ModelToolSettings(), description="Tools that the gateway adds to every request for the model."
     )
     capabilities: CapabilityOverrides = Field(
         default=CapabilityOverrides(), description="The capabilities of the model that differ from its provider's."
@@ -144,3 +137,93 @@ class ModelConfig(OverridesOf[Profile], UpstreamModel):
     def resolve_capabilities(self, provider: Capabilities) -> Capabilities:
         """Returns the provider's capabilities, overridden by the model's own."""
         return self.capabilities.apply_to(provider)
+
+
+class UpstreamRow(DescribedModel):
+    """One of several upstreams that serve a name."""
+
+    provider: NonEmptyText = Field(description="The provider that serves the model.")
+    weight: Number = Field(
+        default=1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Its share of the turns, relative to the other rows of its tier. 0: it gets no new turns, so that "
+        "its server can be stopped once the running ones have ended.",
+    )
+    tier: WholeNumber = Field(
+        default=0,
+        ge=0,
+        description="A row of a higher tier is used only while no row of a lower one is available.",
+    )
+
+
+class ModelConfig(DescribedModel):
+    """The configuration of a model name, or of every name that matches a pattern."""
+
+    upstreams: tuple[UpstreamRow, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="The upstreams that serve the name together, instead of `provider` ([guide](routing.md)). The keys "
+        "here that describe an upstream's model are defaults for all of them.",
+    )
+    balance: Balance = Field(
+        default="least_busy",
+        description="How one of the `upstreams` is chosen for a turn without an affinity key: `least_busy` compares "
+        "two by their turns in progress, `latency` by how soon they send content, `weighted` goes by weight alone, "
+        "`prefix` sends prompts that begin alike to the same upstream.",
+    )
+    affinity: str = Field(
+        default="auto",
+        description="The key by which turns of one session go to the same upstream. `auto`: what the request has of a "
+        "cache key, session, conversation or previous response. `header:NAME`: this header. `none`: no key.",
+    )
+    routing: TurnRouting | None = Field(default=None, description="Keys of `routing` for this name.")
+    resumable: bool = Field(
+        default=False, description="Whether streams of this model can be resumed, as if clients sent `resumable: true`."
+    )
+    strict: bool = Field(
+        default=False,
+        description="Whether requests with losses are refused, as if clients sent `x-gateway-strict: true`.",
+    )
+    tools: ModelToolSettings = Field(
+        default=ModelToolSettings(), description="Tools that the gateway adds to every request for the model."
+    )
+
+    @field_validator("affinity")
+    @classmethod
+    def _refuse_other_affinities(cls, affinity: str) -> str:
+        if (problem := find_affinity_problem(affinity)) is not None:
+            raise PydanticCustomError("affinity", "{problem}", {"problem": problem})
+        return affinity
+
+    @property
+    def rows(self) -> tuple[UpstreamRow, ...]:
+        """The upstreams with all their keys: one row of its own keys, if the name has a `provider`."""
+        if self.upstreams is None:
+            return (_merge_row(self, None),)
+        return tuple(_merge_row(self, row) for row in self.upstreams)
+
+    def with_first_row(self) -> "ModelConfig":
+        """Returns the configuration of the name as one that only its first upstream serves."""
+        if self.upstreams is None:
+            return self
+        row = self.rows[0]
+        values = {name: getattr(row, name) for name in DescribedModel.model_fields if name in row.model_fields_set}
+        names = ("resumable", "strict", "tools")
+        return ModelConfig.model_construct(**values, **{name: getattr(self, name) for name in names})
+
+
+def _merge_row(model: ModelConfig, row: UpstreamRow | None) -> UpstreamRow:
+    """Returns a row with the keys of its name as defaults. Mappings are merged. All values were validated before."""
+    shared = {name: getattr(model, name) for name in DescribedModel.model_fields if name in model.model_fields_set}
+    own = {} if row is None else {name: getattr(row, name) for name in row.model_fields_set}
+    values = {**shared, **own}
+    for name in shared.keys() & own.keys():
+        values[name] = _merge_values(shared[name], own[name])
+    return UpstreamRow.model_construct(**values)
+
+
+def _merge_values(shared: Any, own: Any) -> Any:
+    if isinstance(shared, CapabilityOverrides):
+        return CapabilityOverrides.model_construct(**{**shared.to_overrides(), **own.to_overrides()})
+    return {**shared, **own} if isinstance(shared, Mapping) and isinstance(own, Mapping) else own

@@ -19,6 +19,7 @@ from gateway.config.checks import find_fixed_changes, validate_settings
 from gateway.config.database_urls import find_url_problem
 from gateway.config.env_file import read_env_file
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
+from gateway.config.routing_settings import RoutingSettings
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
 from providers.config import ProviderConfig
@@ -387,6 +388,9 @@ class Settings(_Section):
     models: dict[NonEmptyText, ModelConfig] = Field(
         default_factory=dict,
         description="The models that clients may request: names, or patterns with `*` and `?`. The first match wins.",
+    )
+    routing: RoutingSettings = Field(
+        default=RoutingSettings(), description="How turns are shared between the upstreams of a name."
     )
     families: dict[NonEmptyText, FamilyConfig] = Field(
         default_factory=dict,

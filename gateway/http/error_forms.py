@@ -12,8 +12,9 @@ from starlette.types import Scope
 
 from gateway.error_replies import build_openai_error_body, read_error_headers, resolve_error_reply
 from gateway.errors import TurnFailed, UnknownModel
+from gateway.http.headers import build_upstream_headers
 from gateway.http.json_reply import build_json_reply
-from gateway.logs import FAILED_UPSTREAM, MAX_LOGGED_CHARS, bind_fields
+from gateway.logs import FAILED_UPSTREAM, MAX_LOGGED_CHARS, bind_fields, read_bound_upstream
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamTimeout, UpstreamUnreachable
 from translation.representation.json_types import Json
 
@@ -38,14 +39,22 @@ ErrorReplyBuilder: TypeAlias = Callable[[Exception, Scope], Response]
 """Builds the HTTP reply for a failure of a request."""
 
 
-def build_error_reply(error: Exception, scope: Scope | None = None, forms: Sequence[ErrorForm] = ()) -> Response:
+def build_error_reply(
+    error: Exception,
+    scope: Scope | None = None,
+    forms: Sequence[ErrorForm] = (),
+    names_upstream: Callable[[], bool] = lambda: False,
+) -> Response:
     """Returns the HTTP reply for a failure by its row in `gateway/error_replies.py`, and adds its code to the log line.
 
     `scope` is the scope of the request. The first of `forms` whose API the request belongs to decides the form of the
-    body; without one it has the form of OpenAI's APIs.
+    body; without one it has the form of OpenAI's APIs. `names_upstream` returns whether replies to requests for models
+    have the headers about their upstreams.
     """
     bind_failure(error)
     body, status, headers = _render_error(error, scope, forms)
+    if names_upstream() and (bound_upstream := read_bound_upstream()) is not None:
+        headers = {**headers, **build_upstream_headers(*bound_upstream)}
     return build_json_reply(body, status, headers)
 
 

@@ -9,6 +9,16 @@ _SCOPE_KEY: Final = "gateway.headers"
 """Scope key of a request's headers, built once per request."""
 
 
+UPSTREAM_HEADER: Final = "x-gateway-upstream"
+ATTEMPTS_HEADER: Final = "x-gateway-attempts"
+
+
+def build_upstream_headers(upstream: str | None, attempts: int) -> dict[str, str]:
+    """Returns the headers that name the upstream that was asked last, and say how many attempts there were."""
+    headers = {ATTEMPTS_HEADER: str(attempts)}
+    return headers if upstream is None else {UPSTREAM_HEADER: upstream, **headers}
+
+
 def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
     """Returns the request's headers by lower-case name. If a name occurs several times, the first value counts."""
     headers: Mapping[bytes, bytes] | None = scope.get(_SCOPE_KEY)

@@ -65,6 +65,11 @@ class AdmittedRequest(NamedTuple):
     refusal: InvalidRequest | None = None
     """Why the body is not valid to any upstream but one that is sent it as it is; None for a valid body."""
 
+    headers: Mapping[bytes, bytes] = {}
+    """The headers of the client, by their names in lower case, for keys by which turns are shared."""
+    chain_root: str | None = None
+    """What all responses of the chain that the request continues have in common; None if it continues none."""
+
     @property
     def owner(self) -> str:
         """The name that stored objects of the request belong to."""

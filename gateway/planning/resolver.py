@@ -1,5 +1,6 @@
 """Resolves a model name to the provider and upstream model that serve it, by the config's patterns. Suggests others."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -8,12 +9,16 @@ from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
 
-from gateway.config.model_config import ModelConfig
+from gateway.config.model_config import ModelConfig, UpstreamRow
 from gateway.config.settings import Settings
 from gateway.errors import UnknownModel
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
-from providers.base import Capabilities, Provider
+from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.health import UpstreamName
+from gateway.upstreams.load_reports import LOAD_REQUEST
+from gateway.upstreams.registry import Sharing, UpstreamRegistry
+from providers.base import Capabilities, Provider, ShareableProvider
 from providers.engine_checks import explain_absent_model, find_tool_parser_problem
 from providers.model_families import ModelFamily, find_family
 from providers.profiles import build_profile
@@ -41,13 +46,24 @@ class Target:
     profile: Profile
     mcp_servers: Sequence[str] = ()
     """Labels of the servers of `tools.mcp.servers` whose tools are added to each request."""
+    realm: frozenset[str] = frozenset()
+    """The providers of the account that can read the reasoning that it seals, if they are more than its own."""
+    request_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The defaults of requests that other targets of its route do not have."""
+    candidate: Candidate | None = None
+    """The state of the upstream, if its turns are shared or limited."""
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
 
     def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Target":
         """Returns the target for requests of the Responses API by `owner`."""
         seal = ReasoningSeal(
-            sealer, owner, self.provider.name, self.upstream_model, "responses" in self.capabilities.dialects
+            sealer,
+            owner,
+            self.provider.name,
+            self.upstream_model,
+            "responses" in self.capabilities.dialects,
+            self.realm,
         )
         return replace(self, reasoning_seal=seal)
 
@@ -64,11 +80,18 @@ class Route:
     """The name goes to the upstream as the client sent it, and is refused if the upstream does not list it."""
     resumable: bool = False
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The defaults of requests that all targets have."""
+    sharing: Sharing | None = None
+    """How turns are shared between the targets; None if there is nothing to choose, to repeat or to limit."""
 
     @property
     def target(self) -> Target:
         """The first choice."""
         return self.targets[0]
+
+    def find_target(self, index: int) -> Target:
+        """Returns the target of a candidate, by the candidate's index."""
+        return next(each for each in self.targets if each.candidate is not None and each.candidate.index == index)
 
     def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Route":
         """Returns the route for requests of the Responses API by `owner`."""
@@ -85,8 +108,14 @@ _MAX_CACHED_CHARS = 200
 class Resolver:
     """Resolves names against the configured models in order. The first model whose pattern matches wins."""
 
-    def __init__(self, settings: Settings, providers: Mapping[str, Provider]) -> None:
-        self._rows = [_ModelRow(pattern, model, settings, providers) for pattern, model in settings.models.items()]
+    def __init__(
+        self, settings: Settings, providers: Mapping[str, Provider], registry: UpstreamRegistry | None = None
+    ) -> None:
+        """`registry` holds the state of the upstreams, which outlives the configuration."""
+        registry = registry or UpstreamRegistry()
+        self._rows = [
+            ServedName(pattern, model, settings, providers, registry) for pattern, model in settings.models.items()
+        ]
         self._resolve_cached = lru_cache(_MAX_CACHED)(self._resolve_uncached)
 
     def resolve(
@@ -125,7 +154,7 @@ class Resolver:
             code="missing_required_parameter",
         )
 
-    def list_rows(self) -> "Sequence[_ModelRow]":
+    def list_rows(self) -> "Sequence[ServedName]":
         """Returns the configured models in the order of the config."""
         return self._rows
 
@@ -134,42 +163,126 @@ def _matches_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-class _ModelRow:
-    def __init__(self, pattern: str, model: ModelConfig, settings: Settings, providers: Mapping[str, Provider]) -> None:
+class ServedName:
+    """A name or pattern of the configuration, and the upstreams that serve it."""
+
+    def __init__(
+        self,
+        pattern: str,
+        model: ModelConfig,
+        settings: Settings,
+        providers: Mapping[str, Provider],
+        registry: UpstreamRegistry,
+    ) -> None:
         self.pattern = pattern
-        self.provider = providers[model.provider]
         self.is_exact = not any(mark in pattern for mark in "*?[")
         self._model = model
-        self._families = settings.model_families
-        self._provider_config = settings.providers[model.provider]
-        self._capabilities = model.resolve_capabilities(self.provider.capabilities)
-        self._must_be_listed = (
-            not self.is_exact
-            and model.model is None
-            and self._capabilities.models
-            and self._provider_config.unlisted_models == "refuse"
-        )
-        self._profiles: dict[str | None, Profile] = {}
+        rows = model.rows
+        self._sharing = _find_sharing(pattern, model, settings, registry)
+        self._request_defaults = _find_common_defaults(rows)
+        counts = Counter(row.provider for row in rows)
+        shared = None if self._sharing is None else registry
+        self.upstreams = [
+            _ServingUpstream(row, settings, providers[row.provider], shared, has_twin=counts[row.provider] > 1)
+            for row in rows
+        ]
+
+    @property
+    def provider(self) -> Provider:
+        """The provider of the first upstream."""
+        return self.upstreams[0].provider
 
     def build_route(self, name: str) -> Route:
-        upstream_model = self._model.model or name
+        return Route(
+            name=name,
+            targets=tuple(
+                replace(upstream.build_target(index, name, self._request_defaults), mcp_servers=self._model.tools.mcp)
+                for index, upstream in enumerate(self.upstreams)
+            ),
+            strict=self._model.strict,
+            must_be_listed=not self.is_exact and all(upstream.lists_names for upstream in self.upstreams),
+            resumable=self._model.resumable,
+            request_defaults=self._request_defaults,
+            sharing=self._sharing,
+        )
+
+
+def _find_sharing(pattern: str, model: ModelConfig, settings: Settings, registry: UpstreamRegistry) -> Sharing | None:
+    """Returns how the turns of a name are shared; None for one provider without a limit."""
+    is_limited = any(settings.providers[row.provider].max_in_flight is not None for row in model.rows)
+    if model.upstreams is None and not is_limited:
+        return None
+    routing = settings.routing.for_model(model.routing)
+    repeats = model.upstreams is not None
+    state = registry.find_name(pattern)
+    return Sharing(pattern, model.balance, model.affinity if repeats else "none", routing, state, repeats)
+
+
+def _find_common_defaults(rows: Sequence[UpstreamRow]) -> Mapping[str, Any]:
+    first, *others = (row.request_defaults for row in rows)
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
+
+
+def _find_realm(provider: str, settings: Settings) -> frozenset[str]:
+    """Returns the providers of the same account, if there are several."""
+    realm = settings.providers[provider].realm
+    members = {name for name, config in settings.providers.items() if (config.realm or name) == (realm or provider)}
+    return frozenset(members) if len(members) > 1 else frozenset()
+
+
+class _ServingUpstream:
+    """One upstream of a name or pattern. `registry` is None if its turns are neither shared nor limited.
+
+    `has_twin` says that another row has the same provider.
+    """
+
+    def __init__(
+        self,
+        row: UpstreamRow,
+        settings: Settings,
+        provider: Provider,
+        registry: UpstreamRegistry | None,
+        *,
+        has_twin: bool,
+    ) -> None:
+        self.provider = provider
+        self._row = row
+        self._registry = registry
+        self._has_twin = has_twin
+        self._families = settings.model_families
+        self._provider_config = settings.providers[row.provider]
+        self._realm = _find_realm(row.provider, settings)
+        self._capabilities = row.resolve_capabilities(provider.capabilities)
+        self.lists_names = (
+            row.model is None and self._capabilities.models and self._provider_config.unlisted_models == "refuse"
+        )
+        """Whether the names that a pattern matches are those that it lists, and no others."""
+        self._profiles: dict[str | None, Profile] = {}
+        if registry is not None and isinstance(provider, ShareableProvider):
+            reports_load = self._provider_config.find_load_report() == "orca"
+            observe_head = registry.observe_heads_of(row.provider)
+            self.provider = provider.share(observe_head, LOAD_REQUEST if reports_load else {})
+
+    def build_target(self, index: int, name: str, common_defaults: Mapping[str, Any]) -> Target:
+        """Returns the target for a name. `index` is the place of the row. `common_defaults` are those of all rows."""
+        row = self._row
+        upstream_model = row.model or name
         # An engine runs the weights that it loads. The other names are only labels.
         loaded_model = self._provider_config.model
         names = (upstream_model, name) if loaded_model is None else (loaded_model, upstream_model, name)
-        target = Target(
+        candidate = None
+        if self._registry is not None:
+            label = f"{row.provider}:{upstream_model}" if self._has_twin else row.provider
+            state_name = UpstreamName(row.provider, upstream_model)
+            candidate = self._registry.build_candidate(index, state_name, label, row.weight, row.tier)
+        return Target(
             provider=self.provider,
             capabilities=self._capabilities,
             upstream_model=upstream_model,
-            profile=self._build_profile(self._model.profile or find_family(names, self._families)),
-            mcp_servers=self._model.tools.mcp,
-        )
-        return Route(
-            name=name,
-            targets=(target,),
-            strict=self._model.strict,
-            must_be_listed=self._must_be_listed,
-            resumable=self._model.resumable,
-            request_defaults=self._model.request_defaults,
+            profile=self._build_profile(row.profile or find_family(names, self._families)),
+            realm=self._realm,
+            request_defaults={key: value for key, value in row.request_defaults.items() if key not in common_defaults},
+            candidate=candidate,
         )
 
     def _build_profile(self, name: str | None) -> Profile:
@@ -179,7 +292,7 @@ class _ModelRow:
             family = None if name is None else self._families[name]
             if family is not None:
                 family = self._without_missing_parser(family)
-            profile = build_profile(kind, self._model.build_profile_overrides(self._families), family)
+            profile = build_profile(kind, self._row.build_profile_overrides(self._families), family)
             profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
             self._profiles[name] = profile
         return profile

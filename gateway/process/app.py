@@ -95,7 +95,9 @@ def build_app(
 
     model_forms = [dialect.models_form for dialect in dialects if dialect.models_form is not None]
     error_forms = [dialect.error_form for dialect in dialects if dialect.error_form is not None]
-    build_reply: ErrorReplyBuilder = partial(build_error_reply, forms=error_forms)
+    build_reply: ErrorReplyBuilder = partial(
+        build_error_reply, forms=error_forms, names_upstream=lambda: service.settings.routing.reply_headers
+    )
     factories = [factory for dialect in dialects for factory in dialect.routes]
     models_routes: RouteFactory = partial(build_models_routes, model_forms)
     routers = [build_routes(service) for build_routes in (*factories, models_routes, *_OTHER_ROUTES)]

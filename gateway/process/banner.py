@@ -11,7 +11,7 @@ _MAX_MODELS = 20
 
 def render_banner(settings: Settings, url: str) -> str:
     """Returns a text of some lines. `url` is the address of the server, without a path."""
-    rows = [(name, model.provider) for name, model in settings.models.items()]
+    rows = [(name, ", ".join(row.provider for row in model.rows)) for name, model in settings.models.items()]
     lines = format_table([("MODEL", "PROVIDER"), *rows[:_MAX_MODELS]])
     if len(rows) > _MAX_MODELS:
         lines.append(f"and {len(rows) - _MAX_MODELS} more: responses-gateway models")
@@ -38,5 +38,9 @@ def _choose_example_model(settings: Settings) -> str | None:
     Returns None if all names are patterns.
     """
     names = [name for name in settings.models if not set("*?['") & set(name)]
-    embedded = (name for name in names if settings.providers[settings.models[name].provider].type in EMBEDDED_TYPES)
+    embedded = (
+        name
+        for name in names
+        if any(settings.providers[row.provider].type in EMBEDDED_TYPES for row in settings.models[name].rows)
+    )
     return next(embedded, next(iter(names), None))

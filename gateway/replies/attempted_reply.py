@@ -1,26 +1,65 @@
-"""A stream that asks the next target as long as no content has arrived. Streams with one target do without it."""
+"""A stream that asks the next upstream as long as no content has arrived. Names with one provider do without it."""
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Protocol
 
-from dataplane.source import ForwardedSource, ReadTemplate, Source, as_source
+from dataplane.source import ForwardedSource, ReadTemplate, Sink, Source, as_source
+from gateway.errors import TurnFailed
 from gateway.replies.event_stream import ReplyStream
-from providers.errors import ProviderError
+from providers.errors import ProviderError, UpstreamTimeout
+from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
+
+ATTEMPT_FAILURES = (ProviderError, TurnFailed, ProtocolViolation)
+"""Failures of an upstream. After all others, nobody else is asked."""
+
+
+class ReplyAttempts(Protocol):
+    """The attempts at one reply."""
+
+    @property
+    def first_content_s(self) -> float | None:
+        """Seconds from the beginning of an attempt to its first content, after which it has failed."""
+        ...
+
+    @property
+    def deadline(self) -> float | None:
+        """When the reply must be complete, by the clock of the event loop."""
+        ...
+
+    async def begin_stream(self) -> ReplyStream:
+        """Chooses the upstream of the next attempt, and returns its stream. Raises ProviderError if there is none."""
+        ...
+
+    async def move_on(self, error: Exception) -> bool:
+        """Ends the attempt in a failure of which nothing was delivered. Returns whether another one may begin."""
+        ...
+
+    def find_failure(self, error: Exception) -> Exception:
+        """Returns the failure that the client is shown, if `error` is the last one."""
+        ...
+
+    def end_stream(self, *, is_complete: bool, has_failed: bool) -> None:
+        """Ends the attempt, if one is in progress. If it neither is complete nor has failed, its client has left."""
+        ...
 
 
 class AttemptedReply(ForwardedSource):
-    """A ReplyStream of the first attempt with content. The last failure is raised if there is none.
+    """A ReplyStream of the first attempt with content.
 
-    Frames without content are held back, because those of a failed attempt must not be sent. `begin_next` begins
-    another attempt after a failure, and returns whether there is one. `build_stream` returns the stream of the attempt
-    that has begun last.
+    Frames without content are held back, because those of a failed attempt must not be sent. `stream` is the stream of
+    the first plan. It is not read: it only ends the reply if no attempt can begin. With `is_whole` all frames are held
+    back until the end, for replies of which nobody reads a part.
     """
 
-    def __init__(self, build_stream: Callable[[], ReplyStream], begin_next: Callable[[ProviderError], bool]) -> None:
-        self._build_stream = build_stream
-        self._begin_next = begin_next
-        self._stream = build_stream()
-        super().__init__(_source_of(self._stream))
+    def __init__(self, attempts: ReplyAttempts, stream: ReplyStream, *, is_whole: bool = False) -> None:
+        self._attempts = attempts
+        self._stream = stream
+        self._is_whole = is_whole
+        self._is_open = False
+        self._has_failed = False
+        super().__init__(_source_of(stream))
 
     @property
     def ended(self) -> bool:
@@ -28,7 +67,7 @@ class AttemptedReply(ForwardedSource):
 
     @property
     def has_content(self) -> bool:
-        return self._stream.has_content
+        return self._is_open and self._stream.has_content
 
     @property
     def template(self) -> ReadTemplate[bytes] | None:  # type: ignore[override]
@@ -43,32 +82,83 @@ class AttemptedReply(ForwardedSource):
 
     async def open(self) -> None:
         while True:
+            self._stream = await self._attempts.begin_stream()
+            self._source = _source_of(self._stream)
+            self._held_reads = b""
+            self._is_open = True
             try:
-                await self._source.open()
-                await self._read_to_content()
-            except ProviderError as error:
-                if not self._begin_next(error):
-                    raise
-                await self._source.close()
-                self._held_reads = b""
-                self._stream = self._build_stream()
-                self._source = _source_of(self._stream)
-            else:
+                if (end := self._find_end_of_attempt()) is None:
+                    await self._source.open()
+                    await self._read_to_content()
+                else:
+                    async with asyncio.timeout_at(end):
+                        await self._source.open()
+                        await self._read_to_content()
                 return
+            except ATTEMPT_FAILURES as failure:
+                error: Exception = failure
+            except TimeoutError:
+                error = UpstreamTimeout("the upstream sent no content in time")
+            self._is_open = False
+            await self._source.close()
+            if not await self._attempts.move_on(error):
+                raise self._attempts.find_failure(error) from error.__cause__
+
+    def _find_end_of_attempt(self) -> float | None:
+        """Returns when the attempt must have content, if it must."""
+        first_s, deadline = self._attempts.first_content_s, self._attempts.deadline
+        if first_s is None:
+            return deadline
+        end = asyncio.get_running_loop().time() + first_s
+        return end if deadline is None else min(end, deadline)
 
     async def _read_to_content(self) -> None:
         stream, source = self._stream, self._source
-        while not (stream.has_content or source.ended or stream.ended):
+        while not ((stream.has_content and not self._is_whole) or source.ended or stream.ended):
             if frames := source.take():
                 self._held_reads += frames
             elif not (source.ended or stream.ended):
                 await source.wait_for_read()
 
+    def take(self) -> bytes:
+        try:
+            return super().take()
+        except Exception:
+            self._has_failed = True
+            raise
+
+    def take_read(self, read: bytes) -> bytes:
+        try:
+            return super().take_read(read)
+        except Exception:
+            self._has_failed = True
+            raise
+
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        wait, deadline = super().wait_for_read(sink), self._attempts.deadline
+        return wait if deadline is None else self._wait_until(deadline, wait)
+
+    async def _wait_until(self, deadline: float, wait: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await wait
+        except TimeoutError:
+            self._has_failed = True
+            raise UpstreamTimeout("the reply was not complete in time") from None
+
+    async def close(self, *, whole: bool = False) -> None:
+        is_complete = self._stream.ended or self._source.ended
+        try:
+            await super().close(whole=whole)
+        finally:
+            self._attempts.end_stream(is_complete=is_complete, has_failed=self._has_failed)
+
     def result(self) -> Json | None:
         return self._stream.result()
 
     def fail(self, error: Exception) -> bytes:
-        return self._stream.fail(error)
+        held_reads, self._held_reads = self._held_reads, b""
+        return held_reads + self._stream.fail(error)
 
     def conclude(self) -> bytes:
         return self._stream.conclude()

@@ -66,8 +66,7 @@ class LogObserver:
         return self
 
     def observe_attempt(self, provider: str, number: int) -> None:
-        if number > 1:  # the line has the first provider since the request was routed
-            bind_fields(provider=provider, attempts=number)
+        bind_fields(provider=provider, attempts=number)
 
     def observe_head(self) -> None:
         return

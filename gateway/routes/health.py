@@ -1,10 +1,12 @@
-"""GET /healthz, GET /readyz."""
+"""GET /healthz, GET /readyz, and GET /v1/gateway/routes/{model}."""
 
 from collections import Counter
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
 from translation.representation.json_types import Json
@@ -24,13 +26,27 @@ def build_health_routes(service: Service) -> APIRouter:
 
         Returns 503 after the process received a signal to stop, and while an embedded engine is not running. With an
         unreachable store the process remains ready for requests without a store. If a new configuration cannot be
-        loaded, it serves the previous one. `degraded` then has the problem of the store or the configuration.
+        loaded, it serves the previous one. `degraded` then has the problem of the store or the configuration, and in
+        `upstreams` the models without an available upstream.
         `unreachable_providers` has the providers whose servers accept no connections, and the reasons. It never changes
         the status, nor does the state of the operator's MCP servers, `mcp_servers`. If a key may use only some of them,
         the reply has the number of servers in each state instead, `mcp_server_counts`.
         """
         await service.current.reachability.examine()
         return build_json_reply(*report_readiness(service))
+
+    @router.get("/v1/gateway/routes/{model:path}", tags=["Gateway"])
+    async def explain_route(model: str, request: Request) -> Response:
+        """Explain where the turns of a model go: its upstreams, their shares and their state in this process.
+
+        With keys, for administrators.
+        """
+        if service.settings.auth is None:
+            service.authenticate(request)
+        else:
+            service.authenticate_admin(request)
+        query_params.check_param_names(request.query_params, ())
+        return build_json_reply(service.current.routing.report(model))
 
     return router
 
@@ -59,6 +75,7 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     conditions = {
         "store": None if service.store is None else service.store.degraded_reason,
         "configuration": service.configuration_problem,
+        "upstreams": service.current.routing.find_unavailable_names() or None,
     }
     if degraded := {name: reason for name, reason in conditions.items() if reason is not None}:
         return {"status": "degraded", "degraded": degraded, **details}, 200

@@ -38,6 +38,8 @@ class ReasoningSeal:
     model: str
     upstream_seals: bool
     """Whether the upstream supports the Responses API. Then `encrypted_content` may be its own, which it checks."""
+    realm: frozenset[str] = frozenset()
+    """The providers of one account, which can read what each of them sealed; empty if it is only this one."""
 
     def check_input(self, input_items: object, history_count: int) -> None:
         """Checks that every sealed item of an input can be unsealed. The first `history_count` items are skipped.
@@ -60,6 +62,25 @@ class ReasoningSeal:
                     code="invalid_encrypted_content",
                 ) from None
 
+    def can_read(self, provider: str, model: str) -> bool:
+        """Whether this upstream can use what a model of a provider sealed."""
+        return model == self.model and (provider == self.provider or provider in self.realm)
+
+    def find_maker(self, items: Sequence[Item]) -> tuple[str, str] | None:
+        """Returns the provider and the model of the newest sealed content that only its upstream can use; None if there
+        is none. Readable reasoning binds nobody. Raises StoreUnavailable if the key cannot be loaded."""
+        for item in reversed(items):
+            text = _encrypted_content(item)
+            if text is None or not is_sealed(text):
+                continue
+            try:
+                payload: Json = orjson.loads(self.sealer.unseal(text, self.owner))
+            except UnsealFailed:
+                continue
+            if any(payload.get(key) for key in _UPSTREAM_KEYS):
+                return payload["provider"], payload["model"]
+        return None
+
     def unseal_item(self, item: Item) -> Item:
         """Returns an item with its sealed content restored, as far as this upstream can use it.
 
@@ -75,7 +96,7 @@ class ReasoningSeal:
             # Only history gets here, since `check_input` refuses other items: its key is gone, so its content is lost.
             return rest
         rest |= {name: payload[name] for name in _READABLE_KEYS if name in payload}
-        if (payload["provider"], payload["model"]) == (self.provider, self.model):
+        if self.can_read(payload["provider"], payload["model"]):
             rest |= {name: payload[name] for name in _UPSTREAM_KEYS if name in payload}
         elif is_signature_only(payload):
             rest[_DETAILS_KEY] = [{"thought": False}]

@@ -72,6 +72,8 @@ class ClientRequest(NamedTuple):
     connection_items: Mapping[str, Sequence[Item]] | None = None
     """Maps response ids to all items up to and including that response, for responses that exist only on this
     connection; None if the connection keeps none."""
+    headers: Mapping[bytes, bytes] = {}
+    """The headers of the request, by their names in lower case."""
 
 
 class Admission:
@@ -123,14 +125,25 @@ class Admission:
 
         Raises Unrepresentable for tools that nobody can run.
         """
-        endpoint, facts, target, principal = request.endpoint, request.facts, request.target, request.principal
-        if not (facts.tools.hosted or target.mcp_servers):
+        if not (request.facts.tools.hosted or request.target.mcp_servers):
             return request
-        host = find_tool_host(endpoint, facts, target, self._tool_host, principal.mcp_servers)
+        if request.route.sharing is not None:
+            await load_tool_library()  # each target that is planned may need it
+            return request
+        host = self.find_tool_host(request)
         if host is None:
             return request
         await load_tool_library()
-        return request._replace(tool_host=host.serve_owner(principal.owner))
+        return request._replace(tool_host=host)
+
+    def find_tool_host(self, request: AdmittedRequest) -> ToolHost | None:
+        """Returns the host of the tools of a request that its target does not run; None if there are none.
+
+        Raises Unrepresentable for tools that nobody can run.
+        """
+        principal = request.principal
+        host = find_tool_host(request.endpoint, request.facts, request.target, self._tool_host, principal.mcp_servers)
+        return None if host is None else host.serve_owner(principal.owner)
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
@@ -176,6 +189,7 @@ class Admission:
             strict,
             hides_thinking=hides_thinking,
             refusal=refusal,
+            headers=client_request.headers,
         )
 
     def _admit_adapted(self, client_request: ClientRequest, adapted: AdaptedRequest) -> AdmittedRequest:
@@ -196,6 +210,7 @@ class Admission:
             adapted.param_names,
             adapted.losses,
             thread,
+            headers=client_request.headers,
         )
 
     def _check_lengths(self, body: Json) -> None:

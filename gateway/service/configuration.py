@@ -24,6 +24,8 @@ from gateway.service.provider_lifetimes import EmbeddedEngines, ProviderHold
 from gateway.service.reachability import UpstreamReachability
 from gateway.service.run_factory import RunFactory
 from gateway.service.served_models import ServedModels
+from gateway.service.sharing.routing_reports import RoutingReporter
+from gateway.service.sharing.upstream_watch import UpstreamWatch
 from gateway.service.storage import HistorySource, StorageChooser, StorageParts
 from gateway.state.store import Store
 from gateway.tools.approvals import ApprovalFactory
@@ -31,6 +33,7 @@ from gateway.tools.host import ToolHost, build_egress, build_kinds
 from gateway.tools.input_seal import InputSeal
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.tools.response_journal import JournalFactory
+from gateway.upstreams.registry import UpstreamRegistry
 from providers.base import Provider
 
 
@@ -55,6 +58,8 @@ class Configuration:
     contexts: ContextService
     relays: RelayedPaths
     reachability: UpstreamReachability
+    routing: RoutingReporter
+    upstream_watch: UpstreamWatch
     provider_hold: ProviderHold
     """Keeps the providers open as long as a request uses them."""
     stored: StoredParts | None
@@ -73,19 +78,21 @@ class ConfigurationBuilder(NamedTuple):
     job_endpoints: Mapping[str, Endpoint]
     """The endpoints whose replies may be jobs, by dialect."""
     build_event_stream: Callable[..., EventStreamReply]
+    upstreams: UpstreamRegistry
+    """The state of the upstreams that share turns."""
     observer: Observer = LOG_OBSERVER
     """Watches the requests."""
 
     def build(self, settings: Settings, providers: Mapping[str, Provider]) -> Configuration:
         """Returns the parts that serve requests by these settings. It changes nothing."""
-        resolver, provider_hold = Resolver(settings, providers), ProviderHold()
+        resolver, provider_hold = Resolver(settings, providers, self.upstreams), ProviderHold()
         models = ServedModels(resolver, provider_hold)
         egress, has_store = build_egress(settings.egress), self.jobs is not None
         tool_host = ToolHost(
             settings.tools.mcp, egress, self.operator_servers, has_store=has_store, kinds=build_kinds(settings.tools)
         )
         admission = Admission(resolver, self.sealer, settings.server, models, self.large_bodies, tool_host)
-        runs = RunFactory(settings, provider_hold, self.observer)
+        runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host)
         parts = None if self.jobs is None else self._build_storage_parts(settings, self.jobs)
         intake = Intake(admission, StorageChooser(runs, self.large_bodies, parts), keeps_keys=has_store)
         history = None if parts is None else HistorySource(parts.store.history, None, parts.approvals)
@@ -114,6 +121,8 @@ class ConfigurationBuilder(NamedTuple):
             contexts=ContextService(admission, self.large_bodies, history, provider_hold),
             relays=RelayedPaths(models, self.drain, provider_hold),
             reachability=UpstreamReachability(settings),
+            routing=RoutingReporter(settings, resolver, admission, self.upstreams),
+            upstream_watch=UpstreamWatch(settings, resolver, self.upstreams),
             provider_hold=provider_hold,
             stored=stored,
         )

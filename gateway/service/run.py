@@ -1,18 +1,19 @@
 """Produces the reply of a planned request, as a stream or as one JSON object, and stores it."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from gateway.error_replies import build_failed_event
 from gateway.errors import ShuttingDown, StoreUnavailable, TurnFailed
+from gateway.http.headers import ATTEMPTS_HEADER, UPSTREAM_HEADER, build_upstream_headers
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Target
 from gateway.replies.answering_model import MODEL_HEADER, ModelObserver, ModelRelay, ModelStage, chooses_model
-from gateway.replies.attempted_reply import AttemptedReply
+from gateway.replies.attempted_reply import ATTEMPT_FAILURES, AttemptedReply
 from gateway.replies.client_params import RejectionParams
 from gateway.replies.endpoints import Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
@@ -31,11 +32,12 @@ from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.sharing.shared_attempts import SharedAttempts
 from gateway.state.values import NewResponse
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, batch_source_of
-from providers.errors import ProviderError
+from providers.errors import ProviderError, UpstreamTimeout
 from translation.errors import InvalidRequest
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
 from translation.representation.delta_runs import EventStage
@@ -55,8 +57,6 @@ class Attempt(NamedTuple):
 UNSTORED: Final = Loss("store", "unavailable")
 """The loss of a reply that is sent although it could not be stored."""
 
-NO_ATTEMPTS: Final[Iterator[Attempt]] = iter(())
-
 
 @dataclass(slots=True)
 class Run:
@@ -71,8 +71,12 @@ class Run:
     observer: RequestObserver
     provider_hold: ProviderHold | None = None
     """Keeps the plan's provider open until the reply has ended."""
-    further_attempts: Iterator[Attempt] = NO_ATTEMPTS
-    """The attempts at the other targets, which are planned when they are needed."""
+    attempts: SharedAttempts | None = None
+    """Chooses the upstreams of the attempts, and ends them; None if the request is sent to the only target."""
+    plan_target: Callable[[Target], Attempt] | None = None
+    """Plans the request for another target of its route, if there may be further attempts."""
+    names_upstream: bool = False
+    """Whether the headers of the reply name its upstream, and count the attempts."""
     context: Sequence[Item] = ()
     """The whole input of a Responses request: history items, then the request's own items."""
     recorder: ReplyRecorder | None = None
@@ -81,7 +85,6 @@ class Run:
     """The response to store before the request is answered, if it runs as a job; None in the foreground."""
     approvals: ResponseApprovals | None = None
     """The approvals of its tools; None if none of its tools needs approvals."""
-    attempt_count: int = field(default=1, init=False)
     late_losses: list[Loss] = field(default_factory=list, init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
     _model_observer: ModelObserver | None = field(default=None, init=False)
@@ -109,6 +112,11 @@ class Run:
         return plan.loop_io if isinstance(plan, TranslationPlan) else None
 
     @property
+    def may_have_run_tools(self) -> bool:
+        """Whether the gateway runs tools while it produces the reply."""
+        return self.loop_io is not None
+
+    @property
     def streams(self) -> bool:
         """Whether the client asked for a stream."""
         return self.request.facts.streams
@@ -126,14 +134,16 @@ class Run:
 
         The plan's exchange is used, so only one reply can be produced.
         """
-        if self.further_attempts is NO_ATTEMPTS:
-            return self._build_attempt_stream()
-        return AttemptedReply(self._build_attempt_stream, self._begin_next_attempt)
+        if self.attempts is None:
+            return self.build_attempt_stream()
+        is_whole = self.job is not None and not self.job.logged
+        return AttemptedReply(self.attempts, self.build_attempt_stream(is_begun=False), is_whole=is_whole)
 
-    def _build_attempt_stream(self) -> ReplyStream:
+    def build_attempt_stream(self, *, is_begun: bool = True) -> ReplyStream:
+        """Returns the stream of the plan of the attempt in progress."""
         target, plan, presentation = self.attempt
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
-        observer = self._begin_attempt(target)
+        observer = self._begin_attempt(target) if is_begun else self.observer
         if isinstance(plan, RelayPlan):
             relay = plan.relay.make_relay(self.body, self.identity, presentation)
             if is_obfuscated:
@@ -156,7 +166,7 @@ class Run:
 
     def _begin_attempt(self, target: Target) -> RequestObserver:
         """Reports that an attempt begins. Returns its observer."""
-        self.observer.observe_attempt(target.provider.name, self.attempt_count)
+        self.observer.observe_attempt(target.provider.name, 1)
         if not chooses_model(target.profile):
             return self.observer
         self._model_observer = ModelObserver(self.observer)
@@ -167,21 +177,13 @@ class Run:
             return plan.event_stage
         return ModelStage(plan.event_stage, self._model_observer.note_model)
 
-    def _begin_next_attempt(self, error: ProviderError) -> bool:
-        """Makes the next target's attempt the one in progress, if there is one and the failure is not the request's.
-
-        A response whose tools may have run is not attempted again.
-        """
-        if not error.retryable or self.loop_io is not None:
-            return False
-        attempt = next(self.further_attempts, None)
-        if attempt is None:
-            return False
-        self.attempt = attempt
-        self.attempt_count += 1
-        self.late_losses.clear()  # those of an attempt whose reply nobody gets
-        self._collector = None
-        return True
+    def plan_attempt(self, index: int) -> None:
+        """Replaces the plan by one for another target. Raises InvalidRequest if that cannot serve the request."""
+        if self.plan_target is not None:
+            self.attempt = self.plan_target(self.request.route.find_target(index))
+            # Nobody gets the reply of the attempt before, so its losses do not count.
+            self.late_losses[:] = [loss for loss in self.late_losses if loss is UNSTORED]
+            self._collector = None
 
     def produce_reply(self) -> Awaitable[Json]:
         """Returns the reply as one JSON object: the same events as a stream, collected. It is stored before.
@@ -209,18 +211,45 @@ class Run:
             await recorder.abandon(None)
 
     async def _produce_reply(self) -> Json:
+        try:
+            if self.attempts is None:
+                return await self._produce_attempt()
+            return await self._produce_by_attempts(self.attempts)
+        except (ProviderError, TurnFailed) as error:
+            self._rejection_params.name_param_of(error)
+            raise
+
+    def _produce_attempt(self) -> Awaitable[Json]:
+        target, plan, _ = self.attempt
+        observer = self._begin_attempt(target)
+        if isinstance(plan, RelayPlan):
+            return self._relay_reply(plan, observer)
+        return self._translate_reply(plan, observer)
+
+    async def _produce_by_attempts(self, attempts: SharedAttempts) -> Json:
+        """Returns the reply of the first attempt that succeeds. It may be repeated until its last byte."""
         while True:
-            target, plan, _ = self.attempt
-            observer = self._begin_attempt(target)
+            await attempts.begin()
+            has_failed = is_complete = False
             try:
-                if isinstance(plan, RelayPlan):
-                    return await self._relay_reply(plan, observer)
-                return await self._translate_reply(plan, observer)
-            except (ProviderError, TurnFailed) as error:
-                if isinstance(error, ProviderError) and self._begin_next_attempt(error):
-                    continue
-                self._rejection_params.name_param_of(error)
-                raise
+                if (deadline := attempts.deadline) is None:
+                    reply = await self._produce_attempt()
+                else:
+                    async with asyncio.timeout_at(deadline):
+                        reply = await self._produce_attempt()
+                is_complete = True
+                return reply
+            except ATTEMPT_FAILURES as failure:
+                error: Exception = failure
+                has_failed = True
+            except TimeoutError:
+                error = UpstreamTimeout("the reply was not complete in time")
+                has_failed = True
+            finally:
+                if not has_failed:
+                    attempts.end_stream(is_complete=is_complete, has_failed=False)
+            if not await attempts.move_on(error):
+                raise attempts.find_failure(error) from error.__cause__
 
     def _fail_reply(self, error: Exception) -> Json | None:
         """Returns the failed JSON reply, with its content until `error` ended it; None if it had called no tool.
@@ -302,6 +331,19 @@ class Run:
         losses = [*self.plan.losses, *self.late_losses] if self.late_losses else self.plan.losses
         return report_losses(losses) if losses else {}
 
+    def build_early_headers(self) -> dict[str, str]:
+        """Returns the headers that are known before the reply begins. With several upstreams they are known later."""
+        return {} if self.attempts is not None else {**self.build_loss_headers(), **self._build_upstream_headers()}
+
+    def _build_upstream_headers(self) -> dict[str, str]:
+        """Returns the headers that name the upstream and the number of attempts, unless they are turned off."""
+        if not self.names_upstream:
+            return {}
+        if self.attempts is None:
+            return {UPSTREAM_HEADER: self.attempt.target.provider.name, ATTEMPTS_HEADER: "1"}
+        turn = self.attempts.turn
+        return build_upstream_headers(turn.upstream, turn.attempt_count)
+
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, the model, and relayed headers."""
         headers = self._build_relayed_headers()
@@ -312,9 +354,10 @@ class Run:
 
     def _build_relayed_headers(self) -> dict[str, str]:
         exchange = self.plan.exchange
+        headers = {**self.build_loss_headers(), **self._build_upstream_headers()}
         if not self.request.endpoint.reply.relays_headers or not isinstance(exchange, HeaderedReply):
-            return self.build_loss_headers()
-        return {**self.build_loss_headers(), **exchange.reply_headers}
+            return headers
+        return {**headers, **exchange.reply_headers}
 
     @property
     def has_late_headers(self) -> bool:
@@ -324,7 +367,9 @@ class Run:
         once their servers have listed them.
         """
         request = self.request
-        if request.facts.context.is_truncated or self.loop_io is not None or request.facts.lists_models:
+        if self.attempts is not None or request.facts.context.is_truncated or self.loop_io is not None:
+            return True
+        if request.facts.lists_models:
             return True
         return request.endpoint.reply.relays_headers and isinstance(self.plan, RelayPlan)
 

@@ -1,18 +1,25 @@
 """Plans requests, and makes the runs that produce their replies."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.config.settings import Settings
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require_no_loss, set_tool_options
+from gateway.planning.resolver import Route, Target
+from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.replies.endpoints import Presentation
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.admission import rename_param_of
 from gateway.service.provider_lifetimes import ProviderHold
-from gateway.service.run import NO_ATTEMPTS, Attempt, Run
+from gateway.service.run import Attempt, Run
+from gateway.service.sharing.shared_attempts import SharedAttempts
+from gateway.tools.host import ToolHost
+from gateway.upstreams.affinity import AffinityFacts, find_affinity_key
+from gateway.upstreams.registry import Sharing
+from gateway.upstreams.shared_turn import SharedTurn
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
@@ -22,13 +29,27 @@ from translation.representation.json_types import Json
 _MB: Final = 1024 * 1024
 
 
+FindToolHost: TypeAlias = Callable[[AdmittedRequest], ToolHost | None]
+"""Returns the host of the tools of a request that its target does not run. Raises Unrepresentable."""
+
+Replan: TypeAlias = Callable[[Target], AdmittedRequest]
+"""Returns the request as it is planned for a target."""
+
+
 class RunFactory:
     """Plans requests. There is one per configuration, and every run keeps its `provider_hold`."""
 
     def __init__(
-        self, settings: Settings, provider_hold: ProviderHold | None = None, observer: Observer = LOG_OBSERVER
+        self,
+        settings: Settings,
+        provider_hold: ProviderHold | None = None,
+        observer: Observer = LOG_OBSERVER,
+        find_tool_host: FindToolHost | None = None,
     ) -> None:
+        """`find_tool_host` finds the host of a request's tools for another target than it was accepted for."""
         self._observer = observer
+        self._find_tool_host = find_tool_host
+        self._names_upstreams = settings.routing.reply_headers
         self._provider_hold = provider_hold
         self._max_frame_bytes = {name: int(config.max_line_mb * _MB) for name, config in settings.providers.items()}
         self._reasoning_fields = frozenset(settings.server.reasoning_fields)
@@ -37,42 +58,69 @@ class RunFactory:
         self._clock: Callable[[], int] = lambda: int(time.time())
 
     def build_run(
-        self, request: AdmittedRequest, view: Json, *, planned: AdmittedRequest | None = None, is_stored: bool = False
+        self,
+        request: AdmittedRequest,
+        view: Json,
+        *,
+        planned: AdmittedRequest | None = None,
+        replan: Replan | None = None,
+        is_stored: bool = False,
     ) -> Run:
         """Returns the run of a request. `view` is the body that its reply echoes.
 
         `planned` is the request for the upstream, if it is another one: with the history as its input, or without
-        parameters that the gateway has. With several targets, it is planned for the first that can serve it; the others
-        are left for failures. Raises the refusal of the first target if none can: InvalidRequest; and StoreUnavailable.
+        parameters that the gateway has. `replan` makes it again for another target; by default it only differs in its
+        target. The run is planned for the target that would be asked now. Raises the refusal of the first target if
+        none can serve the request: InvalidRequest; and StoreUnavailable.
         """
         planned = planned or request
-        further_attempts = NO_ATTEMPTS
-        if len(request.route.targets) == 1:
-            attempt = self._plan_attempt(request, planned, is_stored=is_stored)
-        else:
-            further_attempts = self._plan_attempts(request, planned, is_stored=is_stored)
-            attempt = next(further_attempts)
         observer = self._observer.observe_request(
             request.endpoint.name, request.route.name, streams=request.facts.streams
         )
-        return Run(request, view, attempt, observer, self._provider_hold, further_attempts)
+        sharing = request.route.sharing
+        if sharing is None:
+            attempt = self._plan_attempt(request, planned, is_stored=is_stored)
+            return Run(request, view, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
+        planner = _TargetPlanner(self, request, planned, replan, is_stored)
+        turn = self._begin_turn(request, planned, sharing)
+        attempt, index = _plan_first(turn, planner, request.route)
+        attempts = SharedAttempts(request.route, turn, index, observer)
+        run = Run(
+            request,
+            view,
+            attempt,
+            attempts,
+            self._provider_hold,
+            attempts,
+            planner.plan_target,
+            names_upstream=self._names_upstreams,
+        )
+        attempts.planner = run
+        return run
 
-    def _plan_attempts(
-        self, request: AdmittedRequest, planned: AdmittedRequest, *, is_stored: bool
-    ) -> Iterator[Attempt]:
-        """Yields the attempts at the targets that can serve the request. Raises the first refusal if none can."""
-        refusal: InvalidRequest | None = None
-        has_attempt = False
-        for target in request.route.targets:
-            try:
-                attempt = self._plan_attempt(request, planned._replace(target=target), is_stored=is_stored)
-            except InvalidRequest as error:
-                refusal = refusal or error
-                continue
-            has_attempt = True
-            yield attempt
-        if refusal is not None and not has_attempt:
-            raise refusal
+    def _begin_turn(self, request: AdmittedRequest, planned: AdmittedRequest, sharing: Sharing) -> SharedTurn:
+        """Returns the turn of a request, with the upstreams that may serve it. Raises StoreUnavailable."""
+        facts, targets = request.facts, request.route.targets
+        candidates = [target.candidate for target in targets if target.candidate is not None]
+        state = facts.state
+        affinity_facts = AffinityFacts(facts.cache_key, state.conversation_id, planned.chain_root)
+        key = find_affinity_key(sharing.affinity, request.headers, affinity_facts, request.owner)
+        if key is None and sharing.balance == "prefix" and len(candidates) > 1:
+            key = find_prefix_key(planned)
+        turn = SharedTurn(sharing, candidates, key)
+        if len(candidates) > 1 and (makers := find_makers(planned)):
+            turn.keep_only(makers)
+        return turn
+
+    def plan_for(
+        self, request: AdmittedRequest, planned: AdmittedRequest, target: Target, *, is_stored: bool
+    ) -> Attempt:
+        """Returns the plan of a request for one of the targets that share its turns."""
+        if target.request_defaults:
+            planned = _add_target_defaults(planned, target)
+        if self._find_tool_host is not None and (planned.facts.tools.hosted or target.mcp_servers):
+            planned = planned._replace(tool_host=self._find_tool_host(planned._replace(target=target)))
+        return self._plan_attempt(request, planned._replace(target=target), is_stored=is_stored)
 
     def _plan_attempt(self, request: AdmittedRequest, planned: AdmittedRequest, *, is_stored: bool) -> Attempt:
         try:
@@ -116,6 +164,54 @@ class RunFactory:
             summarizes_reasoning,
             request.hides_thinking,
         )
+
+
+class _TargetPlanner(NamedTuple):
+    """Plans one request for any target of its route."""
+
+    runs: RunFactory
+    request: AdmittedRequest
+    planned: AdmittedRequest
+    replan: Replan | None
+    is_stored: bool
+
+    def plan_target(self, target: Target) -> Attempt:
+        """Returns the plan for a target. Raises InvalidRequest if it cannot serve the request, and StoreUnavailable."""
+        planned = self.planned
+        if self.replan is not None and target is not planned.target:
+            planned = self.replan(target)
+        return self.runs.plan_for(self.request, planned, target, is_stored=self.is_stored)
+
+
+def _plan_first(turn: SharedTurn, planner: _TargetPlanner, route: Route) -> tuple[Attempt, int]:
+    """Returns the plan for the target that would be asked now, and its place. Targets that refuse are excluded.
+
+    Raises the refusal of the first target if none is left.
+    """
+    refusals: dict[int, InvalidRequest] = {}
+    while (candidate := turn.propose()) is not None:
+        try:
+            return planner.plan_target(route.find_target(candidate.index)), candidate.index
+        except InvalidRequest as refusal:
+            refusals[candidate.index] = refusal
+            turn.exclude(candidate.index)
+    raise refusals[min(refusals)]
+
+
+def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRequest:
+    """Returns the request with the defaults that only this target has. Raises InvalidRequest."""
+    form = planned.endpoint.request
+    body = form.add_defaults(planned.body, target.request_defaults)
+    (form.validate_merged or form.validate)(body)
+    own, facts = form.read_facts(body), planned.facts
+    facts = facts._replace(
+        choices=own.choices,
+        sets_thinking=own.sets_thinking,
+        has_extensions=own.has_extensions,
+        needs_translation=own.needs_translation,
+        wants_summary=own.wants_summary,
+    )
+    return planned._replace(body=body, facts=facts)
 
 
 def build_redactor(credentials: Sequence[str], redact: Callable[[str], str]) -> Callable[[str], str]:

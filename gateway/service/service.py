@@ -5,7 +5,7 @@ The parts that depend on the configuration can be replaced while the server runs
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from starlette.requests import HTTPConnection, Request
@@ -40,10 +40,12 @@ from gateway.service.idempotency.keys import KEY_HEADER, read_keyed_request
 from gateway.service.jobs import StoredJobs
 from gateway.service.run import Run
 from gateway.service.served_models import ServedModels
+from gateway.service.sharing.upstream_watch import run_upstream_watch
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
 from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
+from gateway.upstreams.registry import UpstreamRegistry
 from providers.base import Provider
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -74,6 +76,7 @@ class Service:
         self.configuration_problem: str | None = None
         """The reason why the last attempt to replace the configuration failed; None if it succeeded."""
         self.large_bodies = LargeBodyPool()
+        self.upstreams = UpstreamRegistry()
         max_bytes = int(server.max_body_mb * _MB)
         self.body_limits = BodyLimits(max_bytes, server.max_json_depth, server.max_json_values, server.body_s)
         max_lookahead_bytes = int(server.max_form_lookahead_kb * 1024)
@@ -98,6 +101,7 @@ class Service:
             self._jobs,
             job_endpoints or {},
             self.build_event_stream,
+            self.upstreams,
         )
         self.use_configuration(settings, providers)
 
@@ -114,6 +118,7 @@ class Service:
         self.operator_servers.use_configuration(settings.tools.mcp, names_others=not limits_servers)
         # Nothing below can fail.
         name_upstreams(addresses)
+        self.upstreams.use_settings(settings)
         self.current: Configuration = configuration
 
     @property
@@ -157,7 +162,9 @@ class Service:
         if path_params is not None:
             body = {**body, **path_params}
         key = headers.get(KEY_HEADER)
-        client_request = ClientRequest(endpoint, principal, body, strict, weight, adapter, key is not None)
+        client_request = ClientRequest(
+            endpoint, principal, body, strict, weight, adapter, key is not None, headers=headers
+        )
         if key is None:
             accepted = await self.current.intake.accept(client_request)
         else:
@@ -170,7 +177,7 @@ class Service:
         own_headers = {} if endpoint.reply.build_headers is None else endpoint.reply.build_headers()
         if accepted.streams:
             late_headers = accepted.build_late_headers if accepted.has_late_headers else None
-            stream_headers = accepted.build_loss_headers() | own_headers
+            stream_headers = accepted.build_early_headers() | own_headers
             return self.build_event_stream(
                 accepted.build_stream(),
                 stream_headers,
@@ -245,15 +252,15 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None, None]:
-        """Until the block ends, runs background jobs and polls for added MCP servers, if there is a store."""
+        """Until the block ends, asks upstreams how they are, and, if there is a store, runs background jobs and polls
+        for added MCP servers."""
         try:
-            if self._jobs is None or self.added_servers is None:
-                yield
-                return
-            async with (
-                self.added_servers.follow(lambda: self.settings.tools.mcp.admin),
-                self._jobs.runner.lifespan(self.resume_job),
-            ):
+            async with AsyncExitStack() as running:
+                await running.enter_async_context(run_upstream_watch(lambda: self.current.upstream_watch))
+                if self._jobs is not None and self.added_servers is not None:
+                    following = self.added_servers.follow(lambda: self.settings.tools.mcp.admin)
+                    await running.enter_async_context(following)
+                    await running.enter_async_context(self._jobs.runner.lifespan(self.resume_job))
                 yield
         finally:
             await self.operator_servers.aclose()

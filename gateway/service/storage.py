@@ -18,6 +18,7 @@ from gateway.planning.continuation import (
     continues_stored_state,
     resolve_continuation,
 )
+from gateway.planning.resolver import Target
 from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, LenientRecorder
 from gateway.service.new_response import build_job_request, build_new_response
@@ -193,7 +194,12 @@ class ThreadStorage:
         threaded = request._replace(
             endpoint=turn.build_endpoint(), history_count=turn.history_count, history_tokens=turn.history_tokens
         )
-        run = self._runs.build_run(threaded, body, is_stored=True)
+
+        def replan(target: Target) -> AdmittedRequest:
+            own = history.add_turn(request.endpoint, body, request.identity, target.reasoning_seal)
+            return threaded._replace(endpoint=own.build_endpoint(), target=target)
+
+        run = self._runs.build_run(threaded, body, replan=replan, is_stored=True)
         run.recorder = recorder = turn.make_recorder(
             parts.store, parts.lease, request.owner, run.render_losses, begin_delay_s=parts.begin_delay_s
         )
@@ -258,14 +264,27 @@ class ResponseStorage:
         return await self._pool.call_weighed(weight + state.weight, self._accept, request, state)
 
     def _accept(self, request: AdmittedRequest, state: Continuation) -> Run:
+        options = self._options
+        view = self._form.echo(request.body, request.target.profile, options.stored, options.background)
+        planned = self._plan_input(request, state, request.target)
+
+        def replan(target: Target) -> AdmittedRequest:
+            return self._plan_input(request, state, target)
+
+        run = self._runs.build_run(request, view, planned=planned, replan=replan, is_stored=options.stored)
+        run.context, run.approvals = state.context, request.approvals
+        self._keeper.keep(run, ContinuedRequest(planned, state, options))
+        return run
+
+    def _plan_input(self, request: AdmittedRequest, state: Continuation, target: Target) -> AdmittedRequest:
+        """Returns the request for one target, with what it continues as the beginning of its input."""
         options, body, facts = self._options, request.body, request.facts
-        can = request.target.capabilities
-        view = self._form.echo(body, request.target.profile, options.stored, options.background)
+        can = target.capabilities
         seals = can.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
         # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
         streams = can.streaming if options.is_detached else facts.streams
         items = None if state.history_count is None else state.context
-        planned = request._replace(
+        return request._replace(
             body=self._form.continue_upstream(
                 body, UpstreamInput(items, seals, streams if options.is_detached else None)
             ),
@@ -278,11 +297,14 @@ class ResponseStorage:
             history_count=state.history_count,
             history_tokens=state.history_tokens,
             in_background=options.background,
+            target=target,
+            chain_root=_find_chain_root(state),
         )
-        run = self._runs.build_run(request, view, planned=planned, is_stored=options.stored)
-        run.context, run.approvals = state.context, request.approvals
-        self._keeper.keep(run, ContinuedRequest(planned, state, options))
-        return run
+
+
+def _find_chain_root(state: Continuation) -> str | None:
+    """Returns the id of the first item of a chain of responses, which all its responses have in common."""
+    return state.history[0].get("id") if state.parent_id is not None and state.history else None
 
 
 class HistorySource:

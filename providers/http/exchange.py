@@ -3,13 +3,23 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple, cast
 
 import orjson
 
 from dataplane.source import Sink, Source
-from providers.base import Batch, Capabilities, CountMethod, Dialect, Exchange, WireDialect
+from providers.base import (
+    Batch,
+    Capabilities,
+    CountMethod,
+    Dialect,
+    Exchange,
+    HeadObserver,
+    Provider,
+    WireDialect,
+)
 from providers.errors import ProviderError, UpstreamGarbled, UpstreamRejected
 from providers.http.dialects import (
     DIALECTS,
@@ -101,6 +111,14 @@ class HttpProvider:
         if names is None:
             raise UpstreamGarbled("the upstream's list of models is malformed", provider=self.name)
         return names
+
+    def share(self, observe_head: HeadObserver, headers: Mapping[str, str]) -> Provider:
+        view = copy(self)
+        view._upstream = self._upstream.share(observe_head, headers)
+        return view
+
+    async def probe(self, path: str) -> bytes | None:
+        return await self._upstream.probe(path)
 
     def redact(self, message: str) -> str:
         return self._upstream.redact(message)

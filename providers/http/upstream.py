@@ -5,6 +5,7 @@ Only this module sends HTTP to upstreams, and only it maps HTTP failures to erro
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -14,13 +15,14 @@ import orjson
 
 from dataplane.connection import ClosedWhileIdle, NotHttp
 from dataplane.transport import PooledTransport, RequestDeadlines, RequestTarget
+from providers.base import HeadObserver
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
 from providers.errors import (
+    ConnectionsExhausted,
     ContextLengthExceeded,
     ProviderError,
     UpstreamBroken,
     UpstreamGarbled,
-    UpstreamOverloaded,
     UpstreamRejected,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -99,9 +101,31 @@ class Upstream:
         self._uploads: httpx.AsyncBaseTransport | None = None
         """Sends bodies while they arrive, which the pooled transport cannot. Built by the first such request."""
         self._request_templates: dict[tuple[str, str, str], _RequestTemplate] = {}
+        self._observe_head: HeadObserver | None = None
+        """Is called with the headers of each reply, if this upstream is one of several of a name."""
         self.find_context_window: Callable[[str], Awaitable[int | None]] | None = None
         """Returns the context window of a model in tokens, or None. Set if the server reports it. It is called when the
         server has refused a prompt as too long."""
+
+    def share(self, observe_head: HeadObserver, headers: Mapping[str, str]) -> "Upstream":
+        """Returns a view with the same connections. It sends each request once, because whoever shares turns repeats
+        them. `headers` are added to each request."""
+        view = copy(self)
+        view._retries = 0
+        view._headers = {**self._headers, **headers}
+        view._request_templates = {}
+        view._observe_head = observe_head
+        return view
+
+    async def probe(self, path: str) -> bytes | None:
+        """Returns the body at a path of the server's root; None if it does not reply with status 200 in time."""
+        kind = ("GET", f"{_ROOT_PREFIX}{path}", "*/*")
+        template = self._request_templates.get(kind) or self._build_request_template(*kind, self._config.connect_s)
+        try:
+            reply = await self._send(template, b"")
+            return await reply.read_body(self.max_frame_bytes)
+        except ProviderError:
+            return None
 
     def post(
         self,
@@ -234,7 +258,8 @@ class Upstream:
         """
         ids = CURRENT_IDS.get() if content else None
         own_lines = b"" if ids is None or self._has_configured_id else ids.header_line
-        for attempt in range(self._retries + 1):
+        attempt = 0
+        while True:
             try:
                 if self._pooled is None:
                     reply: RawReply = await self._send_with_httpx(template, content, ids)
@@ -250,14 +275,19 @@ class Upstream:
                         reply = HttpxBody(reply.response())
                 break
             except HTTP_FAILURES as failure:
+                is_stale = isinstance(failure, ClosedWhileIdle)
+                is_last = attempt >= (max(1, self._retries) if is_stale else self._retries)
                 # After a read timeout the upstream may still work on the request, and a full pool stays full.
-                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or attempt == self._retries:
+                if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or is_last:
                     self.raise_provider_error(failure, reply_started=False)
                 # A connection that was closed while it was idle says nothing about the upstream: try a new one at once.
-                if not isinstance(failure, ClosedWhileIdle):
+                if not is_stale:
                     await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
+                attempt += 1
         if ids is not None:
             ids.read_upstream_id(reply.headers)
+        if self._observe_head is not None:
+            self._observe_head(reply.headers)
         if reply.status < 300:
             return UpstreamReply(self, reply, template.silence_s)
         rejection = await self._read_rejection(reply)
@@ -297,14 +327,16 @@ class Upstream:
         if isinstance(failure, httpx.PoolTimeout):
             # Not retried here, because the request has already waited for a connection.
             message = "every connection to the upstream is in use"
-            raise UpstreamOverloaded(message, provider=self.name, status=503, headers={"retry-after": "1"}) from failure
+            headers = {"retry-after": "1"}
+            raise ConnectionsExhausted(message, provider=self.name, status=503, headers=headers) from failure
         if isinstance(failure, httpx.ReadTimeout):
             raise UpstreamTimeout("the upstream sent no data in time", provider=self.name) from failure
         if isinstance(failure, NotHttp) and not reply_started:
             raise UpstreamGarbled("the upstream does not speak HTTP", provider=self.name) from failure
         if reply_started:
             raise UpstreamBroken("the upstream broke off its reply", provider=self.name) from failure
-        raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name) from failure
+        was_sent = not isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
+        raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name, was_sent=was_sent) from failure
 
     def find_error(self, body: Json) -> ProviderError | None:
         """Returns the error of a reply with a success status whose body is an error object, else None."""

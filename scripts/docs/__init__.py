@@ -7,6 +7,7 @@ from scripts.docs.configuration import render_configuration
 from scripts.docs.dialects import render_dialects
 from scripts.docs.errors import render_errors
 from scripts.docs.providers import render_providers
+from scripts.docs.routing import render_routing
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,6 +16,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/dialects.md": render_dialects,
     "docs/errors.md": render_errors,
     "docs/providers.md": render_providers,
+    "docs/routing.md": render_routing,
 }
 """Path relative to the root -> the function that renders the page."""
 

@@ -154,6 +154,9 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
     if path:
         yield (model.__doc__ or "").split("\n\n")[0]
     fields = model.model_fields.items()
+    if (base := next((base for base in rendered if base is not model and _shares_keys(base, model)), None)) is not None:
+        fields = {name: field for name, field in fields if name not in base.model_fields or field.is_required()}.items()
+        yield f"It has these keys, and each key of `{rendered[base]}` that describes an upstream's model."
     docstrings = _read_field_docstrings(model.facts) if issubclass(model, OverridesOf) else {}
     rows = [
         (
@@ -179,6 +182,12 @@ def _link_key(path: str, name: str, field: FieldInfo) -> str:
         return f"[`{name}`](#{re.sub(r'[^a-z_]', '', f'{section}{suffix}'.lower())})"
     anchor = section.replace(".NAME", "").replace("[]", "")
     return f'<a id="{anchor}"></a>`{name}`'
+
+
+def _shares_keys(rendered: type[BaseModel], model: type[BaseModel]) -> bool:
+    """Whether two models have more keys in common than each has alone."""
+    shared = rendered.model_fields.keys() & model.model_fields.keys()
+    return len(shared) > len(rendered.model_fields.keys() ^ model.model_fields.keys())
 
 
 def _read_field_docstrings(facts: type) -> dict[str, str]:

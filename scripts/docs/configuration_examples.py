@@ -98,6 +98,18 @@ providers:
 models:
   qwen3: {provider: gpu, model: Qwen/Qwen3-32B, parsing_format: think_tags, request_defaults: {temperature: 0.6}}
   "gpt-*": {provider: openai} # the name is sent unchanged""",
+    "models.NAME.upstreams[]": """\
+models:
+  qwen3:
+    upstreams:
+      - {provider: gpu-a, weight: 2}
+      - {provider: gpu-b}
+      - {provider: openrouter, model: qwen/qwen3-32b, tier: 1}""",
+    "models.NAME.routing": """\
+models:
+  qwen3: {upstreams: [{provider: gpu-a}, {provider: gpu-b}], routing: {attempts: 2}}""",
+    "routing": """\
+routing: {wait_s: 1, eject_s: 10, reply_headers: false}""",
     "models.NAME.tools": """\
 tools:
   mcp:

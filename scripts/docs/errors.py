@@ -47,7 +47,7 @@ _FAILURES = """\
 These are failures inside a reply that began successfully, by their code: those that an upstream reports, a reply that its upstream broke off
 (`upstream_truncated`), and one whose server was stopped (`interrupted`). Any other code becomes a 502 with that code."""  # noqa: E501
 
-_MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)(?: {2,}retryable)?$", re.MULTILINE)
+_MEANINGS = re.compile(r"^ +(\w+) {2,}(\S.*?)$", re.MULTILINE)
 """A line of the exception tree in the docstring of a module of exceptions."""
 
 

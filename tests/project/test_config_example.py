@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from gateway.config.hints import find_hints
+from gateway.config.routing_settings import RoutingSettings
 from gateway.config.settings import (
     EgressSettings,
     ServerSettings,
@@ -91,6 +92,7 @@ def test_the_commented_settings_are_valid_too(file: Path) -> None:
     assert parse_settings(tree, environ=ENVIRON).auth is not None
 
 
+OF_ROWS = {"models.*.upstreams.*.weight", "models.*.upstreams.*.tier"}
 WRITTEN = set(written_keys(TREE))
 
 
@@ -103,8 +105,10 @@ def at_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_key_is_in_the_example() -> None:
     keys, text = set(keys_of(Settings)), EXAMPLE.read_text()
     assert keys
-    # Capabilities of a model have the keys of its provider's, and the example refers to them.
-    expected = {name.replace("models.*.capabilities.", "providers.*.capabilities.") for name in keys}
+    # The example refers to keys that it shows elsewhere: the capabilities of a provider, and those of a model.
+    expected = {name if name in OF_ROWS else name.replace("models.*.upstreams.*.", "models.*.") for name in keys}
+    expected = {name.replace("models.*.capabilities.", "providers.*.capabilities.") for name in expected}
+    expected = {name.replace("models.*.routing.", "routing.") for name in expected}
     # One of two keys that exclude each other is only named.
     assert {name for name in expected - WRITTEN if f"or {name.rpartition('.')[2]}: " not in text} == set()
 
@@ -113,10 +117,11 @@ def test_the_defaults_in_the_example_are_the_defaults() -> None:
     settings = parse_settings(TREE, environ=ENVIRON)
     assert settings.server.model_copy(update={"cors": None}) == ServerSettings()
     assert settings.store == StoreSettings()
+    assert settings.routing.model_copy(update={"first_content_s": None, "total_s": None}) == RoutingSettings()
     assert settings.egress.model_copy(update={"allow": ()}) == EgressSettings()
     shown = settings.providers["local"]
     limits = ("connect_s", "silence_s", "answer_s", "retries", "max_line_mb", "max_connections", "coalesce_ms")
-    for name in (*limits, "transport"):
+    for name in (*limits, "transport", "load_report"):
         assert getattr(shown, name) == ProviderConfig.model_fields[name].default, name
 
 

@@ -103,7 +103,8 @@ def test_yaml_is_read_and_configuration_is_valid(snippet: Snippet, monkeypatch: 
     if isinstance(tree, dict) and tree.keys() <= Settings.model_fields.keys():
         names = {name for pair in _VARIABLES.findall(snippet.text) for name in pair if name}
         # A page may show models without repeating the providers they name.
-        named = [model.get("provider") for model in tree.get("models", {}).values()]
+        models = tree.get("models", {}).values()
+        named = [row["provider"] for model in models for row in model.get("upstreams", [model]) if "provider" in row]
         providers = {name: {"type": "scripted"} for name in named} | tree.get("providers", {})
         parse_settings(
             {**tree, "providers": providers},

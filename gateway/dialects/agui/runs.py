@@ -197,9 +197,9 @@ class AguiRuns:
         if thread is not None:
             await accepted.store_beginning()
         is_truncated = accepted.request.facts.context.is_truncated
-        late_headers = accepted.build_loss_headers if is_truncated else None
+        late_headers = accepted.build_late_headers if is_truncated or accepted.attempts is not None else None
         return service.build_event_stream(
-            accepted.build_stream(), accepted.build_loss_headers(), accepted.recorder, late_headers
+            accepted.build_stream(), accepted.build_early_headers(), accepted.recorder, late_headers
         )
 
     async def _replay(self, store: Store, owner: str, body: Json, response: Json) -> Response:

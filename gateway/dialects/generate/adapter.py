@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gateway.config.settings import Settings
-from gateway.planning.resolver import Route
+from gateway.planning.resolver import Route, Target
 from gateway.replies.endpoints import Endpoint
 from gateway.service.admission import AdaptedRequest, rename_params_in_errors
 from gateway.service.served_models import ServedModels
@@ -53,11 +53,10 @@ class GenerateAdapter:
 
         Raises InvalidRequest.
         """
-        profile = self._resolve_profile(body, route)
+        route, profile = self._adjust_targets(body, route)
         two_pass = profile.two_pass != "off"
-        route = replace(route, targets=(replace(route.target, profile=profile),))
         budget = body.get("max_thinking_tokens")
-        drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route)
+        drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route.target)
         losses = [Loss("tool_parser", "dropped")] if drops_parser else []
         param_names = _map_chat_names(body, two_pass=two_pass)
         with rename_params_in_errors(param_names):
@@ -73,13 +72,33 @@ class GenerateAdapter:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
         return self._models.find_default_model(allowed)
 
-    def _resolve_profile(self, body: Json, route: Route) -> Profile:
-        """Returns the model's profile, adjusted by the request's parameters.
+    def _adjust_targets(self, body: Json, route: Route) -> tuple[Route, Profile]:
+        """Returns the route with profiles that the request's parameters adjust, and the profile of its first target.
+
+        Targets that do not support them are left out, and so are those whose prompt would have another form. Raises
+        InvalidRequest for values that no target supports, as the first one says.
+        """
+        targets: list[Target] = []
+        refusal: InvalidRequest | None = None
+        for target in route.targets:
+            try:
+                profile = self._resolve_profile(body, target)
+            except InvalidRequest as error:
+                refusal = refusal or error
+                continue
+            if not targets or (profile.two_pass == "off") == (targets[0].profile.two_pass == "off"):
+                targets.append(replace(target, profile=profile))
+        if not targets and refusal is not None:
+            raise refusal
+        return replace(route, targets=tuple(targets)), targets[0].profile
+
+    def _resolve_profile(self, body: Json, target: Target) -> Profile:
+        """Returns the profile of a target, adjusted by the request's parameters.
 
         Raises InvalidRequest for values that the model or its upstream does not support.
         """
-        profile, two_pass = route.target.profile, body.get("two_pass")
-        if two_pass and not route.target.capabilities.two_pass:
+        profile, two_pass = target.profile, body.get("two_pass")
+        if two_pass and not target.capabilities.two_pass:
             raise Unrepresentable(
                 "the model's upstream cannot continue a prompt of tokens, which two passes need: leave out two_pass",
                 param="two_pass",
@@ -92,37 +111,37 @@ class GenerateAdapter:
         if (tag := body.get("think_tag")) is not None:
             profile = replace(profile, think_tag=tag)
         if (parser := body.get("tool_parser")) is not None:
-            self._check_parser(parser, route)
-            self._require_own_calls(body, route, profile)
+            self._check_parser(parser, target)
+            self._require_own_calls(body, target, profile)
             profile = replace(profile, tool_parser=parser)
         if (limit := body.get("max_response_tokens")) is not None and profile.two_pass != "off":
             profile = replace(profile, max_response_tokens=limit)
         return profile
 
-    def _require_own_calls(self, body: Json, route: Route, profile: Profile) -> None:
+    def _require_own_calls(self, body: Json, target: Target, profile: Profile) -> None:
         """Raises Unrepresentable if a request with tools says that the upstream parses their calls itself, but the
         upstream only generates text."""
         if body["tool_parser"] != "openai" or not body.get("tools"):
             return
-        if profile.two_pass == "on" or self._find_type(route) in TOKEN_PROMPT_TYPES:
+        if profile.two_pass == "on" or self._find_type(target) in TOKEN_PROMPT_TYPES:
             message = (
                 "this model's calls are text that the gateway parses, so 'openai' finds none: leave tool_parser "
                 f"out, or send one of {', '.join(TOOL_PARSERS)}"
             )
             raise Unrepresentable(message, param="tool_parser")
 
-    def _parses_text_calls(self, route: Route) -> bool:
+    def _parses_text_calls(self, target: Target) -> bool:
         """Whether the upstream may return tool calls as text. Others return them as calls, so no parser is used."""
-        return "chat" in route.target.capabilities.dialects or self._find_type(route) in TOKEN_PROMPT_TYPES
+        return "chat" in target.capabilities.dialects or self._find_type(target) in TOKEN_PROMPT_TYPES
 
-    def _find_type(self, route: Route) -> str:
-        """Returns the type of the route's provider; an empty text if it has left the configuration."""
-        config = self._providers.get(route.target.provider.name)
+    def _find_type(self, target: Target) -> str:
+        """Returns the type of the target's provider; an empty text if it has left the configuration."""
+        config = self._providers.get(target.provider.name)
         return "" if config is None else config.type
 
-    def _check_parser(self, name: str, route: Route) -> None:
+    def _check_parser(self, name: str, target: Target) -> None:
         known = ("openai", *TOOL_PARSERS)
-        if name not in known and not accepts_tool_parser(self._find_type(route), name):
+        if name not in known and not accepts_tool_parser(self._find_type(target), name):
             message = f"there is no parser {name!r:.100} for this model: send one of {', '.join(known)}"
             raise InvalidRequest(message, param="tool_parser")
 

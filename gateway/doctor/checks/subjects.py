@@ -56,7 +56,10 @@ class Examination(NamedTuple):
 
 
 def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelConfig]:
-    """Returns the models in `names`, or if it is empty all whose names are no patterns. Raises NoModelsSelected."""
+    """Returns the models in `names`, or if it is empty all whose names are no patterns. Raises NoModelsSelected.
+
+    A name that several upstreams serve is examined with the first of them.
+    """
     if not names:
         names = [name for name in settings.models if not _PATTERN_CHARS & set(name)]
         if not names:
@@ -78,13 +81,14 @@ def prepare_examination(
     sample_server = f"doctor-{secrets.token_hex(4)}"
     sample_names = {name: f"doctor-tools-{number}" for number, name in enumerate(models)}
     unknown_names = {name: f"{_UNKNOWN_UPSTREAM_MODEL}-{number}" for number, name in enumerate(models)}
+    upstreams = {name: model.rows[0] for name, model in models.items()}
     subjects = [
         Subject(
             name=name,
-            provider=model.provider,
-            provider_type=settings.providers[model.provider].type,
+            provider=upstreams[name].provider,
+            provider_type=settings.providers[upstreams[name].provider].type,
             upstream_model=model.model or name,
-            capabilities=model.resolve_capabilities(providers[model.provider].capabilities),
+            capabilities=model.resolve_capabilities(providers[upstreams[name].provider].capabilities),
             strict=model.strict,
             has_text_calls=any(model.to_overrides().get(name, "none") != "none" for name in _TEXT_PARSER_KEYS),
             unknown_model=unknown_names[name],
@@ -109,7 +113,7 @@ def prepare_examination(
         ),
         "store": StoreSettings(url=None),
         "auth": AuthSettings(keys=(ApiKeySettings(name="doctor", key=SecretStr(key)),)),
-        "providers": {model.provider: settings.providers[model.provider] for model in models.values()},
+        "providers": {row.provider: settings.providers[row.provider] for row in upstreams.values()},
         "models": {**served_models, **unknown_models, **sample_models},
     }
     if sample_tools_url is not None:
@@ -129,7 +133,7 @@ def _config_of(name: str, settings: Settings) -> ModelConfig:
         raise NoModelsSelected(f"{name} is a pattern: name one model with --model")
     for pattern, model in settings.models.items():
         if fnmatchcase(name, pattern):
-            return model
+            return model.with_first_row()
     known = ", ".join(settings.models) or "none"
     absence = explain_absent_model(name) or f"there are: {known}"
     raise NoModelsSelected(f"no model of the config is called {name}; {absence}")

@@ -15,7 +15,10 @@ _NO_TOOLS: Final = ToolFacts()
 _NO_CONTEXT: Final = ContextFacts()
 
 _FACT_PARAMS: Final = frozenset(
-    {"tools", "functions", "thinking", "extensions", "stream_options", "web_search_options", "models"}
+    {
+        *("tools", "functions", "thinking", "extensions", "stream_options", "web_search_options"),
+        *("models", "prompt_cache_key"),
+    }
 )
 """The parameters that facts besides those about the reply's form and its storage are read from."""
 
@@ -45,6 +48,7 @@ def read_facts(body: Json) -> RequestFacts:
         sets_thinking=get("thinking") is not None,
         has_extensions=has_extensions,
         needs_translation=has_extensions,
+        cache_key=get("prompt_cache_key"),
         is_obfuscated=stream_options is not None and bool(stream_options.get("include_obfuscation")),
         lists_models=bool(get("models")),
     )

@@ -190,6 +190,7 @@ def read_facts(body: Json) -> RequestFacts:
         tools=_read_tools(body) if body.get("tools") or body.get("mcp_servers") else _NO_TOOLS,
         has_extensions=bool(body.get("extensions")),
         lists_models=bool(body.get("models")),
+        cache_key=body.get("prompt_cache_key"),
     )
 
 

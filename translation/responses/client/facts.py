@@ -21,7 +21,7 @@ _FACT_PARAMS: Final = frozenset(
         *("background", "resumable", "previous_response_id", "conversation"),
         *("tools", "max_tool_calls", "tool_events", "elicitation"),
         *("context_management", "truncation"),
-        *("reasoning", "thinking", "extensions", "include", "stream_options", "models"),
+        *("reasoning", "thinking", "extensions", "include", "stream_options", "models", "prompt_cache_key"),
     }
 )
 """The parameters that facts besides those about the input and its storage are read from."""
@@ -49,6 +49,7 @@ def read_facts(body: Json) -> RequestFacts:
         needs_translation=reasoning is not None and reasoning.get("max_tokens") is not None,
         wants_summary=reasoning is not None and bool(reasoning.get("summary") or reasoning.get("generate_summary")),
         wants_sealed_reasoning=SEALED_REASONING in (get("include") or ()),
+        cache_key=get("prompt_cache_key"),
         is_obfuscated=stream_options is not None and bool(stream_options.get("include_obfuscation")),
         lists_models=bool(get("models")),
     )

@@ -27,7 +27,6 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 Json = dict[str, Any]
-MODELS: Json = {"mine": {"provider": "a"}}
 SAID: Sequence[Batch] = ([Started("m")], text(0, "Hi"), [Finished("stop", "stop", Usage(1, 2))])
 
 
@@ -81,16 +80,16 @@ class Watcher:
 
 
 def build_run(*upstreams: Upstream, watcher: Watcher | None = None, **params: Any) -> Run:
-    route = resolver(MODELS, upstreams[0]).resolve("mine")
-    targets = tuple(
-        replace(route.target, provider=upstream, capabilities=replace(upstream.capabilities, dialects=frozenset()))
-        for upstream in upstreams
-    )
-    route = replace(route, targets=targets)
+    rows = [{"provider": upstream.name, "tier": tier} for tier, upstream in enumerate(upstreams)]
+    shared = {"upstreams": rows, "routing": {"attempts": 2}}
+    models: Json = {"mine": shared if len(rows) > 1 else {"provider": upstreams[0].name}}
+    route = resolver(models, *upstreams).resolve("mine")
+    targets = [replace(each, capabilities=replace(each.capabilities, dialects=frozenset())) for each in route.targets]
+    route = replace(route, targets=tuple(targets))
     body: Json = {"model": "mine", "messages": [{"role": "user", "content": "Hi"}], **params}
     facts = CHAT.request.read_facts(body)
     admitted = AdmittedRequest(CHAT, body, facts, route, route.target, ANONYMOUS, ReplyIdentity("c", 1, "mine"))
-    factory = RunFactory(settings(MODELS, "a"), observer=watcher or Watcher())
+    factory = RunFactory(settings(models, *(each.name for each in upstreams)), observer=watcher or Watcher())
     return factory.build_run(admitted, body)
 
 

@@ -94,7 +94,7 @@ async def test_a_server_that_closes_after_streams_gets_connection_close(
 FAILURES: dict[str, tuple[Answering, type[errors.ProviderError]]] = {
     "no connection": (fails(httpx.ConnectError("no")), errors.UpstreamUnreachable),
     "no connection in time": (fails(httpx.ConnectTimeout("no")), errors.UpstreamUnreachable),
-    "no connection to be had": (fails(httpx.PoolTimeout("no")), errors.UpstreamOverloaded),
+    "no connection to be had": (fails(httpx.PoolTimeout("no")), errors.ConnectionsExhausted),
     "a connection that broke": (fails(httpx.RemoteProtocolError("no")), errors.UpstreamUnreachable),
     "silence": (fails(httpx.ReadTimeout("no")), errors.UpstreamTimeout),
     "what is not JSON": (answers(200, b"<html>"), errors.UpstreamGarbled),

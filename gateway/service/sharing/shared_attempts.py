@@ -1,0 +1,135 @@
+"""The attempts at the reply of one run whose upstreams share their turns: begins, observes and ends them."""
+
+from typing import Protocol
+
+from gateway.logs import bind_fields
+from gateway.planning.resolver import Route
+from gateway.replies.event_stream import ReplyStream
+from gateway.replies.observers import ReplyEnd, RequestObserver
+from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.shared_turn import SharedTurn
+from translation.errors import InvalidRequest
+
+
+class AttemptPlanner(Protocol):
+    """A run that plans its attempts. It has the plan of the last one."""
+
+    def plan_attempt(self, index: int) -> None:
+        """Plans the attempt at a target of the route. Raises InvalidRequest if the target cannot serve the request."""
+        ...
+
+    def build_attempt_stream(self) -> ReplyStream:
+        """Returns the stream of the attempt that was planned last."""
+        ...
+
+    @property
+    def may_have_run_tools(self) -> bool:
+        """Whether a tool may have run because of the attempt, so that it must not be repeated."""
+        ...
+
+
+class SharedAttempts:
+    """The attempts of one run. It is a RequestObserver too, because results and times count for the upstream."""
+
+    planner: AttemptPlanner
+
+    def __init__(self, route: Route, turn: SharedTurn, planned_index: int, observer: RequestObserver) -> None:
+        """`planned_index` is the place of the target that the run was planned for at first."""
+        self.turn = turn
+        self.observer = observer
+        self._route = route
+        self._planned_index = planned_index
+        self._has_failed = False
+
+    @property
+    def upstream(self) -> str | None:
+        """The upstream that was asked last."""
+        return self.turn.upstream
+
+    @property
+    def first_content_s(self) -> float | None:
+        return self.turn.routing.first_content_s
+
+    @property
+    def deadline(self) -> float | None:
+        return self.turn.deadline
+
+    async def begin_stream(self) -> ReplyStream:
+        """Begins the next attempt, and returns its stream. Raises what `begin` raises."""
+        await self.begin()
+        return self.planner.build_attempt_stream()
+
+    async def begin(self) -> None:
+        """Begins the next attempt: chooses an upstream, and plans for it if that has not been done.
+
+        Raises what `SharedTurn.begin` raises.
+        """
+        while True:
+            candidate = await self.turn.begin()
+            if candidate.index != self._planned_index:
+                try:
+                    self.planner.plan_attempt(candidate.index)
+                except InvalidRequest:
+                    self.turn.cancel()
+                    self.turn.exclude(candidate.index)
+                    continue
+                except BaseException:
+                    self.turn.cancel()
+                    raise
+            # An exchange is used once.
+            self._planned_index = -1
+            self._has_failed = False
+            return
+
+    async def move_on(self, error: Exception) -> bool:
+        """Ends the attempt in a failure of which nothing was delivered. Returns whether another one may begin."""
+        if self.planner.may_have_run_tools:
+            self.turn.fail(error)
+            moves = False
+        else:
+            moves = await self.turn.move_on(error, self._has_larger_window)
+        self.bind_log_fields()
+        return moves
+
+    def find_failure(self, error: Exception) -> Exception:
+        return self.turn.find_failure(error)
+
+    def end_stream(self, *, is_complete: bool, has_failed: bool) -> None:
+        """Ends the attempt, if one is in progress. If it neither is complete nor has failed, its client has left."""
+        if self.turn.attempt is None:
+            return
+        if has_failed or self._has_failed:
+            self.turn.cut()
+        elif is_complete:
+            self.turn.succeed()
+        else:
+            self.turn.leave()
+        self.bind_log_fields()
+
+    def bind_log_fields(self) -> None:
+        """Adds to the log line which upstreams were asked, and why."""
+        if fields := self.turn.describe():
+            bind_fields(**fields)
+
+    def observe_attempt(self, provider: str, number: int) -> None:
+        self.observer.observe_attempt(self.turn.upstream or provider, self.turn.attempt_count)
+
+    def observe_head(self) -> None:
+        self.observer.observe_head()
+
+    def observe_content(self) -> None:
+        self.turn.observe_content()
+        self.observer.observe_content()
+
+    def observe_model(self, model: str) -> None:
+        self.observer.observe_model(model)
+
+    def observe_end(self, end: ReplyEnd) -> None:
+        self._has_failed = end.failed is not None
+        self.observer.observe_end(end)
+
+    def _has_larger_window(self, other: Candidate, failed: Candidate) -> bool:
+        """Whether the context of another candidate is larger than that of the one that failed, or may be."""
+        window = self._route.find_target(failed.index).capabilities.max_context_window
+        other_window = self._route.find_target(other.index).capabilities.max_context_window
+        return window is None or other_window is None or other_window > window

@@ -1,0 +1,94 @@
+"""Asks upstreams how they are: ejected ones whether they are well again, busy ones how many requests wait."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+
+from gateway.config.settings import Settings
+from gateway.planning.resolver import Resolver, Route, Target
+from gateway.upstreams.load_reports import read_waiting_metric
+from gateway.upstreams.registry import UpstreamRegistry
+from providers.base import ShareableProvider
+
+_log = structlog.get_logger(__name__)
+
+_PERIOD_S: Final = 1.0
+_HEALTH_PERIODS: Final = 2
+"""The periods between two questions for the health of an ejected upstream."""
+
+_RECENT_S: Final = 10.0
+"""Seconds after the last turn of a name in which the load of its upstreams is asked for."""
+
+_METRICS_PATH: Final = "/metrics"
+
+
+class UpstreamWatch:
+    """Asks the upstreams of one configuration."""
+
+    def __init__(self, settings: Settings, resolver: Resolver, registry: UpstreamRegistry) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._routes: list[Route] = [
+            route
+            for row in resolver.list_rows()
+            if (route := row.build_route(row.pattern)).sharing is not None and len(route.targets) > 1
+        ]
+        self._without_report: set[str] = set()
+        self._count = 0
+
+    async def ask_once(self) -> None:
+        """Asks every upstream that has to be asked now, all at once."""
+        self._count += 1
+        now = self._registry.clock()
+        questions = {}
+        for route in self._routes:
+            is_recent = route.sharing is not None and now - route.sharing.state.budget.last_turn_at <= _RECENT_S
+            for target in route.targets:
+                name = target.provider.name
+                if self._count % _HEALTH_PERIODS == 0 and target.candidate is not None:
+                    path = self._settings.providers[name].find_health_path()
+                    if path is not None and target.candidate.health.find_state(now) == "ejected":
+                        questions[name, target.upstream_model] = self._ask_health(target, path)
+                if is_recent and self._settings.providers[name].find_load_report() == "metrics":
+                    questions[name, _METRICS_PATH] = self._ask_load(target)
+        if questions:
+            await asyncio.gather(*questions.values())
+
+    async def _ask_health(self, target: Target, path: str) -> None:
+        provider, candidate = target.provider, target.candidate
+        if isinstance(provider, ShareableProvider) and candidate is not None and await provider.probe(path) is not None:
+            candidate.health.end_ejection(self._registry.clock())
+
+    async def _ask_load(self, target: Target) -> None:
+        provider, name = target.provider, target.provider.name
+        if not isinstance(provider, ShareableProvider) or (text := await provider.probe(_METRICS_PATH)) is None:
+            return
+        waiting = read_waiting_metric(text)
+        if waiting is not None:
+            self._registry.find_load(name).report_waiting(waiting, self._registry.clock())
+        elif name not in self._without_report:
+            self._without_report.add(name)
+            _log.warning("load_report_missing", upstream=name, hint="load_report: none")
+
+
+@asynccontextmanager
+async def run_upstream_watch(find_watch: Callable[[], UpstreamWatch]) -> AsyncGenerator[None, None]:
+    """Asks the upstreams of the present configuration until the block ends."""
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            try:
+                await find_watch().ask_once()
+            except Exception:  # the next question may be answered
+                _log.exception("upstream_watch_failed")
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(watch())
+        try:
+            yield
+        finally:
+            task.cancel()

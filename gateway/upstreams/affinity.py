@@ -1,0 +1,100 @@
+"""Turns of one session go to one upstream, whose caches know them: the key of a request, and the ranking for a key.
+
+A ranking is made by weighted rendezvous hashing, so that it is the same in every process, on every replica, and after
+every restart, and a further upstream takes only its share.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from gateway.config.routing_settings import AFFINITY_HEADER
+from gateway.upstreams.candidates import Candidate
+
+AffinityKind: TypeAlias = Literal["prompt_cache_key", "session", "header", "conversation", "chain", "prefix"]
+
+_MAX_KEY_CHARS: Final = 1024
+
+_SESSION_HEADERS: Final = (b"x-claude-code-session-id", b"session-id", b"session_id")
+
+_LOAD_FACTOR: Final = 1.25
+_LOAD_ALLOWANCE: Final = 2.0
+"""The load above the average of its tier up to which an upstream keeps the sessions that rank it first."""
+
+_MAX_HASH: Final = 2.0**64
+
+
+class AffinityKey(NamedTuple):
+    """What the turns of one session have in common."""
+
+    kind: AffinityKind
+    value: bytes
+
+
+class AffinityFacts(NamedTuple):
+    """What a request has that may identify its session."""
+
+    cache_key: str | None = None
+    conversation_id: str | None = None
+    chain_root: str | None = None
+    """The first response of the chain that the request continues."""
+
+
+def find_affinity_key(
+    affinity: str, headers: Mapping[bytes, bytes], facts: AffinityFacts, owner: str
+) -> AffinityKey | None:
+    """Returns the key of a request by the setting `affinity`; None if it has none.
+
+    Keys of two owners differ, so that nobody can find out whose sessions are where.
+    """
+    if affinity == "none":
+        return None
+    if affinity.startswith(AFFINITY_HEADER):
+        name = affinity.removeprefix(AFFINITY_HEADER).lower().encode()
+        return _make_key("header", headers.get(name, b"").decode("latin-1"), owner)
+    session = next((value for name in _SESSION_HEADERS if (value := headers.get(name))), b"").decode("latin-1")
+    sources: tuple[tuple[AffinityKind, str | None], ...] = (
+        ("prompt_cache_key", facts.cache_key),
+        ("session", session),
+        ("conversation", facts.conversation_id),
+        ("chain", facts.chain_root),
+    )
+    for kind, text in sources:
+        if text and (key := _make_key(kind, text, owner)) is not None:
+            return key
+    return None
+
+
+def make_prefix_key(prefix: str) -> AffinityKey | None:
+    """Returns the key of a prompt by its beginning. All owners share it, as they share the upstream's cache."""
+    return AffinityKey("prefix", prefix.encode(errors="surrogatepass")) if prefix else None
+
+
+def _make_key(kind: AffinityKind, value: str, owner: str) -> AffinityKey | None:
+    if not value or len(value) > _MAX_KEY_CHARS:
+        return None
+    return AffinityKey(kind, f"{owner}\x00{value}".encode(errors="surrogatepass"))
+
+
+def rank_candidates(key: AffinityKey, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Returns the candidates in the order in which they are preferred for a key. All have a weight above 0."""
+    return sorted(candidates, key=lambda each: _score(key.value, each), reverse=True)
+
+
+def choose_by_key(key: AffinityKey, candidates: Sequence[Candidate]) -> Candidate:
+    """Returns the preferred candidate whose load is not far above the average; if none is, the least loaded."""
+    ranked = rank_candidates(key, candidates)
+    average = sum(each.load.in_flight for each in ranked) / sum(each.weight for each in ranked)
+    bound = _LOAD_FACTOR * average + _LOAD_ALLOWANCE
+    for each in ranked:
+        if each.load.in_flight / each.weight <= bound:
+            return each
+    return min(ranked, key=lambda each: each.load.in_flight / each.weight)
+
+
+def _score(key: bytes, candidate: Candidate) -> float:
+    digest = blake2b(key + b"\x00" + candidate.upstream.encode(), digest_size=8).digest()
+    uniform = (int.from_bytes(digest, "big") + 0.5) / _MAX_HASH
+    # 2**64 - 0.5 is rounded up to 2**64.
+    return -candidate.weight / math.log(min(uniform, 1 - 2**-53))

@@ -1,0 +1,62 @@
+"""Upstreams that may serve a turn, and which of them are available."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from gateway.upstreams.health import UpstreamHealth
+from gateway.upstreams.load import ContentTimes, ProviderLoad
+
+CandidateState: TypeAlias = Literal["available", "parked", "ejected", "trial", "full"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """One upstream of a name. `index` is its place among the rows of the name."""
+
+    index: int
+    upstream: str
+    """Its name for clients and logs."""
+    weight: float
+    tier: int
+    health: UpstreamHealth
+    load: ProviderLoad
+    content_times: ContentTimes
+
+    def find_state(self, now: float) -> CandidateState:
+        """Returns whether it can get a turn now, or why it cannot."""
+        state = self.health.find_state(now)
+        return "full" if state == "available" and self.load.is_full else state
+
+
+def select_available(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
+    """Returns the available candidates of the lowest tier that has any."""
+    available: list[Candidate] = []
+    for candidate in candidates:
+        if available and candidate.tier > available[0].tier:
+            continue
+        if candidate.find_state(now) == "available":
+            if available and candidate.tier < available[0].tier:
+                available.clear()
+            available.append(candidate)
+    return available
+
+
+def order_by_ejection(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
+    """Returns the ejected candidates of the lowest tier that has any, the soonest end of an ejection first.
+
+    They are for turns that nobody else can serve. Parked ones said no, and are not among them.
+    """
+    ejected = [each for each in candidates if each.find_state(now) in ("ejected", "trial")]
+    lowest = min((each.tier for each in ejected), default=0)
+    return sorted(
+        (each for each in ejected if each.tier == lowest and not each.load.is_full),
+        key=lambda each: each.health.find_end(now) or now,
+    )
+
+
+def find_sharing(candidates: Sequence[Candidate]) -> Sequence[float]:
+    """Returns the share of turns without a key that each candidate of the lowest tier gets. Others get 0."""
+    lowest = min((each.tier for each in candidates if each.weight > 0), default=0)
+    total = sum(each.weight for each in candidates if each.tier == lowest)
+    return [each.weight / total if each.tier == lowest and total else 0.0 for each in candidates]

@@ -1,0 +1,173 @@
+"""Whether an upstream gets turns: it is available, parked after a rate limit, or ejected after failures."""
+
+import random
+from collections import deque
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import structlog
+
+from gateway.config.routing_settings import RoutingSettings
+
+_log = structlog.get_logger(__name__)
+
+HealthState: TypeAlias = Literal["available", "parked", "ejected", "trial"]
+
+EjectionReason: TypeAlias = Literal["failures", "unauthorized", "not_found"]
+
+ParkingReason: TypeAlias = Literal["rate_limit_exceeded", "insufficient_quota"]
+
+_WINDOW_PARTS: Final = 10
+"""The parts of the window of results, each of which expires as a whole."""
+
+_JITTER: Final = 0.1
+"""The share by which ejections of one length differ, so that upstreams do not all come back at once."""
+
+
+class UpstreamName(NamedTuple):
+    """What the state of an upstream is kept by: a provider, and its name of the model."""
+
+    provider: str
+    model: str
+
+
+class _WindowPart:
+    __slots__ = ("began", "failures", "results")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.results = 0
+        self.failures = 0.0
+
+
+class UpstreamHealth:
+    """The health of one model of one provider, in one process. Times are those of a monotonic clock."""
+
+    def __init__(self, name: UpstreamName, settings: RoutingSettings, rng: random.Random) -> None:
+        self.name = name
+        self.ejections = 0
+        """Ejections since the process began."""
+        self.parking_reason: ParkingReason = "rate_limit_exceeded"
+        self._settings = settings
+        self._rng = rng
+        self._parked_until = float("-inf")
+        self._ejected_until: float | None = None
+        self._ejections_in_a_row = 0
+        self._trial: object = None
+        """The attempt that is the trial; None if no trial is in progress."""
+        self._failures_in_a_row = 0.0
+        self._window: deque[_WindowPart] = deque()
+
+    def use_settings(self, settings: RoutingSettings) -> None:
+        """Goes on with the settings of a new configuration."""
+        self._settings = settings
+
+    def find_state(self, now: float) -> HealthState:
+        """Returns the state. After an ejection it is available, until a trial is in progress."""
+        if now < self._parked_until:
+            return "parked"
+        if self._ejected_until is None:
+            return "available"
+        if now < self._ejected_until:
+            return "ejected"
+        return "available" if self._trial is None else "trial"
+
+    @property
+    def is_ejected(self) -> bool:
+        """Whether it is ejected, or on trial."""
+        return self._ejected_until is not None
+
+    def find_end(self, now: float) -> float | None:
+        """Returns when the present state ends, if that is known."""
+        if now < self._parked_until:
+            return self._parked_until
+        return self._ejected_until if self._ejected_until is not None and now < self._ejected_until else None
+
+    def begin_attempt(self, attempt: object, now: float) -> None:
+        """Makes an attempt the trial, if an ejection is over and there is none."""
+        if self._ejected_until is not None and now >= self._ejected_until and self._trial is None:
+            self._trial = attempt
+
+    def record_success(self, attempt: object, now: float) -> None:
+        """Records a success. That of a trial ends the ejection."""
+        if self._ejected_until is None:
+            self._failures_in_a_row = 0.0
+            self._record_result(now, 0.0)
+        elif attempt is self._trial:
+            self._restore()
+
+    def record_failure(self, attempt: object, weight: float, now: float, *, may_eject: bool) -> None:
+        """Records a failure of this weight, which may eject the upstream. That of a trial ejects it again.
+
+        Without `may_eject` it is only counted.
+        """
+        if self._ejected_until is not None:
+            if attempt is self._trial:
+                self.eject("failures", now)
+            return  # a request that began earlier says nothing about now
+        self._failures_in_a_row += weight
+        self._record_result(now, weight)
+        if may_eject and self._has_failed_too_often(now):
+            self.eject("failures", now)
+
+    def end_attempt(self, attempt: object) -> None:
+        """Ends an attempt without a result: if it was the trial, another one may begin."""
+        if attempt is self._trial:
+            self._trial = None
+
+    def eject(self, reason: EjectionReason, now: float, *, longest: bool = False) -> None:
+        """Ejects the upstream: each time in a row for twice as long, or with `longest` for the longest time."""
+        settings = self._settings
+        self._ejections_in_a_row += 1
+        self.ejections += 1
+        seconds = settings.eject_max_s
+        if not longest:
+            seconds = min(settings.eject_s * 2.0 ** min(self._ejections_in_a_row - 1, 64), settings.eject_max_s)
+            seconds *= 1 + self._rng.uniform(-_JITTER, _JITTER)
+        is_new = self._ejected_until is None
+        self._ejected_until = now + seconds
+        self._trial = None
+        self._failures_in_a_row = 0.0
+        self._window.clear()
+        if is_new:
+            provider, model = self.name
+            _log.warning("upstream_ejected", upstream=provider, model=model, reason=reason, seconds=round(seconds, 1))
+
+    def end_ejection(self, now: float) -> None:
+        """Lets a trial begin now, because the upstream says that it is well."""
+        if self._ejected_until is not None and now < self._ejected_until:
+            self._ejected_until = now
+
+    def park(self, reason: ParkingReason, seconds: float | None, now: float) -> None:
+        """Gives the upstream no turns for a time that it named, or else for the time of the configuration."""
+        self.parking_reason = reason
+        seconds = self._settings.park_s if seconds is None else min(seconds, self._settings.park_max_s)
+        self._parked_until = max(self._parked_until, now + seconds)
+
+    def _restore(self) -> None:
+        self._ejected_until = None
+        self._trial = None
+        self._ejections_in_a_row = 0
+        self._failures_in_a_row = 0.0
+        self._window.clear()
+        _log.info("upstream_restored", upstream=self.name.provider, model=self.name.model)
+
+    def _record_result(self, now: float, weight: float) -> None:
+        window, part_s = self._window, self._settings.eject_window_s / _WINDOW_PARTS
+        if not window or now - window[-1].began >= part_s:
+            window.append(_WindowPart(now))
+            self._expire_results(now)
+        window[-1].results += 1
+        window[-1].failures += weight
+
+    def _expire_results(self, now: float) -> None:
+        while self._window and now - self._window[0].began > self._settings.eject_window_s:
+            self._window.popleft()
+
+    def _has_failed_too_often(self, now: float) -> bool:
+        settings = self._settings
+        if self._failures_in_a_row >= settings.eject_failures:
+            return True
+        self._expire_results(now)
+        results = sum(part.results for part in self._window)
+        failures = sum(part.failures for part in self._window)
+        return results >= settings.eject_samples and failures >= settings.eject_share * results

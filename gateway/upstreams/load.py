@@ -1,0 +1,88 @@
+"""What is known of the load of one provider: attempts in progress, their limit, and what it reports itself."""
+
+import math
+from typing import Final, Protocol
+
+_REPORT_S: Final = 5.0
+"""Seconds for which a report of waiting requests counts."""
+
+_DECAY_S: Final = 10.0
+"""Seconds after which an older time to first content counts less than half."""
+
+
+class SlotWaiter(Protocol):
+    """The turns of one name that wait for a slot."""
+
+    def offer_slot(self, load: "ProviderLoad") -> bool:
+        """Gives a free slot of the provider to the first turn that can use it. Returns whether there is one."""
+        ...
+
+
+class ProviderLoad:
+    """The load of one provider in one process, over all names."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.in_flight = 0
+        self._waiting = 0
+        self._reported_at = float("-inf")
+        self._waiters: dict[SlotWaiter, None] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return self.limit is not None and self.in_flight >= self.limit
+
+    def begin_attempt(self) -> None:
+        self.in_flight += 1
+
+    def end_attempt(self) -> None:
+        """Frees the slot of one attempt, and gives it to a turn that waits. Names take turns."""
+        self.in_flight -= 1
+        self.offer_slots()
+
+    def offer_slots(self) -> None:
+        """Gives free slots to the turns that wait."""
+        while self._waiters and not self.is_full:
+            for waiter in list(self._waiters):
+                del self._waiters[waiter]
+                self._waiters[waiter] = None  # behind the other names
+                if waiter.offer_slot(self):
+                    break
+            else:
+                return
+
+    def add_waiter(self, waiter: SlotWaiter) -> None:
+        self._waiters.setdefault(waiter)
+
+    def remove_waiter(self, waiter: SlotWaiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    def report_waiting(self, count: int, now: float) -> None:
+        """Records how many requests wait in the upstream, as it reports."""
+        self._waiting, self._reported_at = count, now
+
+    def find_waiting(self, now: float) -> int:
+        """Returns the reported number of waiting requests; 0 if there is no fresh report."""
+        return self._waiting if now - self._reported_at <= _REPORT_S else 0
+
+
+class ContentTimes:
+    """The time to first content of one upstream, as a moving average that follows slower samples at once."""
+
+    def __init__(self) -> None:
+        self._average: float | None = None
+        self._sampled_at = 0.0
+
+    @property
+    def average(self) -> float | None:
+        """The average in seconds; None without samples."""
+        return self._average
+
+    def add(self, seconds: float, now: float) -> None:
+        """Adds a sample. A faster one counts by the time since the last."""
+        if self._average is None or seconds >= self._average:
+            self._average = seconds
+        else:
+            share = 1 - math.exp(-(now - self._sampled_at) / _DECAY_S)
+            self._average += share * (seconds - self._average)
+        self._sampled_at = now

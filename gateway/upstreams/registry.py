@@ -1,0 +1,101 @@
+"""The state of all upstreams and names of one server process. It outlives reloads of the configuration."""
+
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from gateway.config.routing_settings import Balance, RoutingSettings, TurnRouting
+from gateway.config.settings import Settings
+from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.health import UpstreamHealth, UpstreamName
+from gateway.upstreams.load import ContentTimes, ProviderLoad
+from gateway.upstreams.load_reports import LOAD_HEADER, read_load_header
+from gateway.upstreams.retry_budget import RetryBudget
+from gateway.upstreams.waiting_turns import WaitingTurns
+
+_MAX_UPSTREAMS: Final = 4096
+"""The most upstreams whose state is kept. Patterns let clients choose names of models."""
+
+
+class UpstreamState(NamedTuple):
+    """The state of one model of one provider."""
+
+    health: UpstreamHealth
+    content_times: ContentTimes
+
+
+class NameState(NamedTuple):
+    """The state of one name of the configuration."""
+
+    budget: RetryBudget
+    waiting: WaitingTurns
+
+
+class Sharing(NamedTuple):
+    """How the turns of one name are shared between its upstreams."""
+
+    name: str
+    """The name or pattern as configured."""
+    balance: Balance
+    affinity: str
+    routing: TurnRouting
+    state: NameState
+    repeats: bool = True
+    """Whether there are further attempts. A name with one `provider` only waits for the provider's limit."""
+
+
+class UpstreamRegistry:
+    """Holds the states, and makes those that it does not know."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, rng: random.Random | None = None) -> None:
+        self.clock = clock
+        self.rng = rng or random.Random()
+        self._settings = RoutingSettings()
+        self._upstreams: OrderedDict[UpstreamName, UpstreamState] = OrderedDict()
+        self._loads: dict[str, ProviderLoad] = {}
+        self._names: dict[str, NameState] = {}
+
+    def use_settings(self, settings: Settings) -> None:
+        """Goes on with a new configuration. Attempts in progress keep their slots, also above a new limit."""
+        self._settings = settings.routing
+        for upstream in self._upstreams.values():
+            upstream.health.use_settings(settings.routing)
+        for name_state in self._names.values():
+            name_state.budget.use_settings(settings.routing)
+        for provider, config in settings.providers.items():
+            load = self.find_load(provider)
+            load.limit = config.max_in_flight
+            load.offer_slots()
+
+    def find_load(self, provider: str) -> ProviderLoad:
+        return self._loads.setdefault(provider, ProviderLoad())
+
+    def observe_heads_of(self, provider: str) -> Callable[[Mapping[bytes, bytes]], None]:
+        """Returns a function that reads what the headers of the provider's replies report of its load."""
+        load = self.find_load(provider)
+
+        def observe_head(headers: Mapping[bytes, bytes]) -> None:
+            if LOAD_HEADER in headers and (waiting := read_load_header(headers)) is not None:
+                load.report_waiting(waiting, self.clock())
+
+        return observe_head
+
+    def find_upstream(self, name: UpstreamName) -> UpstreamState:
+        if (state := self._upstreams.get(name)) is None:
+            state = UpstreamState(UpstreamHealth(name, self._settings, self.rng), ContentTimes())
+            self._upstreams[name] = state
+            if len(self._upstreams) > _MAX_UPSTREAMS:
+                self._upstreams.popitem(last=False)
+        return state
+
+    def find_name(self, name: str) -> NameState:
+        if (state := self._names.get(name)) is None:
+            state = self._names[name] = NameState(RetryBudget(self._settings, self.clock()), WaitingTurns())
+        return state
+
+    def build_candidate(self, index: int, name: UpstreamName, label: str, weight: float, tier: int) -> Candidate:
+        """Returns the upstream in a row of a name as a candidate."""
+        state = self.find_upstream(name)
+        return Candidate(index, label, weight, tier, state.health, self.find_load(name.provider), state.content_times)

@@ -1,0 +1,45 @@
+"""The repetitions that the turns of one name may have, so that failing upstreams do not get several times the load."""
+
+from typing import Final
+
+from gateway.config.routing_settings import RoutingSettings
+
+_MAX_SECONDS: Final = 10.0
+"""The seconds of repetitions that an idle name saves up."""
+
+_ONE: Final = 1 - 1e-9
+"""One repetition, as a sum of shares that floating-point numbers do not have exactly."""
+
+
+class RetryBudget:
+    """The budget of one name in one process. Each turn and each second adds to it, each repetition takes one."""
+
+    def __init__(self, settings: RoutingSettings, now: float) -> None:
+        self._settings = settings
+        self._tokens = self._most_tokens
+        self._filled_at = now
+        self.last_turn_at = float("-inf")
+        """When the last turn began."""
+
+    def use_settings(self, settings: RoutingSettings) -> None:
+        """Goes on with the settings of a new configuration."""
+        self._settings = settings
+        self._tokens = min(self._tokens, self._most_tokens)
+
+    def add_turn(self, now: float) -> None:
+        """Adds the share of one turn, which begins now."""
+        self.last_turn_at = now
+        self._tokens = min(self._most_tokens, self._tokens + self._settings.retry_share)
+
+    def take(self, now: float) -> bool:
+        """Takes one repetition. Returns whether there was one."""
+        seconds, self._filled_at = now - self._filled_at, now
+        self._tokens = min(self._most_tokens, self._tokens + self._settings.retries_per_s * seconds)
+        if self._tokens < _ONE:
+            return False
+        self._tokens -= 1
+        return True
+
+    @property
+    def _most_tokens(self) -> float:
+        return _MAX_SECONDS * self._settings.retries_per_s

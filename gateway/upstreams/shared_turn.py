@@ -1,0 +1,428 @@
+"""One turn of a name with several upstreams: which is asked, what happens after a failure, and what the client is told.
+
+An attempt is whatever the caller makes of it: a plan, a round of hosted tools, a relayed request.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple
+
+from gateway.config.routing_settings import TurnRouting
+from gateway.upstreams.affinity import AffinityKey, choose_by_key
+from gateway.upstreams.balance import choose_candidate
+from gateway.upstreams.candidates import Candidate, order_by_ejection, select_available
+from gateway.upstreams.health import EjectionReason, ParkingReason
+from gateway.upstreams.outcomes import Outcome, ResultName, find_outcome
+from gateway.upstreams.registry import Sharing
+from gateway.upstreams.retry_delays import forbids_retry, write_retry_headers
+from gateway.upstreams.turn_failures import TurnFailures
+from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamRejected, UpstreamTimeout
+
+_MIN_BACKOFF_S: Final = 0.025
+_MAX_BACKOFF_S: Final = 0.25
+
+_DELAY_JITTER: Final = 0.1
+"""The share by which a delay that an upstream named is lengthened, so that not everybody comes back at once."""
+
+_QUOTA_S: Final = 60.0
+"""Seconds for which an upstream without quota is parked."""
+
+_RNG: Final = random.Random()
+"""Making one for each turn would cost more than all its choices."""
+
+_FAILURE_WEIGHTS: Final = {"failure": 1.0, "half": 0.5}
+
+
+class TriedUpstream(NamedTuple):
+    """One attempt that has ended, for the log."""
+
+    upstream: str
+    result: ResultName
+    ms: float
+
+
+class SharedAttempt:
+    """One attempt in progress. It holds a slot of its provider until `end` is called."""
+
+    def __init__(self, candidate: Candidate, began_at: float) -> None:
+        self.candidate = candidate
+        self.began_at = began_at
+        self.first_content_at: float | None = None
+        self.has_ended = False
+
+
+class SharedTurn:
+    """One turn. `begin` chooses the upstream of each attempt, and one of the other methods ends it."""
+
+    def __init__(
+        self,
+        sharing: Sharing,
+        candidates: Sequence[Candidate],
+        key: AffinityKey | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        preferred: str | None = None,
+    ) -> None:
+        """`preferred` is the upstream of the round before, which is chosen if it is available."""
+        self.attempt_count = 0
+        self.tried: list[TriedUpstream] = []
+        self.queue_s = 0.0
+        self.has_empty_budget = False
+        """Whether the turn ended because its name had no repetitions left."""
+        self.attempt: SharedAttempt | None = None
+        """The attempt in progress."""
+        self.key = key
+        self._sharing = sharing
+        self._candidates = [candidate for candidate in candidates if candidate.weight > 0]
+        self._clock = clock
+        self._rng = rng or _RNG
+        self._preferred = preferred
+        self._proposed: tuple[Candidate, int] | None = None
+        """The candidate that the turn was planned for, and its attempts in progress at that time."""
+        self._began_at: float | None = None
+        self._waited_s = 0.0
+        self._outcomes: dict[int, tuple[Outcome, float | None]] = {}
+        """By index of a candidate that was tried: its last outcome, and when it may be asked again."""
+        self._next: Candidate | None = None
+        self._failures: Final = TurnFailures()
+        self._was_reset = False
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """The upstreams that may serve the turn."""
+        return self._candidates
+
+    @property
+    def upstream(self) -> str | None:
+        """The upstream that was asked last; None if none was."""
+        if self.attempt is not None:
+            return self.attempt.candidate.upstream
+        return self.tried[-1].upstream if self.tried else None
+
+    @property
+    def routing(self) -> TurnRouting:
+        """The settings of the name."""
+        return self._sharing.routing
+
+    def describe(self) -> dict[str, object]:
+        """Returns the fields of the log line: the attempts, the upstreams that were tried, the key, and the wait."""
+        fields: dict[str, object] = {}
+        if self.attempt_count != 1:  # the first attempt is in the line already
+            fields = {"attempts": self.attempt_count}
+            if self.upstream is not None:
+                fields["provider"] = self.upstream
+        if len(self.tried) > 1:
+            fields["tried"] = [tried._asdict() for tried in self.tried]
+        if self.key is not None:
+            fields["affinity"] = self.key.kind
+        if self.queue_s:
+            fields["queue_ms"] = round(self.queue_s * 1000, 1)
+        if self.has_empty_budget:
+            fields["retry_budget"] = "empty"
+        return fields
+
+    @property
+    def deadline(self) -> float | None:
+        """When the turn has to end, if it has to."""
+        total_s = self._sharing.routing.total_s
+        return None if total_s is None or self._began_at is None else self._began_at + total_s
+
+    def keep_only(self, indexes: Collection[int]) -> None:
+        """Leaves only these candidates."""
+        self._candidates = [each for each in self._candidates if each.index in indexes]
+
+    def exclude(self, index: int) -> None:
+        """Removes a candidate that cannot serve the turn."""
+        self._candidates = [each for each in self._candidates if each.index != index]
+
+    def propose(self) -> Candidate | None:
+        """Returns the candidate that would be asked now; None if none is left.
+
+        The turn is planned for it. It holds no slot, and `begin` may choose another one.
+        """
+        now = self._clock()
+        available = select_available(self._candidates, now)
+        chosen = self._choose(available, now) if available else None
+        proposed = chosen or min(self._candidates, key=lambda each: (each.tier, each.index), default=None)
+        self._proposed = None if proposed is None else (proposed, proposed.load.in_flight)
+        return proposed
+
+    async def begin(self) -> Candidate:
+        """Begins the next attempt: chooses its upstream, takes a slot, and counts it.
+
+        Raises UpstreamRateLimited if all upstreams are parked, and UpstreamOverloaded if all remain full.
+        """
+        if self._began_at is None:
+            self._began_at = self._clock()
+            self._sharing.state.budget.add_turn(self._began_at)
+        candidate, self._next = self._next, None
+        if candidate is None or candidate.load.is_full:
+            candidate = await self._find_first() if not self.attempt_count else await self._take_full(candidate)
+        else:
+            candidate.load.begin_attempt()
+        now = self._clock()
+        self.attempt = SharedAttempt(candidate, now)
+        candidate.health.begin_attempt(self.attempt, now)
+        self.attempt_count += 1
+        return candidate
+
+    def cancel(self) -> None:
+        """Takes an attempt back of which nothing was sent."""
+        if (attempt := self._end()) is not None:
+            attempt.candidate.health.end_attempt(attempt)
+            self.attempt_count -= 1
+
+    def observe_content(self) -> None:
+        """Records that the attempt has its first content. A trial has then succeeded."""
+        attempt = self.attempt
+        if attempt is not None and attempt.first_content_at is None:
+            attempt.first_content_at = now = self._clock()
+            attempt.candidate.content_times.add(now - attempt.began_at, now)
+            if attempt.candidate.health.is_ejected:
+                attempt.candidate.health.record_success(attempt, now)
+
+    def succeed(self) -> None:
+        """Ends the attempt, whose reply is complete."""
+        if (attempt := self._end("ok")) is not None:
+            attempt.candidate.health.record_success(attempt, self._clock())
+            attempt.candidate.health.end_attempt(attempt)
+
+    def leave(self) -> None:
+        """Ends the attempt because its client has left. That says nothing about the upstream."""
+        if (attempt := self._end("client_gone")) is not None:
+            attempt.candidate.health.end_attempt(attempt)
+
+    def cut(self) -> None:
+        """Ends the attempt, whose reply failed after content was delivered."""
+        if (attempt := self._end("cut")) is not None:
+            now = self._clock()
+            attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._may_eject)
+            attempt.candidate.health.end_attempt(attempt)
+
+    def fail(self, error: Exception) -> Outcome | None:
+        """Ends the attempt in a failure of which nothing was delivered, and records what it says of the upstream."""
+        attempt = self.attempt
+        outcome = find_outcome(error)
+        self._end("client_gone" if outcome is None else outcome.result)
+        if attempt is None:
+            return None
+        now, health = self._clock(), attempt.candidate.health
+        if outcome is not None:
+            delay = self._failures.add(error, outcome)
+            self._outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
+            if outcome.health == "ejection":
+                if self._may_eject:
+                    cause: EjectionReason = "unauthorized" if outcome.result == "unauthorized" else "not_found"
+                    health.eject(cause, now, longest=True)
+            elif (weight := _FAILURE_WEIGHTS.get(outcome.health)) is not None:
+                health.record_failure(attempt, weight, now, may_eject=self._may_eject)
+            elif outcome.result == "rate_limited":
+                is_quota = outcome.same == "never"
+                health.record_success(attempt, now)
+                reason: ParkingReason = "insufficient_quota" if is_quota else "rate_limit_exceeded"
+                health.park(reason, _QUOTA_S if is_quota else delay, now)
+            elif outcome.proves_alive:
+                health.record_success(attempt, now)
+        health.end_attempt(attempt)
+        return outcome
+
+    async def move_on(
+        self, error: Exception, larger_than: Callable[[Candidate, Candidate], bool] | None = None
+    ) -> bool:
+        """Ends the attempt in a failure, and returns whether another attempt begins, after a wait that is due.
+
+        `larger_than` compares the context windows of two candidates.
+        """
+        failed = self.attempt.candidate if self.attempt is not None else None
+        outcome = self.fail(error)
+        if outcome is None or failed is None:
+            return False
+        if not self._sharing.repeats or self.attempt_count >= self._sharing.routing.attempts:
+            return False
+        if isinstance(error, UpstreamRejected) and forbids_retry(error.headers):
+            return False
+        chosen, wait_s = self._choose_next(outcome, failed, error, larger_than)
+        if chosen is None or self._exceeds_deadline(wait_s):
+            return False
+        if not self._pay(outcome, chosen):
+            self.has_empty_budget = True
+            return False
+        if wait_s:
+            self._waited_s += wait_s
+            await asyncio.sleep(wait_s)
+        self._next = chosen
+        return True
+
+    def find_failure(self, error: Exception) -> Exception:
+        """Returns the failure that the client is shown, when no further attempt begins after `error`."""
+        return self._failures.choose(error)
+
+    def build_timeout(self) -> UpstreamTimeout:
+        """Returns the failure of a turn whose time is over."""
+        return UpstreamTimeout(f"the turn took longer than {self._sharing.routing.total_s:g} s")
+
+    async def _find_first(self) -> Candidate:
+        """Returns the upstream of the first attempt, with a slot taken. Waits while all are full."""
+        routing, waiting = self._sharing.routing, self._sharing.state.waiting
+        queued_at: float | None = None
+        while True:
+            now = self._clock()
+            chosen = self._confirm_proposed(now)
+            if chosen is None and (available := select_available(self._candidates, now)):
+                chosen = self._choose(available, now)
+            if chosen is not None:
+                chosen.load.begin_attempt()
+                return chosen
+            states = {each.find_state(now) for each in self._candidates}
+            if "full" not in states:
+                if ejected := order_by_ejection(self._candidates, now):
+                    ejected[0].load.begin_attempt()
+                    return ejected[0]
+                raise self._build_refusal(now, has_parked="parked" in states)
+            if queued_at is None:
+                queued_at = now
+                if len(waiting) >= routing.queue_length:
+                    raise _build_overload()
+            left_s = queued_at + routing.queue_s - now
+            if left_s <= 0:
+                raise _build_overload()
+            ends = [end - now for each in self._candidates if (end := each.health.find_end(now)) is not None]
+            try:
+                granted = await waiting.wait_for_slot(self._candidates, max(0.0, min([left_s, *ends])))
+            finally:
+                self.queue_s = self._clock() - queued_at
+            if granted is not None:
+                return granted
+
+    async def _take_full(self, candidate: Candidate | None) -> Candidate:
+        """Returns the upstream of a further attempt, with a slot taken, after waiting for one."""
+        candidates = [candidate] if candidate is not None else self._candidates
+        left_s, began_at = max(0.0, self._sharing.routing.queue_s - self.queue_s), self._clock()
+        try:
+            granted = await self._sharing.state.waiting.wait_for_slot(candidates, left_s)
+        finally:
+            self.queue_s += self._clock() - began_at
+        if granted is None:
+            raise self._failures.choose(_build_overload())
+        return granted
+
+    def _confirm_proposed(self, now: float) -> Candidate | None:
+        """Returns the proposed candidate if it is available, and no busier than it was. Many turns may be accepted at
+        once. A turn that waits does so as if it had no proposal."""
+        (proposal, self._proposed) = self._proposed, None
+        if proposal is None:
+            return None
+        candidate, in_flight = proposal
+        is_current = candidate.load.in_flight <= in_flight and candidate in self._candidates
+        return candidate if is_current and candidate.find_state(now) == "available" else None
+
+    def _choose(self, available: Sequence[Candidate], now: float) -> Candidate:
+        if self._preferred is not None:
+            for each in available:
+                if each.upstream == self._preferred:
+                    return each
+        if self.key is not None:
+            return choose_by_key(self.key, available)
+        balance = self._sharing.balance
+        return choose_candidate(available, "least_busy" if balance == "prefix" else balance, self._rng, now)
+
+    def _choose_next(
+        self,
+        outcome: Outcome,
+        failed: Candidate,
+        error: Exception,
+        larger_than: Callable[[Candidate, Candidate], bool] | None,
+    ) -> tuple[Candidate | None, float]:
+        """Returns the upstream of the next attempt and the wait before it; None if there is none."""
+        now = self._clock()
+        untried = [each for each in self._candidates if each.index not in self._outcomes]
+        if outcome.next == "never" or not self._may_ask_next(outcome, error):
+            return None, 0.0
+        if outcome.judgement == "context_length_exceeded" and larger_than is not None:
+            untried = [each for each in untried if larger_than(each, failed)]
+        if available := select_available(untried, now):
+            balance = self._sharing.balance
+            return choose_candidate(available, "least_busy" if balance == "prefix" else balance, self._rng, now), 0.0
+        if full := [each for each in untried if each.find_state(now) == "full"]:
+            return full[0], 0.0
+        if ejected := order_by_ejection(untried, now):
+            return ejected[0], 0.0
+        return self._choose_same(now) if outcome.next != "if_configured" else (None, 0.0)
+
+    def _may_ask_next(self, outcome: Outcome, error: Exception) -> bool:
+        routing = self._sharing.routing
+        if outcome.next == "if_unsafe":
+            return routing.retry_unsafe
+        return outcome.judgement is None or outcome.judgement in routing.fallback_on
+
+    def _choose_same(self, now: float) -> tuple[Candidate | None, float]:
+        """Returns the upstream that may be asked again soonest, and the wait until then."""
+        left_s = self._sharing.routing.wait_s - self._waited_s
+        best: tuple[Candidate | None, float] = (None, 0.0)
+        for each in self._candidates:
+            known = self._outcomes.get(each.index)
+            if known is None or known[0].same == "never":
+                continue
+            outcome, again_at = known
+            if outcome.same == "after_backoff":
+                most_s = min(_MIN_BACKOFF_S * 2.0 ** (self.attempt_count - 1), _MAX_BACKOFF_S)
+                wait_s = self._rng.uniform(0, most_s)
+            elif again_at is None:
+                continue
+            else:
+                wait_s = max(0.0, again_at - now) * (1 + self._rng.uniform(0, _DELAY_JITTER))
+            if wait_s <= left_s and (best[0] is None or wait_s < best[1]):
+                best = (each, wait_s)
+        return best
+
+    def _pay(self, outcome: Outcome, chosen: Candidate) -> bool:
+        """Takes a further attempt from the retry budget, unless it is free. Returns whether it may begin."""
+        if outcome.is_free:
+            return True
+        now = self._clock()
+        if outcome.is_reset and not self._was_reset and chosen.health.find_state(now) != "ejected":
+            self._was_reset = True
+            return True
+        return self._sharing.state.budget.take(now)
+
+    def _exceeds_deadline(self, wait_s: float) -> bool:
+        return self.deadline is not None and self._clock() + wait_s >= self.deadline
+
+    @property
+    def _may_eject(self) -> bool:
+        """Whether another upstream can take the turns of one that is ejected."""
+        return len(self._candidates) > 1
+
+    def _build_refusal(self, now: float, *, has_parked: bool) -> UpstreamRejected:
+        """Returns the failure of a turn that nobody can be asked to serve."""
+        parked = [each for each in self._candidates if each.find_state(now) == "parked"]
+        if not has_parked or not parked:
+            return _build_overload()
+        first = min(parked, key=lambda each: each.health.find_end(now) or now)
+        reason = first.health.parking_reason
+        return UpstreamRateLimited(
+            "every upstream of the model has reached its rate limit: try again later",
+            status=429,
+            code=reason,
+            headers=write_retry_headers((first.health.find_end(now) or now) - now),
+        )
+
+    def _end(self, result: ResultName | None = None) -> SharedAttempt | None:
+        """Frees the slot of the attempt, once. Without a result it was no attempt."""
+        attempt, self.attempt = self.attempt, None
+        if attempt is None:
+            return None
+        if result is not None:
+            ms = round((self._clock() - attempt.began_at) * 1000, 1)
+            self.tried.append(TriedUpstream(attempt.candidate.upstream, result, ms))
+        attempt.candidate.load.end_attempt()
+        return attempt
+
+
+def _build_overload() -> UpstreamOverloaded:
+    return UpstreamOverloaded(
+        "every upstream of the model is busy: try again later", status=503, headers={"retry-after": "1"}
+    )

@@ -1,0 +1,140 @@
+"""Renders docs/routing.md, with the table of outcomes from the rows by which attempts are judged."""
+
+from typing import Final
+
+from gateway.upstreams.outcomes import OUTCOMES, HealthEffect, NextRule, SameRule
+from scripts.docs.markdown import join_blocks, render_table
+
+_NEXT: Final[dict[NextRule, str]] = {
+    "yes": "yes",
+    "if_unsafe": "if `retry_unsafe`",
+    "if_configured": "if in `fallback_on`",
+    "never": "never",
+}
+_SAME: Final[dict[SameRule, str]] = {
+    "never": "never",
+    "after_backoff": "after up to 0.25 s",
+    "after_delay": "after the delay that it named",
+}
+_HEALTH: Final[dict[HealthEffect, str]] = {
+    "none": "",
+    "failure": "a failure",
+    "half": "half a failure",
+    "ejection": "ejected at once",
+}
+
+_GUIDE: Final = """\
+# Several upstreams behind one name
+
+A name under `models` has one `provider`, or a list of `upstreams` that serve it together:
+
+```yaml
+providers:
+  gpu-a: {type: vllm, base_url: "http://10.0.0.1:8000/v1"}
+  gpu-b: {type: vllm, base_url: "http://10.0.0.2:8000/v1"}
+  openrouter: {type: openrouter, api_key_env: OPENROUTER_API_KEY}
+models:
+  qwen3:
+    upstreams:
+      - {provider: gpu-a, weight: 2}
+      - {provider: gpu-b}
+      - {provider: openrouter, model: qwen/qwen3-32b, tier: 1}
+    balance: least_busy
+    affinity: auto
+    routing: {attempts: 2}
+```
+
+Each row has a `provider`, its own name of the `model`, and any key that describes an upstream's model: `capabilities`,
+`request_defaults`, keys of its profile. The same keys beside `upstreams` are the defaults of all rows. A mapping of a row is merged with
+that beside it, and the row wins. [configuration.md](configuration.md#routing) lists every key, and `check-config` names every mistake. A
+reload changes rows, weights and `routing` at once; running replies go on, and what is known of each upstream is kept.
+
+## Which upstream gets a turn
+
+First, what is not possible: a row of `weight` 0, a row that would refuse the request by its capabilities (in strict mode also one that
+would lose something), and, if the input has reasoning that only its maker can read, every row but the maker's (providers of one account
+share a `realm`). If no row is left, the client gets the refusal of the first row.
+
+Then, what is available: not ejected, not parked after a rate limit, and below the provider's `max_in_flight`. The lowest `tier` with an
+available row is used.
+
+Among these, a request with an affinity key goes to the upstream that ranks first for the key, unless it is much busier than the others (more than
+1.25 times the average load plus 2). The key is the first that exists of: `prompt_cache_key`, a session header
+(`x-claude-code-session-id`, `session-id`, `session_id`), the conversation, the chain of `previous_response_id`; with `balance: prefix`
+also the beginning of the prompt: tools, instructions, first message. The ranking is a hash of key and name, so it is the same on every replica and
+after every restart, and a further upstream takes only its share of the sessions.
+
+Without a key, `balance` decides: `least_busy` draws two by weight and takes the one with fewer turns in progress, `latency` the one with
+less expected time to first content, `weighted` goes by weight alone.
+
+If all available rows are full, the turn waits its turn, for `queue_s` at most. If all rows are parked, the client gets 429 at once with the
+time until the first is free. If all are ejected, the one whose ejection ends soonest is asked all the same.
+
+## What happens after a failure
+
+As long as nothing was delivered, the next upstream is asked: another one of the tier, then one of the next tier. Once all were tried,
+one of them may be asked again. `attempts` counts all of them. For the upstream that is asked next, the request is planned anew: capabilities, losses,
+defaults, relay or translation, sealed reasoning. Nothing is repeated after content was sent to the client or written to an event log, and no
+reply whose tools the gateway runs.
+
+`health`: five failures in a row, or half of at least five results within ten seconds, eject an upstream for five seconds, then ten, up to
+a minute. After that, one turn is its trial. The only upstream of a name is never ejected."""  # noqa: E501
+
+_AFTER_TABLE: Final = """\
+Each name has a retry budget: a fifth of its turns and three repetitions a second, of which it saves up thirty. Attempts of which nothing was
+sent cost nothing, and neither does the first broken connection of a turn. With an empty budget a turn ends with its failure.
+
+The client is shown the failure of the last attempt; a rate limit, refused credentials or a missing model never hide an earlier failure of
+another kind. `Retry-After` is the least delay that an upstream named.
+
+## What you see
+
+- Replies have `x-gateway-upstream` and `x-gateway-attempts`, errors too (`routing.reply_headers: false` turns them off).
+- The log line of a request has `provider`, `attempts`, `affinity`, `queue_ms`, and `tried` with the result and time of each attempt if there were
+  several. `upstream_ejected` and `upstream_restored` are lines of their own.
+- `/readyz` has the names without an available upstream in `degraded.upstreams`. Its status does not change.
+- `responses-gateway routes explain MODEL` says which upstreams serve a name and with which shares, with `--request FILE` also what each could
+  do with a request. `--server URL` adds the live state, which `GET /v1/gateway/routes/MODEL` returns as JSON (with keys, for administrators).
+
+## Measured
+
+`python -m bench.routing.sessions`: 200 sessions of four turns before eight fake replicas with prefix caches, on a busy machine with two cores. A first
+turn cannot be cached, so three quarters is the most.
+
+{sessions}
+
+`python -m bench.routing.failures`: three replicas under load, of which one is killed, frozen or made 200 times slower
+(`first_content_s: 1`). No answer was lost, and none was doubled; a stream that had begun on the replica ended in one failure event.
+
+{failures}"""  # noqa: E501
+
+_SESSIONS: Final = """\
+| turns go by | cached share of the prompt | first content, median | 95th percentile | not ok |
+| --- | --- | --- | --- | --- |
+| round robin | 12% | 50 ms | 129 ms | 0 |
+| least busy | 11% | 49 ms | 95 ms | 0 |
+| prefix | 71% | 30 ms | 82 ms | 0 |
+| session key | 71% | 31 ms | 95 ms | 0 |"""
+
+_FAILURES: Final = """\
+| one of three | whole, first attempt | whole, further attempt | failed after content | lost | wrong |
+| --- | --- | --- | --- | --- | --- |
+| kill -9 | 976 | 0 | 8 | 0 | 0 |
+| freeze | 813 | 8 | 6 | 0 | 0 |
+| slow | 844 | 7 | 0 | 0 | 0 |"""
+
+
+def render_routing() -> str:
+    rows = [
+        (
+            outcome.title,
+            f"`{outcome.result}`",
+            _NEXT[outcome.next],
+            _SAME[outcome.same],
+            "parked" if outcome.result == "rate_limited" else _HEALTH[outcome.health],
+        )
+        for outcome in OUTCOMES.values()
+    ]
+    table = render_table(["outcome", "result in the log", "next upstream", "same upstream", "health"], rows)
+    end = _AFTER_TABLE.replace("{sessions}", _SESSIONS).replace("{failures}", _FAILURES)
+    return join_blocks(_GUIDE, table, end)

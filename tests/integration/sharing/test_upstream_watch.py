@@ -1,0 +1,72 @@
+"""Upstreams are asked how they are: an ejected one at its health path, a busy one for its queue."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.faults.client_view import CHAT, ask
+from tests.faults.upstreams.test_attempts import rejected, shared
+from tests.polling import wait_until
+from tests.serving import serving
+from tests.upstream.builders import json_reply
+from tests.upstream.faults import ANSWERS, sound
+from tests.upstream.script import Reply, Script
+from tests.upstream.server import ScriptedUpstream
+
+Json = dict[str, Any]
+
+
+def load_of(url: str) -> list[Json]:
+    rows: list[Json] = httpx.get(f"{url}/v1/gateway/routes/m", trust_env=False).json()["upstreams"]
+    return rows
+
+
+def configure(first: str, second: str, **provider: Any) -> Json:
+    config = shared(first, second, eject_failures=1, eject_s=60, eject_max_s=60)
+    config["providers"]["first"] |= provider
+    config["models"] = {"m": {**config["models"]["*"], "model": "scripted-model"}}
+    return config
+
+
+@pytest.mark.parametrize(("health", "state"), [(200, "available"), (503, "ejected")])
+async def test_an_ejected_upstream_gets_a_trial_once_it_says_that_it_is_well(health: int, state: str) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(502))
+        first.on("/health", json_reply({}, health))
+        second.script(sound(ANSWERS["responses"]))
+        config = configure(first.url.removesuffix("/v1"), second.url, health_path="/health")
+        config["providers"]["first"]["base_url"] = first.url
+        with serving(config) as running:
+            await ask(running.v1, CHAT, stream=False, model="m")
+            assert load_of(running.url)[0]["state"] == "ejected"
+            asked = [request for request in first.requests if request.path == "/health"]
+            await wait_until(lambda: len([each for each in first.requests if each.path == "/health"]) > len(asked))
+            await wait_until(lambda: load_of(running.url)[0]["state"] == state)
+
+
+METRICS = b"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 4.0\n"
+REPORTS: dict[str, tuple[str, Script | None]] = {
+    "metrics": ("metrics", Reply(headers={"content-type": "text/plain"}, body=METRICS)),
+    "orca": ("orca", None),
+}
+
+
+@pytest.mark.parametrize(("form", "metrics"), REPORTS.values(), ids=REPORTS)
+async def test_the_queue_of_an_upstream_is_known(form: str, metrics: Script | None) -> None:
+    answer = ANSWERS["chat"]
+    report = {"named_metrics": {"num_requests_waiting": 4}}
+    headers = {"content-type": "application/json", "endpoint-load-metrics": f"JSON {json.dumps(report)}"}
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(Reply(headers=headers, body=answer.whole, framing="length"))
+        if metrics is not None:
+            first.on("/metrics", metrics)
+        with serving(configure(first.url, second.url, load_report=form)) as running:
+            async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+                body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+                reply = await client.post(f"{running.v1}/chat/completions", json=body)
+            assert "endpoint-load-metrics" not in reply.headers
+            await wait_until(lambda: load_of(running.url)[0]["waiting"] == 4)
+    wanted = "json" if form == "orca" else None
+    assert first.requests[0].headers.get("endpoint-load-metrics-format") == wanted

@@ -1,0 +1,259 @@
+"""gateway/config/model_rows.py: several upstreams of one name, and each mistake with its place and advice."""
+
+import pytest
+
+from gateway.config.hints import find_hints
+from gateway.config.routing_settings import RoutingSettings, TurnRouting
+from gateway.config.settings import Settings, parse_settings
+from gateway.config.yaml_file import ConfigError, parse_yaml, render_path
+
+PROVIDERS = """providers:
+  a: {type: openai_compatible, base_url: 'http://localhost:1/v1'}
+  b: {type: openai_compatible, base_url: 'http://localhost:2/v1', silence_s: 30}
+  c: {type: anthropic, api_key: k}
+models:
+"""
+
+MISTAKES: dict[str, tuple[str, str]] = {
+    "provider and upstreams": (
+        "  m: {provider: a, upstreams: [{provider: b}]}",
+        "models.m.upstreams: write provider or upstreams, not both",
+    ),
+    "neither": (
+        "  m: {model: x}",
+        "models.m.provider: is missing; write the provider that serves the model, or upstreams",
+    ),
+    "an empty list": ("  m: {upstreams: []}", "models.m.upstreams: write at least one"),
+    "no list": ("  m: {upstreams: a}", "models.m.upstreams: write a list: [a, b], not 'a'"),
+    "a row that is a name": ("  m: {upstreams: [a]}", "models.m.upstreams[0]: write keys and values: {key: value}"),
+    "a row without a provider": (
+        "  m: {upstreams: [{weight: 2}]}",
+        "models.m.upstreams[0].provider: is missing; write the provider that serves the model",
+    ),
+    "an unknown provider": (
+        "  model-one:\n    upstreams:\n      - {provider: a}\n      - {provider: bb}",
+        "9: models.model-one.upstreams[1].provider: there is no provider 'bb'; write one of a, b, c",
+    ),
+    "two rows with the same provider and model": (
+        "  m: {upstreams: [{provider: a}, {provider: b}, {provider: a}]}",
+        "models.m.upstreams[2]: the same provider and model as upstreams[0]: write one row, with the sum of both",
+    ),
+    "the model beside the rows makes two of them the same": (
+        "  m: {model: x, upstreams: [{provider: a}, {provider: a, model: x}]}",
+        "models.m.upstreams[1]: the same provider and model as upstreams[0]",
+    ),
+    "a negative weight": (
+        "  m: {upstreams: [{provider: a, weight: -1}]}",
+        "models.m.upstreams[0].weight: should be greater than or equal to 0",
+    ),
+    "a weight that is not finite": (
+        "  m: {upstreams: [{provider: a, weight: .inf}]}",
+        "models.m.upstreams[0].weight: write a finite number",
+    ),
+    "a weight that is no number": (
+        "  m: {upstreams: [{provider: a, weight: true}]}",
+        "models.m.upstreams[0].weight: write a number",
+    ),
+    "only weights of 0 in a tier": (
+        "  m: {upstreams: [{provider: a}, {provider: b, tier: 1, weight: 0}, {provider: c, tier: 1, weight: 0}]}",
+        "models.m.upstreams[1].weight: every row of tier 1 has weight 0, so it gets no turns: write a weight",
+    ),
+    "a tier that is not whole": (
+        "  m: {upstreams: [{provider: a, tier: 0.5}]}",
+        "models.m.upstreams[0].tier: write a whole number, not 0.5",
+    ),
+    "a negative tier": (
+        "  m: {upstreams: [{provider: a, tier: -1}]}",
+        "models.m.upstreams[0].tier: should be greater than or equal to 0",
+    ),
+    "an unknown balance": (
+        "  m: {upstreams: [{provider: a}], balance: random}",
+        "models.m.balance: write 'least_busy', 'weighted', 'latency' or 'prefix', not 'random'",
+    ),
+    "an unknown affinity": (
+        "  m: {upstreams: [{provider: a}], affinity: session}",
+        "models.m.affinity: write auto, none or header:NAME",
+    ),
+    "an illegal header name": (
+        "  m: {upstreams: [{provider: a}], affinity: 'header:x y'}",
+        "models.m.affinity: 'x y' is no name of a header: write one, as in header:x-session",
+    ),
+    "no header name": (
+        "  m: {upstreams: [{provider: a}], affinity: 'header:'}",
+        "models.m.affinity: '' is no name of a header",
+    ),
+    "balance beside provider": (
+        "  m: {provider: a, balance: weighted}",
+        "models.m.balance: it has no effect on one provider: write upstreams, or leave it out",
+    ),
+    "affinity beside provider": (
+        "  m: {provider: a, affinity: none}",
+        "models.m.affinity: it has no effect on one provider: write upstreams, or leave it out",
+    ),
+    "routing beside provider": (
+        "  m: {provider: a, routing: {attempts: 2}}",
+        "models.m.routing: it has no effect on one provider: write upstreams, or leave it out",
+    ),
+    "too few attempts": (
+        "  m: {upstreams: [{provider: a}], routing: {attempts: 0}}",
+        "models.m.routing.attempts: should be greater than or equal to 1",
+    ),
+    "too many attempts": (
+        "  m: {provider: a}\nrouting: {attempts: 11}",
+        "routing.attempts: should be less than or equal to 10",
+    ),
+    "an unknown judgement": (
+        "  m: {upstreams: [{provider: a}], routing: {fallback_on: [timeout]}}",
+        "models.m.routing.fallback_on[0]: write 'context_length_exceeded' or 'content_filter', not 'timeout'",
+    ),
+    "a key of routing that is the same for all names": (
+        "  m: {upstreams: [{provider: a}], routing: {eject_s: 1}}",
+        "models.m.routing.eject_s: it is the same for all names: write it in the section routing",
+    ),
+    "an unknown key of routing": (
+        "  m: {upstreams: [{provider: a}], routing: {attemps: 1}}",
+        "models.m.routing.attemps: unknown key; did you mean attempts?",
+    ),
+    "a limit below 1": (
+        "  m: {provider: d}\nproviders: {d: {type: scripted, max_in_flight: 0}}",
+        "providers.d.max_in_flight: should be greater than or equal to 1",
+    ),
+    "a longest ejection below the first": (
+        "  m: {provider: a}\nrouting: {eject_s: 10, eject_max_s: 9}",
+        "routing: write eject_max_s of at least eject_s, or a smaller eject_s",
+    ),
+    "a longest parking below the first": (
+        "  m: {provider: a}\nrouting: {park_s: 10, park_max_s: 9}",
+        "routing: write park_max_s of at least park_s, or a smaller park_s",
+    ),
+    **{
+        f"the key {key} in a row": (
+            f"  m: {{upstreams: [{{provider: a, {key}: {value}}}]}}",
+            f"models.m.upstreams[0].{key}: it belongs to the name: write it beside upstreams",
+        )
+        for key, value in {
+            "resumable": "true",
+            "strict": "true",
+            "tools": "{}",
+            "balance": "weighted",
+            "affinity": "none",
+            "routing": "{}",
+        }.items()
+    },
+    "an unknown key in a row": (
+        "  m: {upstreams: [{provider: a, wieght: 1}]}",
+        "models.m.upstreams[0].wieght: unknown key; did you mean weight?",
+    ),
+    "an unknown profile of a row": (
+        "  m: {upstreams: [{provider: a, profile: deepsek}]}",
+        "models.m.upstreams[0].profile: there is no profile deepsek; write one of",
+    ),
+    "a shared key that one row does not use": (
+        "  m:\n    max_thinking_tokens: 5\n    upstreams: [{provider: a}, {provider: b}]",
+        "7: models.m.max_thinking_tokens: openai_compatible does not use it: leave it out",
+    ),
+    "two passes of a row whose provider cannot continue a reply": (
+        "  m: {upstreams: [{provider: c, two_pass: true}]}",
+        "models.m.upstreams[0].two_pass: anthropic cannot continue a partial reply",
+    ),
+}
+
+
+def settings_of(text: str) -> Settings:
+    document = parse_yaml(PROVIDERS + text if "providers:" not in text else f"models:\n{text}", "config.yaml")
+    return parse_settings(document.tree, environ={})
+
+
+@pytest.mark.parametrize(("text", "line"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line_with_its_place_and_advice(
+    text: str, line: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    from gateway.config.settings import load_settings
+
+    file = tmp_path_factory.mktemp("config") / "config.yaml"
+    file.write_text(f"models:\n{text}\n" if "\nproviders:" in text else f"{PROVIDERS}{text}\n")
+    with pytest.raises(ConfigError) as raised:
+        load_settings(file, environ={})
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 1, lines
+    assert line in lines[0]
+    assert lines[0].startswith(f"{file}:")
+
+
+def test_the_keys_beside_the_rows_are_their_defaults_and_mappings_are_merged() -> None:
+    model = settings_of(
+        "  m: {model: x, request_defaults: {temperature: 1, top_p: 1}, capabilities: {images: true}, upstreams: "
+        "[{provider: a, weight: 2, request_defaults: {top_p: 0.5}, capabilities: {audio: true}}, "
+        "{provider: b, model: y, tier: 1}]}"
+    ).models["m"]
+    first, second = model.rows
+    assert (first.provider, first.model, first.weight, first.tier) == ("a", "x", 2, 0)
+    assert (second.provider, second.model, second.weight, second.tier) == ("b", "y", 1, 1)
+    assert first.request_defaults == {"temperature": 1, "top_p": 0.5}
+    assert second.request_defaults == {"temperature": 1, "top_p": 1}
+    assert first.capabilities.to_overrides() == {"images": True, "audio": True}
+    assert second.capabilities.to_overrides() == {"images": True}
+
+
+def test_a_name_with_a_provider_has_one_row_of_its_own_keys() -> None:
+    (row,) = settings_of("  m: {provider: a, model: x, think_open: true}").models["m"].rows
+    assert (row.provider, row.model, row.to_overrides()) == ("a", "x", {"think_open": True})
+
+
+def test_the_first_row_of_a_name_is_a_name_with_a_provider() -> None:
+    text = "  m: {strict: true, model: x, upstreams: [{provider: a, think_open: true}, {provider: b}]}"
+    model = settings_of(text).models["m"].with_first_row()
+    assert (model.provider, model.model, model.strict, model.upstreams) == ("a", "x", True, None)
+    assert model.to_overrides() == {"think_open": True}
+    alone = settings_of("  m: {provider: a}").models["m"]
+    assert alone.with_first_row() is alone
+
+
+def test_a_name_overrides_the_keys_of_routing_that_it_sets() -> None:
+    settings = RoutingSettings(attempts=5, total_s=7, wait_s=1)
+    own = TurnRouting.model_validate({"attempts": 2, "total_s": None})
+    turn = settings.for_model(own)
+    assert (turn.attempts, turn.total_s, turn.wait_s) == (2, None, 1)
+    assert settings.for_model(None).attempts == 5
+
+
+def test_types_of_providers_decide_where_health_and_load_are_reported() -> None:
+    types = "{v: {type: vllm}, w: {type: vllm, health_path: null, load_report: metrics}, s: {type: scripted}}"
+    providers = parse_settings(parse_yaml(f"providers: {types}", "config.yaml").tree, environ={}).providers
+    assert [providers[name].find_health_path() for name in "vws"] == ["/health", None, None]
+    assert [providers[name].find_load_report() for name in "vws"] == ["orca", "metrics", "none"]
+
+
+HINTS: dict[str, tuple[str, str]] = {
+    "a gap between tiers": (
+        "  m: {upstreams: [{provider: a}, {provider: b, tier: 2}]}",
+        "models.m.upstreams: there are the tiers 0, 2: a gap between them has no effect",
+    ),
+    "a weight without others": (
+        "  m: {upstreams: [{provider: a, weight: 3}, {provider: b, tier: 1}]}",
+        "models.m.upstreams[0].weight: it has no effect on the only row of tier 0",
+    ),
+    "a wait for content that silence ends": (
+        "  m: {upstreams: [{provider: a}, {provider: b}], routing: {first_content_s: 30}}",
+        "models.m.routing.first_content_s: a provider's silence_s of 30 s ends the wait before",
+    ),
+    "the same in the section": (
+        "  m: {upstreams: [{provider: a}, {provider: b}]}\nrouting: {first_content_s: 30}",
+        "routing.first_content_s: a provider's silence_s of 30 s ends the wait before",
+    ),
+    "prefixes without affinity": (
+        "  m: {upstreams: [{provider: a}, {provider: b}], balance: prefix, affinity: none}",
+        "models.m.affinity: balance: prefix is an affinity, and affinity: none only turns the other keys off",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), HINTS.values(), ids=HINTS)
+def test_what_is_probably_not_meant_is_a_warning(text: str, line: str) -> None:
+    hints = [f"{render_path(hint.path)}: {hint.message}" for hint in find_hints(settings_of(text))]
+    assert line in hints
+
+
+def test_two_upstreams_without_further_keys_give_no_warning() -> None:
+    text = "  m: {upstreams: [{provider: a}, {provider: b}]}\n  n: {provider: c}"
+    assert list(find_hints(settings_of(text))) == []
