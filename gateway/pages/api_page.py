@@ -1,5 +1,6 @@
 """What the page `/docs` shows: the endpoints of /openapi.json, described for people."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,10 @@ class Field:
     type: str
     required: bool
     meaning: str
+    example: str
+    """A value as JSON; empty if none is documented."""
+    reply: str
+    """What the reply contains because of the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,14 @@ def _describe_operation(method: str, path: str, operation: Mapping[str, Any], sc
 def _describe_fields(schema: Mapping[str, Any]) -> list[Field]:
     required = set(schema.get("required", ()))
     return [
-        Field(name, _describe_type(field), name in required, field.get("description", ""))
+        Field(
+            name,
+            _describe_type(field),
+            name in required,
+            field.get("description", ""),
+            json.dumps(field["examples"][0], ensure_ascii=False) if field.get("examples") else "",
+            field.get("x-in-reply", ""),
+        )
         for name, field in schema.get("properties", {}).items()
     ]
 

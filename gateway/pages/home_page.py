@@ -1,4 +1,4 @@
-"""What the server's home page shows: its status, its models with examples, and the last report of the doctor."""
+"""What the server's home page shows: its status, models, clients and upstreams, and the last report of the doctor."""
 
 import json
 import shlex
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.pages.client_setups import ClientSetup, build_client_setups
 from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult, Verdict
 
 _MAX_MODELS: Final = 200
@@ -20,6 +21,16 @@ class ListedModel:
 
     name: str
     provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCondition:
+    """What is known of one provider. `is_usable` is None if nobody has examined it."""
+
+    name: str
+    type: str
+    is_usable: bool | None
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,9 @@ class HomePageFacts:
     """None if the reader has sent no key yet: then nothing is listed."""
     patterns: Sequence[ListedModel] = ()
     """Patterns of further names, which upstreams may serve without listing them."""
+    upstreams: Sequence[UpstreamCondition] = ()
+    tool_servers: Sequence[str] = ()
+    """The labels of the operator's MCP servers that the reader may use."""
     report: SavedReport | None = None
     """The last results of the doctor for `models`."""
     report_problem: str = ""
@@ -68,6 +82,8 @@ class ModelEntry:
 
     name: str
     provider: str
+    problem: str
+    """Why no request to the model can succeed now, as far as it is known."""
     examples: Sequence[Example]
 
 
@@ -93,6 +109,8 @@ class ResultCard:
     """The doctor's results for one model."""
 
     model: str
+    summary: str
+    """The result in plain words."""
     score: str
     counts: Sequence[VerdictCount]
     date: str
@@ -116,6 +134,12 @@ class HomePage:
     hidden_models: int
     """The number of models beyond those that are shown."""
     patterns: Sequence[ListedModel]
+    needs_key: bool
+    """Whether requests need a key."""
+    upstreams: Sequence[UpstreamCondition]
+    tool_servers: Sequence[str]
+    clients: Sequence[ClientSetup]
+    """How clients are pointed at the first model; empty without models."""
     results: Sequence[ResultCard]
     report_problem: str
 
@@ -123,15 +147,27 @@ class HomePage:
 def build_home_page(facts: HomePageFacts) -> HomePage:
     """Returns the read model of the page."""
     models = facts.models
+    problems = {each.name: each.detail for each in facts.upstreams if each.is_usable is False}
+    if models is not None:
+        # What cannot be used now is not the first thing that a reader tries.
+        models = sorted(models, key=lambda model: model.provider in problems)
     return HomePage(
         version=facts.version,
         status=facts.status,
         notes=facts.notes,
         base_url=facts.base_url,
         config_digest=facts.config_digest,
-        models=None if models is None else [_build_model_entry(facts, model) for model in models[:_MAX_MODELS]],
+        models=None
+        if models is None
+        else [_build_model_entry(facts, model, problems.get(model.provider, "")) for model in models[:_MAX_MODELS]],
         hidden_models=max(0, len(models or ()) - _MAX_MODELS),
         patterns=facts.patterns,
+        needs_key=facts.needs_key,
+        upstreams=facts.upstreams,
+        tool_servers=facts.tool_servers,
+        clients=build_client_setups(facts.base_url, models[0].name, KEY_VARIABLE if facts.needs_key else None)
+        if models
+        else (),
         results=[
             _build_result_card(result, facts.config_digest) for result in (facts.report.results if facts.report else ())
         ],
@@ -139,7 +175,7 @@ def build_home_page(facts: HomePageFacts) -> HomePage:
     )
 
 
-def _build_model_entry(facts: HomePageFacts, model: ListedModel) -> ModelEntry:
+def _build_model_entry(facts: HomePageFacts, model: ListedModel, problem: str) -> ModelEntry:
     examples = (
         Example("curl", "curl", render_curl(facts.base_url, model.name, needs_key=facts.needs_key)),
         Example(
@@ -148,7 +184,7 @@ def _build_model_entry(facts: HomePageFacts, model: ListedModel) -> ModelEntry:
             render_python(facts.base_url, model.name, needs_key=facts.needs_key),
         ),
     )
-    return ModelEntry(model.name, model.provider, examples)
+    return ModelEntry(model.name, model.provider, problem, examples)
 
 
 def _build_result_card(result: SavedResult, config_digest: str) -> ResultCard:
@@ -159,6 +195,7 @@ def _build_result_card(result: SavedResult, config_digest: str) -> ResultCard:
     passed, failed = result.count("pass"), result.count("fail")
     return ResultCard(
         model=result.model,
+        summary=describe_result(result),
         score=f"{passed} of {passed + failed}",
         counts=[
             VerdictCount(verdict, meaning, count) for verdict, meaning in _COUNTED if (count := result.count(verdict))
@@ -170,6 +207,35 @@ def _build_result_card(result: SavedResult, config_digest: str) -> ResultCard:
         failures=[FailureGroup(titles, advice) for advice, titles in titles_by_advice.items()],
         checks=result.checks,
     )
+
+
+def describe_result(result: SavedResult) -> str:
+    """Returns what the doctor found out about a model, in a few plain sentences."""
+    titles: dict[str, list[str]] = {}
+    for check in result.checks:
+        titles.setdefault(check.verdict, []).append(check.title)
+    passed, failed, refused = (titles.get(verdict, []) for verdict in ("pass", "fail", "refused"))
+    if not passed and not failed:
+        sentences = ["Nothing could be examined."]
+    elif not failed:
+        sentences = [f"All {len(passed)} features that were tried work." if len(passed) > 1 else "It works."]
+    else:
+        does = "does not" if len(failed) == 1 else "do not"
+        sentences = [f"{_count_features(len(passed))}. {_join_titles(failed)} {does}: below is what to do."]
+    if refused:
+        sentences.append(f"Its upstream cannot do this, and requests for it are refused: {_join_titles(refused)}.")
+    if skipped := len(titles.get("skipped", [])):
+        sentences.append(f"{skipped} could not be tried." if skipped > 1 else "One could not be tried.")
+    return " ".join(sentences)
+
+
+def _count_features(count: int) -> str:
+    return "One feature works" if count == 1 else f"{count} features work"
+
+
+def _join_titles(titles: Sequence[str]) -> str:
+    quoted = [f"“{title}”" for title in titles]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 _COUNTED: Final[tuple[tuple[Verdict, str], ...]] = (

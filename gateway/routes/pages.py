@@ -19,7 +19,14 @@ from gateway.http.auth import Principal, find_key
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import JsonReply, build_json_reply
 from gateway.pages.api_page import ApiPage, build_api_page
-from gateway.pages.home_page import HomePage, HomePageFacts, ListedModel, Note, build_home_page
+from gateway.pages.home_page import (
+    HomePage,
+    HomePageFacts,
+    ListedModel,
+    Note,
+    UpstreamCondition,
+    build_home_page,
+)
 from gateway.pages.saved_report import SavedReport, UnreadableReport, read_report
 from gateway.pages.static_files import PAGE_HEADERS, StaticFile, read_static_files
 from gateway.routes.health import report_readiness
@@ -57,6 +64,7 @@ def build_pages_routes(service: Service) -> APIRouter:
         """Return what the home page shows. If the server has keys, a request without one gets neither models nor
         report."""
         settings = service.settings
+        await service.current.reachability.examine()
         readiness, _ = report_readiness(service)
         facts = HomePageFacts(
             version=version,
@@ -73,6 +81,11 @@ def build_pages_routes(service: Service) -> APIRouter:
                 facts,
                 models=await _list_models(service, principal),
                 patterns=_list_patterns(service, principal),
+                upstreams=_list_upstreams(service, principal),
+                tool_servers=[
+                    server["server_label"]
+                    for server in service.operator_servers.describe_servers(principal.mcp_servers)
+                ],
                 report=report,
                 report_problem=problem,
                 config_digest=digest_config(settings),
@@ -136,6 +149,26 @@ async def _list_models(service: Service, principal: Principal) -> list[ListedMod
 def _list_patterns(service: Service, principal: Principal) -> list[ListedModel]:
     rows = service.models.list_patterns(principal.models)
     return [ListedModel(pattern, provider) for pattern, provider in rows]
+
+
+def _list_upstreams(service: Service, principal: Principal) -> list[UpstreamCondition]:
+    """Returns the providers of the models that `principal` may use."""
+    problems, engines = service.current.reachability.problems, service.current.engines.report_conditions()
+    examined = service.current.reachability.examined_names
+    conditions = []
+    for name in service.models.list_providers(principal.models):
+        is_usable: bool | None = None
+        detail = "not examined"
+        if name in engines:
+            is_usable, detail = engines[name]["state"] == "ready", engines[name]["detail"] or engines[name]["state"]
+        elif name in problems:
+            is_usable, detail = False, problems[name]
+        elif name in examined:
+            is_usable, detail = True, "accepts connections"
+        elif not service.settings.providers[name].base_url:
+            is_usable, detail = True, "runs in the gateway"
+        conditions.append(UpstreamCondition(name, service.settings.providers[name].type, is_usable, detail))
+    return conditions
 
 
 async def _read_report(service: Service, principal: Principal) -> tuple[SavedReport | None, str]:

@@ -6,7 +6,7 @@ unless somebody asks, and then at most once in `server.reachability_s`.
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -47,6 +47,11 @@ class UpstreamReachability:
         self._examined_at: float | None = None
         self.problems: Mapping[str, str] = {}
         """Name of a provider that could not be reached when it was examined last -> the reason."""
+
+    @property
+    def examined_names(self) -> Collection[str]:
+        """The providers whose servers have been examined."""
+        return () if self._examined_at is None else self._addresses.keys()
 
     async def examine(self) -> Mapping[str, str]:
         """Returns the `problems`. Examines the servers first if they were never examined.

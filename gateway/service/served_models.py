@@ -130,6 +130,12 @@ class ServedModels:
             return []
         return [(row.pattern, row.provider.name) for row in self._resolver.list_rows() if not row.is_exact]
 
+    def list_providers(self, allowed: Sequence[str]) -> list[str]:
+        """Returns the names of the providers of the configured models that one of the `allowed` patterns matches."""
+        rows = self._resolver.list_rows()
+        may_use = (row for row in rows if "*" in allowed or (row.is_exact and self.has_model(row.pattern, allowed)))
+        return list(dict.fromkeys(row.provider.name for row in may_use))
+
     async def get_model(self, name: str, allowed: Sequence[str]) -> Json:
         """Returns one model object. Raises UnknownModel if no model matches, if none of the `allowed` patterns does, or
         if its upstream does not list it."""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.dialects.responses.endpoint import RESPONSES
+from gateway.dialects.responses.field_docs import describe_fields
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import STREAMED_REPLY, document_json_body
@@ -32,7 +33,7 @@ def build_responses_routes(service: Service) -> APIRouter:
 
     @router.post(
         "/v1/responses",
-        openapi_extra=document_json_body(REQUEST_SCHEMA) | {"parameters": [_KEY_PARAMETER]},
+        openapi_extra=document_json_body(lambda: describe_fields(REQUEST_SCHEMA())) | {"parameters": [_KEY_PARAMETER]},
         responses=STREAMED_REPLY,
     )
     async def create_response(request: Request) -> Response:

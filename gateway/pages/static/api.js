@@ -44,11 +44,21 @@ function renderOperation(operation) {
   return article;
 }
 
+/** Shows a name so that a narrow screen breaks it after an underscore, and not inside a word. */
+function showName(element, name) {
+  element.replaceChildren(...name.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
+}
+
 function renderField(field) {
-  const row = fillTemplate("field-template", field);
-  const cell = row.querySelector(".type");
-  cell.append(field.type, field.required ? ", required" : "");
-  if (field.meaning) appendProse(cell, `. ${field.meaning}`);
+  const row = fillTemplate("field-template");
+  showName(row.querySelector("th code"), field.name);
+  row.querySelector(".kind").append(field.type, field.required ? ", required" : "");
+  appendProse(row.querySelector(".meaning"), field.meaning);
+  row.querySelector(".example code").textContent = field.example;
+  appendProse(row.querySelector(".reply"), field.reply);
+  for (const [name, text] of [["meaning", field.meaning], ["example", field.example], ["reply", field.reply]]) {
+    row.querySelector(`.${name}`).hidden = !text;
+  }
   return row;
 }
 

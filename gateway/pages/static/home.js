@@ -1,6 +1,8 @@
 // The page /: shows pages/home.json, lists models for a key, and copies examples.
 
 import { BASE_URL, buildElement, fetchModel, fillTemplate, fillTexts, find, showPage } from "./page.js";
+import { buildSnippet, renderFact } from "./parts.js";
+import { setUpPlayground } from "./playground.js";
 
 const STATUS_CLASSES = { ready: "pass", degraded: "skipped", starting: "skipped" };
 
@@ -10,7 +12,10 @@ function renderPage(page) {
   find("doctor").hidden = page.models === null;
   if (page.models !== null) {
     renderModels(page);
+    renderClients(page);
+    renderUpstreams(page);
     renderReport(page);
+    setUpPlayground(page, find("key").value.trim());
   }
 }
 
@@ -23,12 +28,6 @@ function renderFacts(page) {
   ];
   if (page.config_digest) facts.push(["Configuration", buildElement("code", page.config_digest)]);
   find("facts").replaceChildren(...facts.flatMap(([name, value]) => renderFact(name, value)));
-}
-
-function renderFact(name, value) {
-  const description = document.createElement("dd");
-  description.append(value);
-  return [buildElement("dt", name), description];
 }
 
 function renderModels(page) {
@@ -47,15 +46,33 @@ function renderModel(page, model, number) {
   const element = fillTemplate("model-template", model);
   element.open = number === 0;
   for (const example of model.examples) {
-    // Only the first occurrence is the address: a model's name may contain the same text.
-    const code = example.text.replace(page.base_url, () => BASE_URL);
-    const snippet = fillTemplate("snippet-template", { title: example.title, code });
-    const id = `snippet-${number}-${example.kind}`;
-    snippet.querySelector("code").id = id;
-    snippet.querySelector("button").dataset.copy = id;
-    element.append(snippet);
+    element.append(buildSnippet(`snippet-${number}-${example.kind}`, example.title, withAddress(page, example.text)));
   }
   return element;
+}
+
+/** Only the first occurrence is the address: a model's name may contain the same text. */
+function withAddress(page, text) {
+  return text.replace(page.base_url, () => BASE_URL);
+}
+
+function renderClients(page) {
+  find("clients").hidden = page.clients.length === 0;
+  find("client-list").replaceChildren(...page.clients.map((client) => {
+    const element = fillTemplate("client-template", client);
+    element.append(buildSnippet(`client-${client.kind}`, client.place, withAddress(page, client.text)));
+    return element;
+  }));
+}
+
+// The place of what changes while the server works: a row for each upstream.
+function renderUpstreams(page) {
+  find("upstreams").hidden = page.upstreams.length === 0;
+  find("upstreams").querySelector("tbody").replaceChildren(...page.upstreams.map((upstream) => {
+    const row = fillTemplate("upstream-template", upstream);
+    row.querySelector("span").className = { true: "pass", false: "fail" }[upstream.is_usable] ?? "faint";
+    return row;
+  }));
 }
 
 function renderReport(page) {
@@ -102,7 +119,7 @@ find("key-form").addEventListener("submit", async (event) => {
   find("key-status").textContent = "";
   try {
     renderPage(await fetchModel("pages/home.json", { authorization: `Bearer ${find("key").value.trim()}` }));
-    document.querySelector("summary")?.focus();
+    find("models").querySelector("summary")?.focus();
   } catch (error) {
     find("key-status").textContent = error.message;
   }

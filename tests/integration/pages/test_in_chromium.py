@@ -142,7 +142,7 @@ def test_no_script_can_make_html_of_a_text(tab: Tab, gateway: Gateway) -> None:
 
 def test_names_and_reports_are_text_on_the_page(tab: Tab, gateway: Gateway) -> None:
     open_page(tab, gateway.url + "/", width=1280)
-    names = tab.evaluate("[...document.querySelectorAll('details.model b')].map((name) => name.textContent)")
+    names = tab.evaluate("[...document.querySelectorAll('#models details.model b')].map((name) => name.textContent)")
     assert names == ["demo", LONG, MARKUP, "scripted"]
     assert tab.evaluate("document.querySelector('main script, main img')") is None
     cells = tab.evaluate("[...document.querySelectorAll('#results td')].map((cell) => cell.textContent)")
@@ -163,9 +163,8 @@ def test_a_link_to_an_operation_leads_to_its_place(tab: Tab, gateway: Gateway) -
 
 def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Gateway) -> None:
     def enter(key: str) -> None:
-        tab.evaluate(
-            f"document.getElementById('key').value = {json.dumps(key)}; document.querySelector('button').click()"
-        )
+        tab.evaluate(f"document.getElementById('key').value = {json.dumps(key)}")
+        tab.evaluate("document.querySelector('#key-form button').click()")
 
     open_page(tab, locked.url + "/", width=320)
     assert tab.evaluate(MEASURE_OVERFLOW) <= 0
@@ -174,8 +173,8 @@ def test_a_key_lists_its_models_and_a_wrong_key_is_reported(tab: Tab, locked: Ga
     enter("wrong")
     tab.wait_until("document.getElementById('key-status').textContent.includes('does not know the key')")
     enter(KEY)
-    tab.wait_until("document.querySelector('details.model')")
-    names = tab.evaluate("[...document.querySelectorAll('details.model b')].map((name) => name.textContent)")
+    tab.wait_until("document.querySelector('#models details.model')")
+    names = tab.evaluate("[...document.querySelectorAll('#models details.model b')].map((name) => name.textContent)")
     assert names == ["demo"]
     assert tab.evaluate("document.getElementById('snippet-0-curl').textContent").startswith(f"curl {locked.url}/v1")
     assert tab.evaluate("document.querySelector('article h3').textContent").startswith("demo: ")

@@ -7,7 +7,12 @@ def test_the_api_page_has_every_operation_with_its_fields() -> None:
     schema = {
         "required": ["model"],
         "properties": {
-            "model": {"type": "string", "description": "its `name`"},
+            "model": {
+                "type": "string",
+                "description": "its `name`",
+                "examples": ["demo"],
+                "x-in-reply": "The same.",
+            },
             "stop": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
             "effort": {"enum": ["low", "high"]},
             "kind": {"const": "text"},
@@ -33,12 +38,12 @@ def test_the_api_page_has_every_operation_with_its_fields() -> None:
     assert (made.id, made.method, made.path) == ("post-v1-id-x", "POST", "/v1/{id}/x")
     assert made.paragraphs == ["Make <one>.", "With `a` thing."]
     assert made.fields == [
-        Field("model", "string", True, "its `name`"),
-        Field("stop", "string or list of string", False, ""),
-        Field("effort", "'low' or 'high'", False, ""),
-        Field("kind", "'text'", False, ""),
-        Field("format", "Format", False, ""),
-        Field("tool", "object, one of several types", False, ""),
-        Field("extra", "any", False, ""),
+        Field("model", "string", True, "its `name`", '"demo"', "The same."),
+        Field("stop", "string or list of string", False, "", "", ""),
+        Field("effort", "'low' or 'high'", False, "", "", ""),
+        Field("kind", "'text'", False, "", "", ""),
+        Field("format", "Format", False, "", "", ""),
+        Field("tool", "object, one of several types", False, "", "", ""),
+        Field("extra", "any", False, "", "", ""),
     ]
     assert [(each.method, each.paragraphs, each.fields) for each in other.operations] == [("GET", [], None)]

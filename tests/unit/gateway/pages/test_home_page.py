@@ -11,11 +11,13 @@ from gateway.pages.home_page import (
     HomePageFacts,
     ListedModel,
     Note,
+    UpstreamCondition,
     build_home_page,
+    describe_result,
     render_curl,
     render_python,
 )
-from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult
+from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult, Verdict
 
 ODD_NAMES = ["demo", "it's", 'a"b', "$(id)`id`", "<script>alert(1)</script>", "a\\b", "日本語", "a&amp;b", "a\nb"]
 FACTS = HomePageFacts(
@@ -120,3 +122,42 @@ def test_many_models_are_cut_and_patterns_are_listed() -> None:
     page = build(models=models, patterns=[ListedModel("gpt-*", "o")])
     assert (len(page.models or ()), page.hidden_models) == (200, 50)
     assert page.patterns == [ListedModel("gpt-*", "o")]
+
+
+def test_models_that_cannot_be_used_come_last_and_clients_get_the_first() -> None:
+    upstreams = [
+        UpstreamCondition("dead", "vllm", False, "it refuses connections"),
+        UpstreamCondition("p", "demo", True, "ready"),
+        UpstreamCondition("unknown", "openai", None, "not examined"),
+    ]
+    models = [ListedModel("a", "dead"), ListedModel("b", "unknown"), ListedModel("c", "p")]
+    page = build(models=models, upstreams=upstreams)
+    assert [(model.name, model.problem) for model in page.models or ()] == [
+        ("b", ""),
+        ("c", ""),
+        ("a", "it refuses connections"),
+    ]
+    assert "--model b" in page.clients[0].text
+    assert page.upstreams == upstreams
+    assert build(models=[]).clients == ()
+    assert build(models=None).clients == ()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "summary"),
+    [
+        ({}, "Nothing could be examined."),
+        ({"A": "skipped"}, "Nothing could be examined. One could not be tried."),
+        ({"A": "pass"}, "It works."),
+        ({"A": "pass", "B": "pass"}, "All 2 features that were tried work."),
+        ({"A": "pass", "B": "fail"}, "One feature works. “B” does not: below is what to do."),
+        ({"A": "fail", "B": "fail", "C": "fail"}, "0 features work. “A”, “B” and “C” do not: below is what to do."),
+        (
+            {"A": "pass", "B": "refused", "C": "skipped", "D": "skipped"},
+            "It works. Its upstream cannot do this, and requests for it are refused: “B”. 2 could not be tried.",
+        ),
+    ],
+)
+def test_a_result_is_described_in_plain_words(verdicts: dict[str, Verdict], summary: str) -> None:
+    checks = tuple(SavedCheck(title=title, verdict=verdict) for title, verdict in verdicts.items())
+    assert describe_result(RESULT.model_copy(update={"checks": checks})) == summary
