@@ -89,4 +89,4 @@ def test_a_missing_database_is_reported_with_exit_code_1(word: str, tmp_path: Pa
     file.write_text("store: {url: 'postgresql+asyncpg://nobody@127.0.0.1:1/none', deadline_s: 2}\n")
     done = run(word, "--owner", "ann", "--config", str(file))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the store is unavailable" in done.stderr
+    assert "start the database, or correct store.url" in done.stderr
