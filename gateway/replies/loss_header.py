@@ -50,6 +50,8 @@ def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
 
 def collect_facts(batch: Sequence[Event]) -> list[Json]:
     """Returns the facts about the reply that a batch contains."""
+    if Noted not in map(type, batch):
+        return []
     return [event.facts for event in batch if type(event) is Noted and event.facts]
 
 

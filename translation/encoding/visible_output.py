@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
-from translation.representation.events import Delta, Event, Failed, Finished, ItemStarted, Noted, Opaque, PartStarted
+from translation.representation.events import Event, Failed, Finished, ItemStarted, Noted, Opaque, PartStarted
 
 UNREPORTED_FACT: Final = "unreported"
 """The name of the fact that a reply lacks something: a result that was requested, by the client's parameter, or output
@@ -26,6 +26,11 @@ nothing of it."""
 
 _THOUGHT_PARTS: Final = frozenset({"reasoning_text", "summary_text"})
 
+_OUTPUT_APART: Final = frozenset({Opaque})
+_PLACES: Final = frozenset({ItemStarted, PartStarted, Opaque})
+"""The types of events that say where output is, or that it has no place."""
+_PLACES_AND_END: Final = _PLACES | {Finished}
+
 _VISIBLE_PARTS: Final = frozenset({"output_text", "refusal"}) | _THOUGHT_PARTS
 
 
@@ -43,6 +48,8 @@ class InvisibleOutputCheck:
         self._event_stage = event_stage
         self._has_answer = False
         self._invisible: dict[str, None] = {}
+        self._watched = _PLACES
+        """The types of events that are examined."""
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
         """Returns the observers of the stage before. Deltas are of parts that were examined."""
@@ -50,18 +57,24 @@ class InvisibleOutputCheck:
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         events = batch if self._event_stage is None else self._event_stage.feed(batch)
+        if self._watched.isdisjoint(map(type, events)):
+            return events
         for event in events:
-            if type(event) is Delta:
+            kind = type(event)
+            if kind not in _PLACES:
                 continue
-            match event:
-                case ItemStarted():
-                    self._examine_item(event.item["type"])
-                case PartStarted():
-                    self._examine_part(event.part.get("type"))
-                case Opaque(payload=dict(part), is_output=True):
-                    self._invisible[str(part.get("type") or next(iter(part), "part"))] = None
-                case Finished() if self._invisible:
-                    return [*events[:-1], *self._end(event)]
+            if isinstance(event, ItemStarted):
+                self._examine_item(event.item["type"])
+            elif isinstance(event, PartStarted):
+                self._examine_part(event.part.get("type"))
+            elif isinstance(event, Opaque) and event.is_output and isinstance(part := event.payload, dict):
+                self._invisible[str(part.get("type") or next(iter(part), "part"))] = None
+        if self._invisible:
+            self._watched = _PLACES_AND_END
+            if isinstance(end := events[-1], Finished):
+                return [*events[:-1], *self._end(end)]
+        elif self._has_answer and self._visible_items is None:
+            self._watched = _OUTPUT_APART  # all items are shown, and that one is an answer is known
         return events
 
     def _examine_item(self, kind: str) -> None:
