@@ -32,13 +32,10 @@ class _Number(str):
 def parse_with_tool_data(data: bytes) -> Any:
     """Parses a request, a reply or a part of one. Raises orjson.JSONDecodeError."""
     parsed = orjson.loads(data)
-    # These are no generators, because they run for every request and reply.
     for any_key, marks in _OBJECT_MARKS.items():
-        if any_key in data:
-            for mark in marks:
-                if mark in data:
-                    has_long_number = _LONG_NUMBER_BYTES.search(data) is not None
-                    return _parse_exactly(data, parsed, is_tool_data=False) if has_long_number else parsed
+        if any_key in data and any(map(data.__contains__, marks)):
+            has_long_number = _LONG_NUMBER_BYTES.search(data) is not None
+            return _parse_exactly(data, parsed, is_tool_data=False) if has_long_number else parsed
     return parsed
 
 

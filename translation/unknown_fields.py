@@ -58,6 +58,11 @@ class UnknownFields:
         self._finders: dict[type, _ObjectFinder] = {}
         self._root = self._finder_of(schema)
 
+    @property
+    def members(self) -> frozenset[str]:
+        """The fields of a body that hold objects with keys of the schema."""
+        return self._root.members
+
     def find(self, body: Json) -> list[str]:
         """Returns the paths of the unknown keys inside the fields of a body. Those of the body itself are left out.
 
@@ -144,6 +149,11 @@ class _ObjectFinder:
     def learn(self, known: frozenset[str], members: Mapping[str, _Finder | None]) -> None:
         self._known = known
         self._finders = {name: finder for name, finder in members.items() if finder is not None}
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The keys whose values may have keys of the schema."""
+        return frozenset(self._finders)
 
     def __call__(self, value: Any, path: str, waiting: _Waiting) -> None:
         if type(value) is dict:

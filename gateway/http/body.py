@@ -76,9 +76,10 @@ def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
     body = None if client is None else client.take_body(INLINE_BYTES)
     if body is None:
         return None
-    if len(body) > limits.max_bytes:
+    size = len(body)
+    if size > limits.max_bytes:
         raise build_too_large_error(limits.max_bytes)
-    return SizedBody(parse_json_object(body, limits, len(body)), len(body), len(body))
+    return SizedBody(parse_json_object(body, limits, size), size, size)
 
 
 def parse_json_object(body: bytes, limits: BodyLimits, weight: int, shape: JsonShape | None = None) -> Json:

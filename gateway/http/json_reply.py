@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import orjson
 import structlog
 from starlette.responses import Response
 from starlette.types import Send
@@ -13,6 +12,7 @@ from gateway.errors import GatewayError, HeadMalformed, HeadTooLarge, HeadTooSlo
 from gateway.http.headers import encode_headers
 from gateway.http.middleware import ReplySender, new_request_id
 from translation.representation.json_types import Json
+from translation.representation.shared_tools import write_json
 
 _log = structlog.get_logger(__name__)
 
@@ -44,7 +44,7 @@ class JsonReply(Response):
 
 
 def build_json_reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> JsonReply:
-    return JsonReply(orjson.dumps(body), status, headers or {})
+    return JsonReply(write_json(body), status, headers or {})
 
 
 def refuse_head(failure: HeadFailure, limits: HeadLimits) -> HeadRefusal:

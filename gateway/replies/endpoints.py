@@ -239,6 +239,8 @@ class RequestForm:
     lift: Lift
     normalize: Callable[[Json], Json] | None = None
     """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
+    share_tools: Callable[[Json], Json] | None = None
+    """Returns a body whose tools are those of an earlier one, if they are the same. It may be invalid."""
     count_tools: Callable[[Json], int] | None = None
     """Returns the number of tools in a body; None if each is an entry of `tools`."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None

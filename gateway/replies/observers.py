@@ -78,11 +78,15 @@ class LogObserver:
         return
 
     def observe_end(self, end: ReplyEnd) -> None:
-        bind_tool_warnings(end.warnings)
-        bind_unreported(end.unreported)
-        bind_usage(end.usage)
-        if end.failed is not None:
-            bind_failure(TurnFailed(end.failed))
+        usage, warnings, unreported, failed = end
+        if warnings:
+            bind_tool_warnings(warnings)
+        if unreported:
+            bind_unreported(unreported)
+        if usage is not None:
+            bind_usage(usage)
+        if failed is not None:
+            bind_failure(TurnFailed(failed))
 
 
 LOG_OBSERVER: Final = LogObserver()

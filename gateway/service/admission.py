@@ -160,6 +160,8 @@ class Admission:
         self._check_lengths(body)
         if form.count_tools is not None and (tool_count := form.count_tools(body)) > self._max_tools:
             raise _build_length_error("tools", tool_count, self._max_tools, "max_tools")
+        if form.share_tools is not None:
+            body = form.share_tools(body)
         refusal = find_refusal(form, body)
         model = body.get("model")
         if not model and adapter is not None:

@@ -44,6 +44,7 @@ from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds
 from translation.decoding.context_overflow import is_context_overflow
 from translation.exact_numbers import parse_with_tool_data
 from translation.representation.json_types import Json
+from translation.representation.shared_tools import write_json
 from translation.tools.credentials import has_credentials, list_credentials
 
 _MAX_ERROR_BYTES = 64 * 1024
@@ -151,7 +152,7 @@ class Upstream:
         if template is None:
             read_s = self._config.silence_s if stream else self._config.answer_s
             template = self._build_request_template(*kind, read_s, headers)
-        return self._send(template, orjson.dumps(body), body.get("model"))
+        return self._send(template, write_json(body), body.get("model"))
 
     def post_turn(
         self, path: str, body: Json, *, stream: bool, at_root: bool = False, headers: Mapping[str, str] | None = None

@@ -19,8 +19,8 @@ from translation.gemini.upstream.decode import FINISH_REASONS as GEMINI_REASONS
 from translation.messages.upstream.decode import STOP_REASONS
 from translation.ollama.upstream.decode import FINISH_REASONS as OLLAMA_REASONS
 from translation.representation.events import FinishReason
+from translation.representation.items import TEXT_FIELDS
 from translation.representation.profile import Profile
-from translation.representation.text_fields import TEXT_FIELDS
 from translation.tools.kinds import CLIENT_TOOL_KINDS as TOOL_KINDS
 
 _INTRODUCTION = """\

@@ -6,9 +6,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import NATIVE_REASON, Failed, Finished, FinishReason, Usage
-from translation.representation.items import NewId
+from translation.representation.items import TEXT_FIELDS, NewId
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import TEXT_FIELDS
 
 ReplyField: TypeAlias = Literal["content", "refusal", "reasoning", "arguments", "input"]
 

@@ -19,8 +19,8 @@ from translation.representation.events import (
     PartStarted,
     Usage,
 )
+from translation.representation.items import TEXT_FIELDS
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import TEXT_FIELDS
 
 _ReplyKey: TypeAlias = Literal["thinking", "response"]
 

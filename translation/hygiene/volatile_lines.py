@@ -29,6 +29,9 @@ def remove_lines_of_turn(turn: Turn, patterns: Sequence[str]) -> Turn:
 
     Returns `turn` itself if there is no such line, or nothing else.
     """
+    first = turn.items[0] if turn.items else {}
+    if not turn.instructions and first.get("role") not in _SYSTEM_ROLES:
+        return turn  # there is no place for them, as in most requests without a system message
     lines: list[str] = []
     instructions = turn.instructions and _split(turn.instructions, tuple(patterns), lines)
     leading, count = _split_leading(turn.items, tuple(patterns), lines)
@@ -57,6 +60,9 @@ def move_volatile_lines_of_turn(turn: Turn, patterns: Sequence[str]) -> Turn:
 
     `patterns` match whole lines, with `*` and `?`. Returns `turn` itself if there is no such line, or no message.
     """
+    first = turn.items[0] if turn.items else {}
+    if not turn.instructions and first.get("role") not in _SYSTEM_ROLES:
+        return turn  # there is no place for them, as in most requests without a system message
     lines: list[str] = []
     instructions = turn.instructions and _split(turn.instructions, tuple(patterns), lines)
     items = _move(turn.items, tuple(patterns), lines)

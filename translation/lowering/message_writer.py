@@ -85,7 +85,7 @@ class MessageWriter(TurnWriter):
             self._losses.append(Loss("input", "reasoning dropped"))
             self._pending_reasoning = []
         if self._open_calls:
-            self._add_outputs(sorted((self._pairs.output_of(call), call) for call in self._open_calls))
+            self._add_outputs(sorted((self._turn.call_pairs.output_of(call), call) for call in self._open_calls))
             self._open_calls = []
 
     def _add_assistant_text(self, text: str) -> None:

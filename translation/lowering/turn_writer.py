@@ -25,10 +25,10 @@ class TurnWriter(ABC):
     """
 
     def __init__(self, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
+        self._turn = turn
         self._items = turn.items
         self._profile = profile
         self._losses = losses
-        self._pairs = turn.call_pairs
 
     def write_items(self) -> None:
         """Writes all items of the turn.
@@ -77,7 +77,7 @@ class TurnWriter(ABC):
     def _check_output(self, index: int, _item: Item) -> None:
         """Writes nothing, because an output is written with its call."""
         self.close_assistant()
-        self._pairs.check_output(index)
+        self._turn.call_pairs.check_output(index)
 
     @abstractmethod
     def add_system(self, role: str, text: str) -> None:

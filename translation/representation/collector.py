@@ -21,8 +21,8 @@ from translation.representation.events import (
     Started,
     Usage,
 )
+from translation.representation.items import text_field_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import text_field_of
 
 _PART_LIST_KEYS = {"summary_text": "summary"}
 """Part type -> the key of the item's list that holds such parts. Parts of any other type are in `content`."""

@@ -8,10 +8,14 @@ from typing import Any, Final
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.representation.shared_tools import SharedTools
 
 _CREDENTIAL_KEYS: Final = frozenset({"authorization", "headers"})
 """Keys of an `mcp` tool that hold credentials. Source: https://platform.openai.com/docs/guides/tools-connectors-mcp"""
 
+
+_CARRIER_PARAMS: Final = frozenset({"tools", "mcp_servers", "input"})
+"""The parameters of requests that may hold credentials."""
 
 _MAX_CHARS: Final = 8 * 1024
 _MAX_TOTAL_CHARS: Final = 128 * 1024
@@ -21,7 +25,7 @@ _MAX_CREDENTIALS: Final = 256
 
 def has_credentials(body: Json) -> bool:
     """Whether a request carries a credential in its tools, or in the tools of its input items."""
-    return bool(_credentials_of(body))
+    return not _CARRIER_PARAMS.isdisjoint(body) and bool(_credentials_of(body))
 
 
 def list_credentials(body: Json) -> list[str]:
@@ -83,7 +87,7 @@ def _has_tools(item: Any) -> bool:
 
 def _list_carriers(tools: Any) -> list[dict[str, Any]]:
     """Returns the tools that may carry credentials. Most requests with tools have none, so no call is made for each."""
-    if not isinstance(tools, list):
+    if not isinstance(tools, list) or isinstance(tools, SharedTools):
         return []
     return [tool for tool in tools if isinstance(tool, dict) and (tool.get("type") == "mcp" or "tools" in tool)]
 

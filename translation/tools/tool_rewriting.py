@@ -9,6 +9,7 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import ToolNameForm
+from translation.representation.shared_tools import derive
 from translation.representation.turn import Turn
 from translation.tools.call_mapper import ToolCallMapper
 from translation.tools.choice import rewrite_tool_choice
@@ -151,10 +152,14 @@ def _have_names(tools: Sequence[Json], check: NameCheck) -> bool:
 def _are_distinct_functions(tools: Sequence[Json], check: NameCheck | None) -> bool:
     """Whether all of these are functions, at least one, no two have the same name, whatever the case, and all names
     pass the check."""
+    names = derive(tools, _list_distinct_names)
+    return bool(names) and (check is None or all(map(check, names)))
+
+
+def _list_distinct_names(tools: Sequence[Json]) -> list[str]:
+    """Returns the names of tools that are functions and have different ones; none of any other tools."""
     names = [tool["name"] for tool in tools if tool["type"] == "function" and tool.get("name")]
-    if len({name.casefold() for name in names}) != len(tools) or not names:
-        return False
-    return check is None or all(map(check, names))
+    return names if len({name.casefold() for name in names}) == len(tools) else []
 
 
 def _keeps_name(entry: _ToolEntry, native: frozenset[str], check: NameCheck | None) -> bool:

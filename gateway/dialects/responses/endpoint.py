@@ -22,6 +22,7 @@ from providers.base import RelayExchange
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.representation.shared_tools import share_tools
 from translation.representation.turn import LoweredRequest
 from translation.responses.client.defaults import add_defaults
 from translation.responses.client.encode import ResponsesEncoder
@@ -128,6 +129,7 @@ RESPONSES: Final = Endpoint(
     request=RequestForm(
         validate=validate,
         keep_known=keep_known,
+        share_tools=share_tools,
         add_defaults=add_defaults,
         read_facts=read_facts,
         lift=lift,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.doctor.checks.verdicts import CheckFailed, require
+from translation.representation.items import TEXT_FIELDS
 from translation.representation.json_types import Json
-from translation.representation.text_fields import TEXT_FIELDS
 
 _START_EVENTS: Final = ("response.created", "response.queued", "response.in_progress")
 _TERMINAL_EVENTS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})

@@ -64,7 +64,7 @@ class _MessageWriter(MessageWriter):
         super().__init__(turn, profile, losses)
         self._requires_fields = profile.empty_reasoning or profile.call_signatures == "placeholder"
         """Whether assistant messages with calls may need more fields (`add_required_fields`)."""
-        self._call_data = collect_call_data(turn.items)
+        self._call_data = collect_call_data(turn.items) if "reasoning" in turn.item_types else {}
         """Call id -> opaque data that the upstream sent with the call, and needs back."""
 
     def _build_item_writers(self) -> dict[str, WriteItem]:

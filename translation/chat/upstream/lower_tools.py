@@ -6,6 +6,7 @@ from typing import Final
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.representation.shared_tools import SharedTools, derive
 from translation.tools.choice import filter_allowed_tools, matches_choice
 from translation.tools.declared_functions import complete_parameters
 from translation.tools.names import require_tool_name
@@ -30,7 +31,9 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     tools, choice = filter_allowed_tools(tools, choice, losses)
     if not tools:
         return {}
-    body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]}
+    lowered, tool_losses = derive(tools, _lower_all)
+    losses += tool_losses
+    body: Json = {"tools": lowered}
     if choice is not None:
         body["tool_choice"] = choice if isinstance(choice, str) else _lower_named_choice(choice, tools)
     if parallel is not None:
@@ -76,6 +79,13 @@ def _tool_key(tool: Json) -> tuple[str, str]:
     """Returns (type, name) of a tool or a choice in chat's nested form. Only the upstream knows other types."""
     named = tool.get(tool["type"])
     return tool["type"], str(named.get("name")) if isinstance(named, dict) else ""
+
+
+def _lower_all(tools: Sequence[Json]) -> tuple[list[Json], list[Loss]]:
+    """Returns the tools in chat's form, and their losses. What is made of shared tools is shared too."""
+    losses: list[Loss] = []
+    lowered = [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]
+    return (SharedTools(lowered) if isinstance(tools, SharedTools) else lowered), losses
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:

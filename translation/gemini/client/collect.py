@@ -7,8 +7,8 @@ from translation.gemini.client.signatures import Signature, pack_signature
 from translation.gemini.client.value_replies import ValueForm, unwrap_value
 from translation.representation.events import Finished
 from translation.representation.item_seal import ItemSeal, seal_item
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import text_of
 
 
 class ContentCollector(TurnReplyCollector):

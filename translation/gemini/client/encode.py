@@ -26,8 +26,8 @@ from translation.representation.events import (
     PartStarted,
 )
 from translation.representation.item_seal import ItemSeal, seal_item
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import text_of
 
 StreamForm: TypeAlias = Literal["events", "array"]
 """`events`: server-sent events, for `alt=sse`. `array`: the elements of one JSON array."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from translation.exact_numbers import parse_tool_data
 from translation.representation.events import Finished, FinishReason, Usage
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json, mapping_or_empty
-from translation.representation.text_fields import text_of
 from translation.tools.arguments import find_arguments_fault
 from translation.tools.searches import build_input, build_results, is_counted
 

@@ -137,7 +137,7 @@ class _ContentsWriter(TurnWriter):
     def _build_results(self) -> list[Json]:
         results: list[Json] = []
         media_parts: list[Json] = []
-        for output, call in sorted((self._pairs.output_of(call), call) for call in self._open_calls):
+        for output, call in sorted((self._turn.call_pairs.output_of(call), call) for call in self._open_calls):
             item = self._items[output]
             result, media = _result_of(item, f"input[{output}].output", self._losses)
             response: Json = {"id": item["call_id"], "name": self._items[call]["name"], "response": result}

@@ -30,8 +30,8 @@ from translation.representation.events import (
     PartStarted,
 )
 from translation.representation.item_seal import ItemSeal, seal_item
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import text_of
 from translation.tools.arguments import RAW_ARGUMENTS_KEY
 from translation.tools.searches import SEARCH_ITEM, is_counted
 

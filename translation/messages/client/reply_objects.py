@@ -10,8 +10,8 @@ from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
 from translation.messages.client.searches import build_search_result, build_search_use, has_pages
 from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal, seal_item
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import text_of
 from translation.tools.arguments import parse_past_arguments
 from translation.tools.searches import is_paused
 

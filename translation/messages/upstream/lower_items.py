@@ -113,7 +113,7 @@ class _MessageWriter(TurnWriter):
     def close_assistant(self) -> None:
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._strip_trailing_thinking(self._messages[-1]["content"])
-        outputs = sorted((self._pairs.output_of(index), call_id) for index, call_id in self._open_calls)
+        outputs = sorted((self._turn.call_pairs.output_of(index), call_id) for index, call_id in self._open_calls)
         self._append_blocks("user", [self._build_result(index, call_id) for index, call_id in outputs])
         self._open_calls = []
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.ollama.client.reply_lines import PARAGRAPH_BREAK, LineHead, build_whole_call, is_cut
 from translation.representation.events import Finished
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import text_of
 
 
 class OllamaCollector(TurnReplyCollector):

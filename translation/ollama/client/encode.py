@@ -16,8 +16,8 @@ from translation.ollama.client.reply_lines import (
 from translation.representation.collector import ItemState
 from translation.representation.delta_runs import TextKey
 from translation.representation.events import Delta, Event, Failed, Finished, ItemEnded, ItemStarted, PartStarted
+from translation.representation.items import text_of
 from translation.representation.json_types import Json
-from translation.representation.text_fields import text_of
 
 _MARK = "\x00"
 """Stands for the text while the format of a line is built."""

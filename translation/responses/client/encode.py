@@ -27,8 +27,9 @@ from translation.representation.events import (
     Started,
 )
 from translation.representation.item_seal import ItemSeal
+from translation.representation.items import TEXT_FIELDS, TextField
 from translation.representation.json_types import Json
-from translation.representation.text_fields import TEXT_FIELDS, TextField
+from translation.representation.shared_tools import write_json
 from translation.responses.client.snapshot import Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
@@ -197,7 +198,7 @@ class ResponsesEncoder(StreamEnd):
     def _build_closing_frames(self) -> bytes:
         self.sequence += 1
         response = self._snapshot.response
-        return _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, orjson.dumps(response)) + sse.DONE_FRAME
+        return _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, write_json(response)) + sse.DONE_FRAME
 
     def _delta_with_logprobs(self, text: _TextStream, piece: str, logprobs: list[Json]) -> bytes:
         text.state.add_logprobs(logprobs)
@@ -219,7 +220,7 @@ class ResponsesEncoder(StreamEnd):
 
     def _start(self, event: Started, frames: list[bytes]) -> None:
         self._snapshot.start(event)
-        response = orjson.dumps(self._snapshot.response)
+        response = write_json(self._snapshot.response)
         self.sequence += 2
         frames.append(_CREATED % (self.sequence - 1, response))
         frames.append(_IN_PROGRESS % (self.sequence, response))

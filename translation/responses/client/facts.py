@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.representation.json_types import Json
+from translation.representation.shared_tools import SharedTools
 from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
 from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
 from translation.tools.credentials import list_credentials
@@ -26,13 +27,18 @@ _FACT_PARAMS: Final = frozenset(
 )
 """The parameters that facts besides those about the input and its storage are read from."""
 
+_TOOLS_ONLY: Final = frozenset({"tools"})
+
 
 def read_facts(body: Json) -> RequestFacts:
     """Returns the facts of a validated body."""
     get = body.get
     input_value = get("input")
     is_stored = get("store") is not False
-    if _FACT_PARAMS.isdisjoint(body) and not (isinstance(input_value, list) and _has_facts(input_value)):
+    asks = _FACT_PARAMS.intersection(body)
+    if (not asks or (asks == _TOOLS_ONLY and isinstance(body["tools"], SharedTools))) and not (
+        isinstance(input_value, list) and _has_facts(input_value)
+    ):
         # Most requests ask for nothing, and share the values that say so.
         state = _STORED if is_stored else _UNSTORED
         return RequestFacts(bool(get("stream")), 1, _NO_CONTEXT, state, _NO_TOOLS, input_value)
@@ -85,7 +91,7 @@ def _read_state(body: Json, *, is_stored: bool) -> StateFacts:
 
 def _read_tools(body: Json) -> ToolFacts:
     return ToolFacts(
-        hosted=body.get("tools") or (),
+        hosted=() if isinstance(tools := body.get("tools") or (), SharedTools) else tools,
         max_calls=body.get("max_tool_calls"),
         reports_events=bool(body.get("tool_events")),
         takes_input=bool(body.get("elicitation")),

@@ -1,8 +1,10 @@
 """Builds the response object that a run starts with: the client's parameters echoed, and no output yet."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from translation.representation.json_types import Json
+from translation.representation.shared_tools import SharedTools, derive
 from translation.tools.credentials import remove_credentials
 
 _ECHOED_DEFAULTS: dict[str, Any] = {
@@ -80,7 +82,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     response["text"] = {"format": {"type": "text"}}
     if text := body.get("text"):
         response["text"] |= _without_nulls(text)
-    response["tools"] = [_echo_tool(tool) for tool in remove_credentials(body["tools"])] if body.get("tools") else []
+    response["tools"] = derive(tools, _echo_tools) if (tools := body.get("tools")) else []
     for key in _ECHOED_PARAMS.intersection(body):
         if body[key] is not None:
             response[key] = body[key]
@@ -89,6 +91,11 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
 
 def _without_nulls(values: Json) -> Json:
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _echo_tools(tools: Sequence[Json]) -> list[Json]:
+    echoed = [_echo_tool(tool) for tool in remove_credentials(tools)]
+    return SharedTools(echoed) if isinstance(tools, SharedTools) else echoed
 
 
 def _echo_tool(tool: Json) -> Json:

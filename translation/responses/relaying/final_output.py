@@ -5,8 +5,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from translation.errors import ProtocolViolation
+from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import TEXT_FIELDS, text_of
 from translation.responses.relaying.whole_response import is_item
 
 STREAMED_TEXTS: Final = frozenset(

@@ -15,6 +15,7 @@ from translation.errors import InvalidRequest
 from translation.lenient_validation import LenientSchema
 from translation.representation.json_types import Json
 from translation.representation.loss import UnknownKey
+from translation.representation.shared_tools import SharedTools
 from translation.responses.schema import items, tools
 from translation.responses.schema.items import InputItem
 from translation.responses.schema.parts import Includable
@@ -175,9 +176,24 @@ def _unknown_fields() -> UnknownFields:
     return UnknownFields(Request, skipped=_PARTLY_DESCRIBED, ignored=_OUTPUT_KEYS, indexed=False)
 
 
+@cache
+def _object_fields() -> frozenset[str]:
+    """Returns the parameters besides `input` that hold objects with keys of the schema."""
+    return _unknown_fields().members - {"input"}
+
+
 def find_unknown_in_request(body: Json) -> list[UnknownKey]:
     """Returns the keys inside a valid body that the schema does not have, except its own keys."""
-    return _unknown_fields().find_keys(body)
+    if _object_fields().isdisjoint(body) and isinstance(body.get("input"), str):
+        return []  # most requests have no object that the schema describes
+    tools = body.get("tools")
+    if not isinstance(tools, SharedTools):
+        return _unknown_fields().find_keys(body)
+    return [*_unknown_fields().find_keys({**body, "tools": None}), *tools.derive(_find_unknown_in_tools)]
+
+
+def _find_unknown_in_tools(tools: Sequence[Json]) -> list[UnknownKey]:
+    return _unknown_fields().find_keys({"tools": [*tools]})
 
 
 REQUEST_FIELDS = frozenset(Request.__annotations__)
@@ -190,7 +206,11 @@ _INPUT_SOURCES = ("previous_response_id", "conversation", "prompt")
 
 def validate(body: Json) -> None:
     """Raises InvalidRequest for the first malformed field, or if no input is given. See `validation.check_body`."""
-    check_body(_REQUEST, body)
+    if isinstance(body, dict) and isinstance(tools := body.get("tools"), SharedTools):
+        check_body(_REQUEST, {**body, "tools": None} if tools.is_valid else body)
+        tools.is_valid = True
+    else:
+        check_body(_REQUEST, body)
     _require_input(body)
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")

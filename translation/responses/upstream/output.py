@@ -20,9 +20,8 @@ from translation.representation.events import (
     PartEnded,
     PartStarted,
 )
-from translation.representation.items import NewId
+from translation.representation.items import TEXT_FIELDS, NewId
 from translation.representation.json_types import Item, Json
-from translation.representation.text_fields import TEXT_FIELDS
 
 _OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase")
 """Keys that are removed if they are null, because strict readers refuse null. vLLM sends them so."""
