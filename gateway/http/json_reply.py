@@ -1,4 +1,4 @@
-"""Builds JSON replies, those to refused heads among them."""
+"""Builds JSON replies, also to requests whose head is refused."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Runs the gateway in a thread of this process, on a loopback port, while it is examined."""
+"""Runs the gateway in a thread of this process, on a loopback port, for the time of a block."""
 
 import socket
 import threading

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from translation.encoding.stream_end import StreamEnd
+from translation.encoding.event_encoder import StreamEnd
 from translation.framing import sse
 from translation.generate.reply import GenerateReply
 from translation.representation.delta_runs import DeltaRun, TextObserver

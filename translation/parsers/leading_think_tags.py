@@ -3,8 +3,7 @@
 import re
 from typing import Final
 
-from translation.parsers.think_tags import CLOSING_TAG_OF, ThinkParser
-from translation.representation.profile import Profile
+from translation.parsers.think_tags import CLOSING_TAG_OF
 
 _OPENING_TAG: Final = re.compile(rf"\s*({'|'.join(map(re.escape, CLOSING_TAG_OF))})", re.IGNORECASE | re.ASCII)
 
@@ -61,15 +60,6 @@ class LeadingThinkParser:
         self.is_over = True
         segments = (("reasoning", text[: closing.start()]), ("text", text[closing.end() :]))
         return [segment for segment in segments if segment[1]]
-
-
-def build_think_parser(profile: Profile, has_reasoning: bool) -> ThinkParser | LeadingThinkParser:
-    """Returns the parser for a profile that does not leave text unchanged. `has_reasoning`: the upstream has sent
-    reasoning beside the text, so it has also removed the opening tag of the chat template."""
-    think_open = False if has_reasoning else profile.think_open
-    if profile.parsing_format == "leading_think_tags" and not think_open:
-        return LeadingThinkParser()
-    return ThinkParser(open_at_start=think_open)
 
 
 def _partial_length(text: str, tag: str) -> int:

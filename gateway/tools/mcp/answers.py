@@ -1,4 +1,4 @@
-"""Examines the messages of servers before the library does: a server may be anyone's, and its answers have no weight.
+"""Examines the messages of MCP servers before the library does: a server may be anyone's, and send anything.
 
 Each message is weighed before it is parsed, because a parser holds the interpreter to its end. What the library cannot
 read, or what could not be passed on, is then removed or refused by itself: one tool, or one result.

@@ -11,7 +11,7 @@ import orjson
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
 from translation.chat.reasoning import DETAILS_FIELD
-from translation.encoding.stream_end import StreamEnd
+from translation.encoding.event_encoder import StreamEnd
 from translation.framing import sse
 from translation.representation.delta_runs import DeltaRun, TextObserver
 from translation.representation.events import (

@@ -19,7 +19,7 @@ from translation.chat.relaying.whole_completion import (
 from translation.chat.upstream.chat_failures import failure_in
 from translation.chat.usage import read_usage
 from translation.decoding.surrogates import SurrogateJoiner
-from translation.encoding.stream_end import StreamEnd
+from translation.encoding.event_encoder import StreamEnd
 from translation.encoding.templates import RelayTemplate
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data

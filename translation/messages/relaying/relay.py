@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from translation.decoding.usage import read_message_usage
-from translation.encoding.stream_end import StreamEnd
+from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.messages_errors import build_error_body, parse_failure

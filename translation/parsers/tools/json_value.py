@@ -49,7 +49,7 @@ class JsonValueReader:
         return at, "".join((*self._escaped_parts, rest)) if self._escaped_parts else rest
 
     def _read_value(self, text: str, at: int) -> int:
-        at = _match_end(_SPACES, text, at)
+        at = match_end(_SPACES, text, at)
         match text[at : at + 1]:
             case "":
                 return at
@@ -68,7 +68,7 @@ class JsonValueReader:
         return at + 1
 
     def _read_first_entry(self, text: str, at: int) -> int:
-        at = _match_end(_SPACES, text, at)
+        at = match_end(_SPACES, text, at)
         if text[at : at + 1] == "]":
             return self._close_container(at)
         if at < len(text):
@@ -76,11 +76,11 @@ class JsonValueReader:
         return at
 
     def _read_first_key(self, text: str, at: int) -> int:
-        at = _match_end(_SPACES, text, at)
+        at = match_end(_SPACES, text, at)
         return self._close_container(at) if text[at : at + 1] == "}" else self._read_key(text, at)
 
     def _read_key(self, text: str, at: int) -> int:
-        at = _match_end(_SPACES, text, at)
+        at = match_end(_SPACES, text, at)
         if at == len(text):
             return at
         if text[at] != '"':
@@ -90,7 +90,7 @@ class JsonValueReader:
         return at + 1
 
     def _read_colon(self, text: str, at: int) -> int:
-        at = _match_end(_SPACES, text, at)
+        at = match_end(_SPACES, text, at)
         if at == len(text):
             return at
         if text[at] != ":":
@@ -99,7 +99,7 @@ class JsonValueReader:
         return at + 1
 
     def _read_after_value(self, text: str, at: int) -> int:
-        at = _match_end(_SPACES, text, at)
+        at = match_end(_SPACES, text, at)
         if at == len(text):
             return at
         if text[at] == self._closers[-1]:
@@ -110,7 +110,7 @@ class JsonValueReader:
         return at + 1
 
     def _read_string(self, text: str, at: int) -> int:
-        at = _match_end(_PLAIN, text, at)
+        at = match_end(_PLAIN, text, at)
         match text[at : at + 1]:
             case "":
                 return at
@@ -145,7 +145,7 @@ class JsonValueReader:
         return at + 1
 
     def _read_word(self, text: str, at: int) -> int:
-        end = min(_match_end(_WORD, text, at), at + _MAX_WORD_LENGTH - len(self._word))
+        end = min(match_end(_WORD, text, at), at + _MAX_WORD_LENGTH - len(self._word))
         self._word += text[at:end]
         if end < len(text):
             if _LITERAL.fullmatch(self._word) is None:
@@ -170,7 +170,7 @@ class JsonValueReader:
         return at
 
 
-def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Returns the end of the match of a pattern that matches at every index."""
     match = pattern.match(text, at)
     return match.end() if match else at

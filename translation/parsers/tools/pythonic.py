@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from translation.parsers.tools.json_value import match_end
 from translation.parsers.tools.leading import LeadingParser
 from translation.parsers.tools.parser_output import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput
 from translation.parsers.tools.python_literals import parse_arguments
@@ -62,9 +63,9 @@ class PythonCallReader:
         return at + 1
 
     def _read_name(self, text: str, at: int) -> int:
-        if not self._name and (end := _match_end(_SPACES, text, at)) > at:
+        if not self._name and (end := match_end(_SPACES, text, at)) > at:
             return end
-        end = min(_match_end(_NAME, text, at), at + _MAX_NAME_LENGTH - len(self._name))
+        end = min(match_end(_NAME, text, at), at + _MAX_NAME_LENGTH - len(self._name))
         if end > at:
             self._name += text[at:end]
             return end
@@ -81,7 +82,7 @@ class PythonCallReader:
         return at
 
     def _read_body(self, text: str, at: int) -> int:
-        if (end := _match_end(_PLAIN, text, at)) > at:
+        if (end := match_end(_PLAIN, text, at)) > at:
             self._body.append(text[at:end])
             return end
         mark = text[at]
@@ -97,7 +98,7 @@ class PythonCallReader:
         return at + 1
 
     def _read_string(self, text: str, at: int) -> int:
-        if (end := _match_end(_IN_STRING[self._quote], text, at)) > at:
+        if (end := match_end(_IN_STRING[self._quote], text, at)) > at:
             self._body.append(text[at:end])
             return end
         self._body.append(text[at])
@@ -130,9 +131,3 @@ class PythonCallReader:
                 self.fault = "a list of calls is not valid Python"
                 return at
         return at + 1
-
-
-def _match_end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Returns the end of the match of a pattern that matches at every index."""
-    match = pattern.match(text, at)
-    return match.end() if match else at

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.encoding.stream_end import StreamEnd
+from translation.encoding.event_encoder import StreamEnd
 from translation.encoding.templates import DeltaTemplate
 from translation.framing import sse
 from translation.representation.collector import PartState

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from translation.decoding.surrogates import SurrogateJoiner
-from translation.encoding.stream_end import StreamEnd
+from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
