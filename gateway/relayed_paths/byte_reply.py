@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 import orjson
 import structlog
@@ -25,6 +26,12 @@ _log = structlog.get_logger(__name__)
 EVENT_STREAM = "text/event-stream"
 
 
+class EndReply(Protocol):
+    """Ends the attempt behind a reply. If it neither is complete nor has failed, its client has left."""
+
+    def __call__(self, *, is_complete: bool, has_failed: bool) -> None: ...
+
+
 class ByteReply(Response):
     """Sends the `head` of a body that was read to examine it, and then the `rest` as it arrives.
 
@@ -45,6 +52,7 @@ class ByteReply(Response):
         hold: object,
         *,
         is_json: bool,
+        end: EndReply | None = None,
     ) -> None:
         self._reply = reply
         self._head = head
@@ -53,6 +61,7 @@ class ByteReply(Response):
         self._hold = hold
         self._is_event_stream = reply.content_type == EVENT_STREAM
         self._is_json = is_json
+        self._end = end
         header = reply.content_type_header or "application/octet-stream"
         self.raw_headers = [(b"content-type", header.encode("latin-1"))]
         if reply.content_length is not None:
@@ -62,6 +71,7 @@ class ByteReply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send_body = scope.get(BODY_SEND, send)
+        is_complete = has_failed = False
         usage = ReplyUsage(self._head) if self._is_event_stream or self._is_json else None
         try:
             with guard_client(scope, receive, self._drain):
@@ -74,18 +84,24 @@ class ByteReply(Response):
                     await send_body({"type": "http.response.body", "body": read, "more_body": True})
                 if usage is not None:
                     bind_usage(usage.find())
+                is_complete = True
                 await send_body({"type": "http.response.body", "body": b"", "more_body": False})
         except ClientDisconnected:
             _log.info("client_disconnected", started=True)
         except (GatewayError, ProviderError) as error:
             bind_failure(error)
+            has_failed = isinstance(error, ProviderError)
             if self._is_event_stream:
                 event = b"\n\ndata: " + orjson.dumps(build_openai_error_body(error)) + b"\n\n"
                 await send_body({"type": "http.response.body", "body": event, "more_body": False})
             else:
                 await _cut_off(scope, receive)
         finally:
-            await self._reply.close()
+            try:
+                await self._reply.close()
+            finally:
+                if self._end is not None:
+                    self._end(is_complete=is_complete, has_failed=has_failed)
 
 
 def guard_client(scope: Scope, receive: Receive, drain: DrainState) -> AbstractContextManager[object]:

@@ -1,7 +1,7 @@
 """Serves the relayed paths: their table, and the relay of a body to the model's upstream and of the reply back."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 from starlette.responses import Response
@@ -10,10 +10,12 @@ from starlette.types import Receive, Scope
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
+from gateway.http.headers import build_upstream_headers, encode_headers, headers_of
 from gateway.logs import MAX_LOGGED_CHARS, bind_fields, bind_usage
-from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, guard_client
+from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, EndReply, guard_client
 from gateway.relayed_paths.form_upload import FormLimits, FormUpload
 from gateway.relayed_paths.reply_usage import read_reply_usage
+from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Provider
 from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected
 from providers.relayed_paths import URL_PATHS, PathRelayer, RelayedPathName, ReplyBytes
@@ -22,6 +24,9 @@ from translation.representation.json_types import Json
 
 _EXAMINED_BYTES = 64 * 1024
 """The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
+
+
+ResultT = TypeVar("ResultT")
 
 
 class RelayedPath(NamedTuple):
@@ -68,13 +73,28 @@ class PathTarget(NamedTuple):
     """The names of the paths that its upstream has."""
     require_listed: Callable[[], Awaitable[None]]
     """Raises UnknownModel if the upstream has to list the model, and does not."""
+    place: int = 0
+    """The index of its candidate, if turns are shared."""
+
+
+class PathRoute(NamedTuple):
+    """What serves requests for one model: one target, or several that share its turns."""
+
+    targets: Sequence[PathTarget]
+    turn: SharedTurn | None
+
+    def find_target(self, index: int) -> PathTarget:
+        """Returns the target of a candidate."""
+        return next(target for target in self.targets if target.place == index)
 
 
 class PathTargets(Protocol):
     """Finds what serves a model."""
 
-    def find_path_target(self, name: str, allowed: Sequence[str]) -> PathTarget:
-        """Raises UnknownModel."""
+    def find_path_route(
+        self, name: str, allowed: Sequence[str], headers: Mapping[bytes, bytes], owner: str
+    ) -> PathRoute:
+        """Returns the targets, and the turn of a request by its headers and owner. Raises UnknownModel."""
         ...
 
 
@@ -84,7 +104,9 @@ class RelayedPaths:
     Each request keeps `hold` alive until its reply has ended.
     """
 
-    def __init__(self, models: PathTargets, drain: DrainState, hold: object) -> None:
+    def __init__(self, models: PathTargets, drain: DrainState, hold: object, *, names_upstream: bool = False) -> None:
+        """`names_upstream` says whether replies have the headers about their upstream."""
+        self._names_upstream = names_upstream
         self._models = models
         self._drain = drain
         self._hold = hold
@@ -96,11 +118,15 @@ class RelayedPaths:
 
         Raises InvalidRequest, UnknownModel, Unrepresentable, ProviderError, ClientDisconnected and ShuttingDown.
         """
-        target, relayer = await self._find_upstream(row, principal, body.get("model"))
-        body = {**body, "model": target.upstream_model}
+        route = await self._find_route(row, principal, body.get("model"), scope)
+
+        async def relay(target: PathTarget) -> Response:
+            sent = {**body, "model": target.upstream_model}
+            reply = await _relayer_of(target).relay_path(row.name, sent, streams=_requests_stream(body))
+            return await self._build_reply(row, target, reply, route.turn)
+
         with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_path(row.name, body, streams=_requests_stream(body))
-            return await self._build_reply(row, target, reply)
+            return await _ask_targets(route, relay)
 
     async def fetch_json(
         self, row: RelayedPath, principal: Principal, body: Json, scope: Scope, receive: Receive
@@ -109,9 +135,11 @@ class RelayedPaths:
 
         Raises what `relay_json` raises.
         """
-        target, relayer = await self._find_upstream(row, principal, body.get("model"))
-        with guard_client(scope, receive, self._drain):
-            reply = await relayer.relay_path(row.name, {**body, "model": target.upstream_model}, streams=False)
+        route = await self._find_route(row, principal, body.get("model"), scope)
+
+        async def fetch(target: PathTarget) -> Json:
+            sent = {**body, "model": target.upstream_model}
+            reply = await _relayer_of(target).relay_path(row.name, sent, streams=False)
             is_whole = False
             try:
                 whole = b"".join([read async for read in reply.iterate_reads()])
@@ -120,9 +148,15 @@ class RelayedPaths:
                 is_whole = True
             finally:
                 await reply.close(whole=is_whole)
-        parsed = orjson.loads(whole)
-        if not isinstance(parsed, dict):
-            raise _build_garbled_error(target, "is not a JSON object")
+            parsed = orjson.loads(whole)
+            if not isinstance(parsed, dict):
+                raise _build_garbled_error(target, "is not a JSON object")
+            return parsed
+
+        with guard_client(scope, receive, self._drain):
+            parsed = await _ask_targets(route, fetch)
+        if (end := _end_of(route.turn)) is not None:
+            end(is_complete=True, has_failed=False)
         bind_usage(read_reply_usage(parsed.get("usage")))
         return parsed
 
@@ -142,32 +176,42 @@ class RelayedPaths:
         upload = FormUpload(scope, receive, limits, model)
         try:
             with guard_client(scope, receive, self._drain):
-                target, relayer = await self._find_upstream(row, principal, await upload.read_model())
-                reply = await relayer.relay_path(row.name, upload.forward(target.upstream_model), streams=False)
-                return await self._build_reply(row, target, reply)
+                route = await self._find_route(row, principal, await upload.read_model(), scope)
+
+                async def relay(target: PathTarget) -> Response:
+                    form = upload.forward(target.upstream_model)
+                    reply = await _relayer_of(target).relay_path(row.name, form, streams=False)
+                    return await self._build_reply(row, target, reply, route.turn)
+
+                return await _ask_targets(route, relay, repeats=False)
         except (GatewayError, ProviderError, TranslationError):
             await upload.discard()
             raise
 
-    async def _find_upstream(
-        self, row: RelayedPath, principal: Principal, model: object
-    ) -> tuple[PathTarget, PathRelayer]:
+    async def _find_route(self, row: RelayedPath, principal: Principal, model: object, scope: Scope) -> PathRoute:
+        """Returns the targets that have the path. Raises what `relay_json` raises."""
         if not isinstance(model, str) or not model:
             problem = "model is required" if model in (None, "") else "model must be text"
             raise InvalidRequest(problem, param="model", code="missing_required_parameter")
-        target = self._models.find_path_target(model, principal.models)
-        relayer = target.provider
-        bind_fields(model=target.model[:MAX_LOGGED_CHARS], provider=relayer.name)
-        if row.name not in target.endpoints or not isinstance(relayer, PathRelayer):
+        route = self._models.find_path_route(model, principal.models, headers_of(scope), principal.owner)
+        first = route.targets[0]
+        bind_fields(model=first.model[:MAX_LOGGED_CHARS], provider=first.provider.name)
+        having_path = (each for each in route.targets if row.name in each.endpoints)
+        usable = [each for each in having_path if isinstance(each.provider, PathRelayer)]
+        if not usable:
             raise Unrepresentable(
-                f"the upstream of the model '{target.model:.200}' has no {row.path}: use a model whose upstream has "
+                f"the upstream of the model '{first.model:.200}' has no {row.path}: use a model whose upstream has "
                 f"it. If this one has it, the operator can add `{row.name}` to its `capabilities.endpoints`",
                 param="model",
             )
-        await target.require_listed()
-        return target, relayer
+        await first.require_listed()
+        if route.turn is not None:
+            route.turn.keep_only([target.place for target in usable])
+        return route._replace(targets=usable)
 
-    async def _build_reply(self, row: RelayedPath, target: PathTarget, reply: ReplyBytes) -> Response:
+    async def _build_reply(
+        self, row: RelayedPath, target: PathTarget, reply: ReplyBytes, turn: SharedTurn | None
+    ) -> Response:
         """Examines the beginning of a reply. Raises ProviderError for a reply that this path cannot have."""
         try:
             reads = reply.iterate_reads()
@@ -179,10 +223,65 @@ class RelayedPaths:
                 _check_length(reply, head, target, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
                 raise _build_garbled_error(target, f"is of the type {reply.content_type:.100}")
-            return ByteReply(reply, head, reads, self._drain, self._hold, is_json=is_json)
+            answer = ByteReply(reply, head, reads, self._drain, self._hold, is_json=is_json, end=_end_of(turn))
+            if self._names_upstream:
+                upstream = target.provider.name if turn is None else turn.upstream
+                attempts = 1 if turn is None else turn.attempt_count
+                answer.raw_headers += encode_headers(build_upstream_headers(upstream, attempts))
+            return answer
         except BaseException:
             await reply.close()
             raise
+
+
+async def _ask_targets(
+    route: PathRoute, ask: Callable[[PathTarget], Awaitable[ResultT]], *, repeats: bool = True
+) -> ResultT:
+    """Returns what the first target replies that does not fail. Without `repeats` only one is asked.
+
+    Raises what `ask` raises, and ProviderError if no upstream can be asked.
+    """
+    turn = route.turn
+    if turn is None:
+        bind_fields(attempts=1)
+        return await ask(route.targets[0])
+    while True:
+        candidate = await turn.begin()
+        bind_fields(provider=candidate.upstream, attempts=turn.attempt_count)
+        try:
+            return await ask(route.find_target(candidate.index))
+        except ProviderError as error:
+            if not repeats:
+                turn.fail(error)
+                raise
+            moves = await turn.move_on(error)
+            bind_fields(**turn.describe())
+            if not moves:
+                raise turn.find_failure(error) from error.__cause__
+        except BaseException:
+            turn.leave()
+            raise
+
+
+def _relayer_of(target: PathTarget) -> PathRelayer:
+    assert isinstance(target.provider, PathRelayer)  # the others were left out
+    return target.provider
+
+
+def _end_of(turn: SharedTurn | None) -> EndReply | None:
+    """Returns the function that ends the attempt of a turn together with its reply."""
+    if turn is None:
+        return None
+
+    def end(*, is_complete: bool, has_failed: bool) -> None:
+        if has_failed:
+            turn.cut()
+        elif is_complete:
+            turn.succeed()
+        else:
+            turn.leave()
+
+    return end
 
 
 async def _read_head(reads: AsyncIterator[bytes]) -> tuple[bytes, bool]:

@@ -119,7 +119,7 @@ class ConfigurationBuilder(NamedTuple):
             engines=EmbeddedEngines(providers.values()),
             intake=intake,
             contexts=ContextService(admission, self.large_bodies, history, provider_hold),
-            relays=RelayedPaths(models, self.drain, provider_hold),
+            relays=RelayedPaths(models, self.drain, provider_hold, names_upstream=settings.routing.reply_headers),
             reachability=UpstreamReachability(settings),
             routing=RoutingReporter(settings, resolver, admission, self.upstreams),
             upstream_watch=UpstreamWatch(settings, resolver, self.upstreams),

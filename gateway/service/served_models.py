@@ -13,8 +13,10 @@ from starlette.types import Scope
 
 from gateway.errors import UnknownModel
 from gateway.planning.resolver import Resolver, Route, suggest_models
-from gateway.relayed_paths.relays import PathTarget
+from gateway.relayed_paths.relays import PathRoute, PathTarget
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.upstreams.affinity import AffinityFacts, find_affinity_key
+from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Capabilities, Provider
 from providers.errors import ProviderError
 from translation.representation.json_types import Json
@@ -100,17 +102,28 @@ class ServedModels:
         """Returns the route of a model. Raises UnknownModel."""
         return self._resolver.resolve(name, allowed)
 
-    def find_path_target(self, name: str, allowed: Sequence[str]) -> PathTarget:
-        """Returns what serves a model at paths that are only relayed. Raises UnknownModel."""
+    def find_path_route(
+        self, name: str, allowed: Sequence[str], headers: Mapping[bytes, bytes], owner: str
+    ) -> PathRoute:
+        """Returns what serves a model at paths that are only relayed, and the turn of a request by its headers and
+        owner. Raises UnknownModel."""
         route = self.find_route(name, allowed)
-        target = route.target
-        return PathTarget(
-            route.name,
-            target.provider,
-            target.upstream_model,
-            target.capabilities.endpoints,
-            partial(self.require_listed, route, allowed),
-        )
+        targets = [
+            PathTarget(
+                route.name,
+                target.provider,
+                target.upstream_model,
+                target.capabilities.endpoints,
+                partial(self.require_listed, route, allowed),
+                0 if target.candidate is None else target.candidate.index,
+            )
+            for target in route.targets
+        ]
+        if (sharing := route.sharing) is None:
+            return PathRoute(targets, None)
+        candidates = [target.candidate for target in route.targets if target.candidate is not None]
+        key = find_affinity_key(sharing.affinity, headers, AffinityFacts(), owner)
+        return PathRoute(targets, SharedTurn(sharing, candidates, key))
 
     def find_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name of the config that `allowed` matches. Raises InvalidRequest."""
