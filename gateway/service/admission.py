@@ -129,12 +129,27 @@ class Admission:
             return request
         if request.route.sharing is not None:
             await load_tool_library()  # each target that is planned may need it
-            return request
+            return request._replace(tool_host=self._find_shared_host(request))
         host = self.find_tool_host(request)
         if host is None:
             return request
         await load_tool_library()
         return request._replace(tool_host=host)
+
+    def _find_shared_host(self, request: AdmittedRequest) -> ToolHost | None:
+        """Returns the host of the tools for the first target that can serve them. Each plan finds its own again.
+
+        Raises the refusal of the first target if none can.
+        """
+        refusal: InvalidRequest | None = None
+        for target in request.route.targets:
+            try:
+                return self.find_tool_host(request._replace(target=target))
+            except InvalidRequest as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
+        return None
 
     def find_tool_host(self, request: AdmittedRequest) -> ToolHost | None:
         """Returns the host of the tools of a request that its target does not run; None if there are none.
