@@ -18,6 +18,7 @@ from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.provider_lifetimes import ProviderHold
+from gateway.service.sharing.shared_contexts import ask_targets
 from gateway.service.storage import HistorySource
 from providers.base import RelayCounter
 from providers.errors import UpstreamRejected
@@ -109,7 +110,11 @@ class ContextService:
         Nothing is stored. Raises InvalidRequest, UnknownModel, StoreUnavailable, CompactionFailed, TurnFailed and
         ProviderError.
         """
-        prepared = await self._prepare_turn(client_request, runs_tools=False)
+        request = await self._admit(client_request)
+        return await ask_targets(request, lambda planned: self._compact(planned, client_request.weight))
+
+    async def _compact(self, request: AdmittedRequest, weight: int) -> CompactionReply:
+        prepared = await self._prepare_turn(request, weight, runs_tools=False)
         turn, target, endpoint = prepared.turn, prepared.planned.target, prepared.planned.endpoint
         with prepared.rename_params_in_errors():
             lead, older, rest = await run_for_items(turn.items, require_compactable, turn)
@@ -137,7 +142,12 @@ class ContextService:
         list now. Raises InvalidRequest, UnknownModel, StoreUnavailable, ToolListFailed and ProviderError;
         Unrepresentable if the upstream cannot count them.
         """
-        return await _count_prepared(await self._prepare_turn(client_request, runs_tools=True))
+        request = await self._admit(client_request)
+
+        async def count(planned: AdmittedRequest) -> TokenCount:
+            return await _count_prepared(await self._prepare_turn(planned, client_request.weight, runs_tools=True))
+
+        return await ask_targets(request, count)
 
     async def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
         """Returns a request that is valid to every upstream, because its context is read here.
@@ -156,10 +166,13 @@ class ContextService:
         and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
         request = await self._admit(client_request)
+        return await ask_targets(request, lambda planned: self._count_tokens(planned, client_request))
+
+    async def _count_tokens(self, request: AdmittedRequest, client_request: ClientRequest) -> TokenCount:
         endpoint, target = request.endpoint, request.target
         if target.capabilities.counting == "none":
             raise NotFound("the model's upstream cannot count tokens", param="model")
-        request = await self._admission.add_tool_host(request)
+        request = await self._add_tool_host(request)
         relay = find_relay(endpoint, request.facts, target) if request.tool_host is None else None
         counter = target.provider
         if relay is not None and target.capabilities.counting == "own" and isinstance(counter, RelayCounter):
@@ -172,15 +185,21 @@ class ContextService:
         turn, params = await self._pool.call_weighed(client_request.weight, lift_request, request)
         return await _count_prepared(_PreparedTurn(turn, params, request, relayed=False))
 
-    async def _prepare_turn(self, client_request: ClientRequest, *, runs_tools: bool) -> _PreparedTurn:
+    async def _add_tool_host(self, request: AdmittedRequest) -> AdmittedRequest:
+        """Returns the request with the host of the tools that its target does not run."""
+        request = await self._admission.add_tool_host(request)
+        if request.route.sharing is None:
+            return request
+        return request._replace(tool_host=self._admission.find_tool_host(request))
+
+    async def _prepare_turn(self, request: AdmittedRequest, weight: int, *, runs_tools: bool) -> _PreparedTurn:
         """Returns the turn of a request with its history. For a large body this happens in a thread.
 
         With `runs_tools`, the turn includes the tools that the gateway would run.
         """
-        request = await self._admit(client_request)
         if runs_tools:
-            request = await self._admission.add_tool_host(request)
-        form, facts, weight = request.endpoint.storage, request.facts, client_request.weight
+            request = await self._add_tool_host(request)
+        form, facts = request.endpoint.storage, request.facts
         if self._history is not None and isinstance(form, ResponseForm):
             state = await self._history.load(request)
             approvals = None

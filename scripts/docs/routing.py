@@ -76,7 +76,7 @@ As long as nothing was delivered, the next upstream is asked: another one of the
 one of them may be asked again. `attempts` counts all of them. For the upstream that is asked next, the request is planned anew: capabilities, losses,
 defaults, relay or translation, sealed reasoning. Nothing is repeated after content was sent to the client or written to an event log, and no
 reply whose tools the gateway runs. Embeddings and other [relayed paths](relay.md) share turns in the same way, among the rows that have the path; a
-form is sent to one upstream only. Token counts and compaction ask the first row.
+form is sent to one upstream only. Token counts and compaction go to any row that can serve them.
 
 `health`: five failures in a row, or half of at least five results within ten seconds, eject an upstream for five seconds, then ten, up to
 a minute. After that, one turn is its trial. The only upstream of a name is never ejected."""  # noqa: E501
