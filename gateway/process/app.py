@@ -20,6 +20,7 @@ from gateway.http.cross_site import CrossSiteCheck
 from gateway.http.direct_routes import DirectRouter
 from gateway.http.error_forms import ErrorReplyBuilder, build_error_reply
 from gateway.http.guard import ClientDisconnected, DrainState
+from gateway.http.headers import ATTEMPTS_HEADER, UPSTREAM_HEADER
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
 from gateway.http.request_docs import FAILURE_RESPONSES, DocumentedApp
@@ -129,7 +130,14 @@ def build_app(
         allow_origins=list(settings.server.cors.origins),
         allow_methods=["*"],
         allow_headers=["*"],
-        expose_headers=["x-request-id", "x-upstream-request-id", "request-id", "x-gateway-loss"],
+        expose_headers=[
+            "x-request-id",
+            "x-upstream-request-id",
+            "request-id",
+            "x-gateway-loss",
+            UPSTREAM_HEADER,
+            ATTEMPTS_HEADER,
+        ],
     )
     return Application(RequestMiddleware(with_cors, check.find_refusal), reloader)
 
