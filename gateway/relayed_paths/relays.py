@@ -26,7 +26,7 @@ _EXAMINED_BYTES = 64 * 1024
 """The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
 
 
-ResultT = TypeVar("ResultT")
+_ResultT = TypeVar("_ResultT")
 
 
 class RelayedPath(NamedTuple):
@@ -235,8 +235,8 @@ class RelayedPaths:
 
 
 async def _ask_targets(
-    route: PathRoute, ask: Callable[[PathTarget], Awaitable[ResultT]], *, repeats: bool = True
-) -> ResultT:
+    route: PathRoute, ask: Callable[[PathTarget], Awaitable[_ResultT]], *, repeats: bool = True
+) -> _ResultT:
     """Returns what the first target replies that does not fail. Without `repeats` only one is asked.
 
     Raises what `ask` raises, and ProviderError if no upstream can be asked.

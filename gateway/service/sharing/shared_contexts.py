@@ -10,12 +10,12 @@ from gateway.replies.attempted_reply import ATTEMPT_FAILURES
 from gateway.upstreams.shared_turn import SharedTurn
 from translation.errors import InvalidRequest
 
-ResultT = TypeVar("ResultT")
+_ResultT = TypeVar("_ResultT")
 
 _REFUSALS = (InvalidRequest, NotFound)
 
 
-async def ask_targets(request: AdmittedRequest, ask: Callable[[AdmittedRequest], Awaitable[ResultT]]) -> ResultT:
+async def ask_targets(request: AdmittedRequest, ask: Callable[[AdmittedRequest], Awaitable[_ResultT]]) -> _ResultT:
     """Returns the result of the first target that can serve a request and does not fail.
 
     `ask` gets the request for one target. Raises the refusal of the first target if all refuse, and otherwise what the
