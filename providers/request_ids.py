@@ -14,6 +14,7 @@ MAX_ID_CHARS: Final = 128
 _UPSTREAM_ID_HEADERS: Final = (b"x-request-id", b"request-id", b"apim-request-id", b"x-amzn-requestid")
 """The headers in which upstreams send the ids of their own logs. `request-id` is Anthropic's, the last two are those of
 Azure and AWS."""
+_UPSTREAM_ID_HEADER_SET: Final = frozenset(_UPSTREAM_ID_HEADERS)
 
 
 class RequestIds:
@@ -37,6 +38,8 @@ class RequestIds:
         one.
         """
         self.upstream = ""
+        if _UPSTREAM_ID_HEADER_SET.isdisjoint(headers):
+            return
         for name in _UPSTREAM_ID_HEADERS:
             if (header := headers.get(name)) is not None and (text := parse_request_id(header)) is not None:
                 self.upstream = text

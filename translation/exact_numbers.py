@@ -14,10 +14,8 @@ import orjson
 _TOOL_DATA_KEYS: Final = frozenset({"args", "arguments", "input", "functionResponse"})
 """Keys whose objects are data of tools, in the APIs that do not have it as text."""
 
-_OBJECT_MARKS: Final = {
-    f'":{gap}{{'.encode(): tuple(f'"{key}":{gap}{{'.encode() for key in sorted(_TOOL_DATA_KEYS)) for gap in ("", " ")
-}
-"""The end of a key before an object -> the whole keys of tool data. Most requests have no object under any key."""
+_TOOL_DATA_MARKS: Final = tuple(f'"{key}":{gap}{{'.encode() for key in sorted(_TOOL_DATA_KEYS) for gap in ("", " "))
+"""The beginnings of tool data. Most requests have no object under any key."""
 
 _LONG_NUMBER: Final = re.compile(r"[0-9][0-9.]{15,}")
 _LONG_NUMBER_BYTES: Final = re.compile(_LONG_NUMBER.pattern.encode())
@@ -32,10 +30,9 @@ class _Number(str):
 def parse_with_tool_data(data: bytes) -> Any:
     """Parses a request, a reply or a part of one. Raises orjson.JSONDecodeError."""
     parsed = orjson.loads(data)
-    for any_key, marks in _OBJECT_MARKS.items():
-        if any_key in data and any(map(data.__contains__, marks)):
-            has_long_number = _LONG_NUMBER_BYTES.search(data) is not None
-            return _parse_exactly(data, parsed, is_tool_data=False) if has_long_number else parsed
+    if (b'":{' in data or b'": {' in data) and any(map(data.__contains__, _TOOL_DATA_MARKS)):
+        has_long_number = _LONG_NUMBER_BYTES.search(data) is not None
+        return _parse_exactly(data, parsed, is_tool_data=False) if has_long_number else parsed
     return parsed
 
 

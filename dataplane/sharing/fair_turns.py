@@ -1,7 +1,7 @@
 """Shares what one process has among owners: places, threads, iterations of the event loop. Knows none of these."""
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
@@ -20,53 +20,53 @@ class OwnerQueue:
     """Those who wait, for each owner in the order of their calls. Owners are served in rotation."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """Owner -> those that wait. The first owner is the next one, and no owner is without any."""
+        self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """Owner -> those that wait. The first owner is the next one, and no owner is without any. To be read only."""
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self.waiting)
 
     def __contains__(self, owner: str) -> bool:
-        return owner in self._waiting
+        return owner in self.waiting
 
     def __iter__(self) -> Iterator[str]:
         """Returns the owners that wait now, the next one first."""
-        return iter(list(self._waiting))
+        return iter(list(self.waiting))
 
     def append(self, owner: str) -> asyncio.Future[None]:
         """Returns a future that is done when the owner's turn has come."""
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(owner, deque()).append(turn)
+        self.waiting.setdefault(owner, deque()).append(turn)
         return turn
 
     def pop(self, owner: str) -> asyncio.Future[None]:
         """Returns the first future of an owner that waits. The owner is now the last one in the rotation."""
-        turns = self._waiting.pop(owner)
+        turns = self.waiting.pop(owner)
         turn = turns.popleft()
         if turns:
-            self._waiting[owner] = turns
+            self.waiting[owner] = turns
         return turn
 
     def remove(self, owner: str, turn: asyncio.Future[None]) -> None:
         """Removes a future that is no longer waited for, if it is still in the queue."""
-        turns = self._waiting.get(owner)
+        turns = self.waiting.get(owner)
         if turns is None or turn not in turns:
             return
         turns.remove(turn)
         if not turns:
-            del self._waiting[owner]
+            del self.waiting[owner]
 
     def wake_next(self) -> bool:
         """Resolves the future whose turn has come. Returns False if nobody waits."""
-        while self._waiting:
-            turn = self.pop(next(iter(self._waiting)))
+        while self.waiting:
+            turn = self.pop(next(iter(self.waiting)))
             if not turn.done():
                 turn.set_result(None)
                 return True
         return False
 
     def clear(self) -> None:
-        self._waiting.clear()
+        self.waiting.clear()
 
 
 class FairTurns:
@@ -82,7 +82,7 @@ class FairTurns:
         self._free = places
         self._reserves = reserves
         self._most = places if most is None else most
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, int] = {}
         self._queue = OwnerQueue()
 
     @property
@@ -91,9 +91,11 @@ class FairTurns:
 
     def try_enter(self, owner: str) -> bool:
         """Takes a place of this owner if it need not wait. The caller gives it back with `leave`."""
-        if owner in self._queue or not self._may_enter(owner):
+        held = self._held.get(owner, 0)
+        if not self._may_hold_more(owner, held) or (self._queue.waiting and owner in self._queue):
             return False
-        self._occupy(owner)
+        self._free -= 1
+        self._held[owner] = held + 1
         return True
 
     async def enter(self, owner: str) -> None:
@@ -113,31 +115,27 @@ class FairTurns:
     def leave(self, owner: str) -> None:
         """Gives a place back."""
         self._free += 1
-        self._held[owner] -= 1
-        if not self._held[owner]:
-            del self._held[owner]
-        is_given = bool(self._queue)
+        if (held := self._held.pop(owner) - 1) > 0:
+            self._held[owner] = held
+        is_given = bool(self._queue.waiting)
         while is_given:
             is_given = False
             for waiting in self._queue:
-                if self._may_enter(waiting):
+                if self._may_hold_more(waiting, self._held.get(waiting, 0)):
                     self._give_place(waiting)
                     is_given = True
 
-    def _may_enter(self, owner: str) -> bool:
-        held = self._held[owner]
+    def _may_hold_more(self, owner: str, held: int) -> bool:
+        """Whether an owner that holds so many places may have a further one."""
         if self._reserves:
             return held < self._free
         return self._free > 0 and (held < self._most or owner == NO_OWNER)
 
-    def _occupy(self, owner: str) -> None:
-        self._free -= 1
-        self._held[owner] += 1
-
     def _give_place(self, owner: str) -> None:
         turn = self._queue.pop(owner)
         if not turn.done():
-            self._occupy(owner)
+            self._free -= 1
+            self._held[owner] = self._held.get(owner, 0) + 1
             turn.set_result(None)
 
 

@@ -48,6 +48,9 @@ from translation.representation.turn import Turn
 
 _TERMINAL_EVENTS = (Finished, Failed)
 
+_THINKING_KEYS = frozenset({"think", "chat_template_kwargs", "reasoning"})
+"""Keys of a body that may turn thinking off."""
+
 BodyCheck = Callable[[Json], Awaitable[None]]
 """Checks a body before it is sent. Raises ProviderError or Unrepresentable for a body that the upstream would answer
 wrongly."""
@@ -353,6 +356,8 @@ class HttpExchange(Source[Batch]):
 
 def _disables_thinking(body: Json) -> bool:
     """Returns whether the body turns thinking off. The chat template then does not open the think tag."""
+    if _THINKING_KEYS.isdisjoint(body):
+        return False
     if body.get("think") is False:
         return True
     template, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
