@@ -2,6 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import compress
+from operator import is_
+from typing import Final, cast
 
 from gateway.logs import bind_losses
 from translation.encoding.visible_output import UNREPORTED_FACT
@@ -21,6 +25,8 @@ _MAX_NAME_CHARS = 64
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 """Characters that a header cannot contain, and the comma, which ends an entry. Names of unknown parameters come from
 the client and may have any characters."""
+
+_is_noted: Final = partial(is_, Noted)
 
 
 def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
@@ -50,9 +56,8 @@ def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
 
 def collect_facts(batch: Sequence[Event]) -> list[Json]:
     """Returns the facts about the reply that a batch contains."""
-    if Noted not in map(type, batch):
-        return []
-    return [event.facts for event in batch if type(event) is Noted and event.facts]
+    notes = cast("Iterable[Noted]", compress(batch, map(_is_noted, map(type, batch))))
+    return [note.facts for note in notes if note.facts]
 
 
 def collect_warnings(facts: Iterable[Json]) -> list[Json]:

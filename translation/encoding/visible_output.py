@@ -57,8 +57,11 @@ class InvisibleOutputCheck:
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         events = batch if self._event_stage is None else self._event_stage.feed(batch)
-        if self._watched.isdisjoint(map(type, events)):
+        kinds = set(map(type, events))
+        if self._watched.isdisjoint(kinds):
             return events
+        if self._visible_items is None and not self._invisible and Finished in kinds and Opaque not in kinds:
+            return events  # nothing follows this batch, and nothing was invisible so far
         for event in events:
             kind = type(event)
             if kind not in _PLACES:
