@@ -51,9 +51,9 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: La
     for an unknown compression, BodyTooLarge over the limit of bytes, BodyTooSlow after the deadline, NotJson as
     `parse_json_object` does, and ClientDisconnected.
     """
-    if (buffered := parse_buffered_body(scope, limits)) is not None:
-        return buffered
     headers = headers_of(scope)
+    if (buffered := parse_buffered_body(scope, headers, limits)) is not None:
+        return buffered
     body = await _read_body(receive, headers, limits)
     if (coding := find_coding(headers.get(b"content-encoding", b""))) is not None:
         # In a thread, because its size is only known afterwards.
@@ -62,13 +62,12 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: La
     return SizedBody(await pool.call_weighed(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
 
 
-def parse_buffered_body(scope: Scope, limits: BodyLimits) -> SizedBody | None:
+def parse_buffered_body(scope: Scope, headers: Mapping[bytes, bytes], limits: BodyLimits) -> SizedBody | None:
     """Returns the body if the server has already read all of it and it is not compressed; None if it has to be awaited
-    with `read_json`.
+    with `read_json`. `headers` are those of the request, by their names in lower case.
 
     Raises UnsupportedContentType (see `require_json_type`), UnsupportedEncoding, BodyTooLarge and NotJson.
     """
-    headers = headers_of(scope)
     require_json_type(scope, headers.get(b"content-type", b""))
     if (encoding := headers.get(b"content-encoding")) is not None and find_coding(encoding) is not None:
         return None

@@ -39,13 +39,13 @@ def apply_capabilities(
     """
     _require_features(turn, capabilities, endpoint)
     names = endpoint.param_names
-    if not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
+    if "n" in turn.sampling and not (relayed and capabilities.choices) and (turn.sampling.get("n") or 1) > 1:
         raise Unrepresentable("this model gives one choice per request: send n requests instead", param="n")
-    window = capabilities.max_context_window
-    if window is not None and (max_output := turn.max_output_tokens or 0) > window:
+    max_output, window = turn.max_output_tokens, capabilities.max_context_window
+    if max_output is not None and window is not None and max_output > window:
         raise build_limit_error(max_output, window, names.max_output)
     dropped: set[str] = set()
-    if requests_tier(turn.sampling) and not capabilities.service_tiers:
+    if "service_tier" in turn.sampling and not capabilities.service_tiers and requests_tier(turn.sampling):
         losses.append(Loss("service_tier", "dropped"))
         dropped.add("service_tier")
         turn = replace(turn, sampling={name: turn.sampling[name] for name in turn.sampling if name != "service_tier"})

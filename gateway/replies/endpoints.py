@@ -222,6 +222,10 @@ class CompletionForm(NamedTuple):
     """Returns the recorder of the completion, for (store, owner, body, losses)."""
 
 
+def _count_entries_of_tools(body: Json) -> int:
+    return len(tools) if isinstance(tools := body["tools"], list) else 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestForm:
     """How requests of an API are read. The first argument of its functions is the client's body."""
@@ -241,8 +245,10 @@ class RequestForm:
     """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
     share_tools: Callable[[Json], Json] | None = None
     """Returns a body whose tools are those of an earlier one, if they are the same. It may be invalid."""
-    count_tools: Callable[[Json], int] | None = None
-    """Returns the number of tools in a body; None if each is an entry of `tools`."""
+    tools_param: str = "tools"
+    """The parameter with the tools."""
+    count_tools: Callable[[Json], int] = _count_entries_of_tools
+    """Returns the number of tools in a body that has this parameter."""
     add_header_params: Callable[[Json, Mapping[bytes, bytes]], Json] | None = None
     """Returns a body with parameters that the API's clients send as headers or leave out; None if there are none."""
     own_params: frozenset[str] = frozenset()

@@ -94,13 +94,8 @@ class Admission:
         self._pool = pool
         self._tool_host = tool_host
         self._clock: Callable[[], float] = time.time
+        self._max_items = server.max_items
         self._max_tools = server.max_tools
-        self._max_lengths = {
-            "input": (server.max_items, "max_items"),
-            "messages": (server.max_items, "max_items"),
-            "contents": (server.max_items, "max_items"),
-            "tools": (server.max_tools, "max_tools"),
-        }
 
     async def admit(self, client_request: ClientRequest) -> AdmittedRequest:
         """Returns a request once it is valid and its route is known to serve it.
@@ -172,9 +167,7 @@ class Admission:
         form = endpoint.request
         if form.normalize is not None:
             body = form.normalize(body)
-        self._check_lengths(body)
-        if form.count_tools is not None and (tool_count := form.count_tools(body)) > self._max_tools:
-            raise _build_length_error("tools", tool_count, self._max_tools, "max_tools")
+        self._check_lengths(endpoint, body)
         if form.share_tools is not None:
             body = form.share_tools(body)
         refusal = find_refusal(form, body)
@@ -230,14 +223,16 @@ class Admission:
             headers=client_request.headers,
         )
 
-    def _check_lengths(self, body: Json) -> None:
+    def _check_lengths(self, endpoint: Endpoint, body: Json) -> None:
         """Raises InvalidRequest for a list that is too long to be served. Called before anything reads its entries."""
         if len(body) > _MAX_FIELDS:
             raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
-        for name in filter(self._max_lengths.__contains__, body):
-            limit, key = self._max_lengths[name]
-            if isinstance(value := body[name], list) and len(value) > limit:
-                raise _build_length_error(name, len(value), limit, key)
+        name = endpoint.param_names.overflow_input
+        if isinstance(items := body.get(name), list) and len(items) > self._max_items:
+            raise _build_length_error(name, len(items), self._max_items, "max_items")
+        form = endpoint.request
+        if form.tools_param in body and (count := form.count_tools(body)) > self._max_tools:
+            raise _build_length_error(form.tools_param, count, self._max_tools, "max_tools")
 
 
 def find_refusal(form: RequestForm, body: Json, *, merged: bool = False) -> InvalidRequest | None:

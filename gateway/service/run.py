@@ -346,18 +346,14 @@ class Run:
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, the model, and relayed headers."""
-        headers = self._build_relayed_headers()
-        model = None if self._model_observer is None else self._model_observer.model
-        if self.request.facts.lists_models and model is not None and model.isascii() and model.isprintable():
-            headers[MODEL_HEADER] = model
+        headers = self.build_loss_headers() | self._build_upstream_headers()
+        if self.request.endpoint.reply.relays_headers and isinstance(exchange := self.plan.exchange, HeaderedReply):
+            headers |= exchange.reply_headers
+        if self._model_observer is not None and self.request.facts.lists_models:
+            model = self._model_observer.model
+            if model is not None and model.isascii() and model.isprintable():
+                headers[MODEL_HEADER] = model
         return headers
-
-    def _build_relayed_headers(self) -> dict[str, str]:
-        exchange = self.plan.exchange
-        headers = {**self.build_loss_headers(), **self._build_upstream_headers()}
-        if not self.request.endpoint.reply.relays_headers or not isinstance(exchange, HeaderedReply):
-            return headers
-        return {**headers, **exchange.reply_headers}
 
     @property
     def has_late_headers(self) -> bool:

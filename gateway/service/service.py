@@ -149,21 +149,28 @@ class Service:
         submitted as a job. `path_params` are parameters of the body that are in the path. Raises exceptions that
         `gateway/error_replies.py` has rows for, and ClientDisconnected.
         """
-        headers = headers_of(scope)
-        principal = self._authenticate(scope)
+        request_headers = headers_of(scope)
+        principal = self._authenticate(scope, request_headers)
         self._open_requests.add_until_end(principal.owner, scope)
-        strict = is_strict(headers)
-        sized_body = parse_buffered_body(scope, self.body_limits)
+        sized_body = parse_buffered_body(scope, request_headers, self.body_limits)
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
         body, _, weight = sized_body
         if endpoint.request.add_header_params is not None:
-            body = endpoint.request.add_header_params(body, headers)
+            body = endpoint.request.add_header_params(body, request_headers)
         if path_params is not None:
             body = {**body, **path_params}
-        key = headers.get(KEY_HEADER)
+        key = request_headers.get(KEY_HEADER)
         client_request = ClientRequest(
-            endpoint, principal, body, strict, weight, adapter, key is not None, headers=headers
+            endpoint,
+            principal,
+            body,
+            is_strict(request_headers),
+            weight,
+            adapter,
+            key is not None,
+            None,
+            request_headers,
         )
         if key is None:
             accepted = await self.current.intake.accept(client_request)
@@ -174,20 +181,23 @@ class Service:
             accepted = reply
         if accepted.job is not None and self._jobs is not None:
             return await self._reply_detached(self._jobs, accepted, accepted.job)
-        own_headers = {} if endpoint.reply.build_headers is None else endpoint.reply.build_headers()
+        build_own_headers = endpoint.reply.build_headers
         if accepted.streams:
             late_headers = accepted.build_late_headers if accepted.has_late_headers else None
-            stream_headers = accepted.build_early_headers() | own_headers
+            headers = accepted.build_early_headers()
             return self.build_event_stream(
                 accepted.build_stream(),
-                stream_headers,
+                headers if build_own_headers is None else headers | build_own_headers(),
                 accepted.recorder,
                 late_headers,
                 endpoint.reply.stream,
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
-            return build_json_reply(result, headers=accepted.build_late_headers() | own_headers)
+            headers = accepted.build_late_headers()
+            return build_json_reply(
+                result, headers=headers if build_own_headers is None else headers | build_own_headers()
+            )
 
     async def serve_relayed(self, row: RelayedPath, request: Request) -> Response:
         """Returns the reply of a relayed path, as bytes. Raises what `serve_create` raises."""
@@ -298,7 +308,7 @@ class Service:
         Stored objects belong to the principal's `owner`. Raises NotAuthenticated, and TooManyRequests if
         `limits.open_requests` are open.
         """
-        principal = self._authenticate(request.scope)
+        principal = self._authenticate(request.scope, headers_of(request.scope))
         if request.scope["type"] == "http":
             self._open_requests.add_until_end(principal.owner, request.scope)
         return principal
@@ -319,9 +329,9 @@ class Service:
             raise NotFound(_NO_STORE)
         return self.added_servers
 
-    def _authenticate(self, scope: Scope) -> Principal:
+    def _authenticate(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:
         try:
-            principal = self.current.authenticator.authenticate(headers_of(scope))
+            principal = self.current.authenticator.authenticate(headers)
         except NotAuthenticated as error:
             bind_refused_key(scope, error.hint)
             raise
