@@ -75,6 +75,8 @@ class Capabilities:
     """It can constrain its answers to a JSON schema."""
     logprobs: bool = False
     """It reports log probabilities."""
+    stop_sequences: bool = True
+    """It ends its replies at stop sequences. Otherwise the gateway [ends them itself](extensions.md#stop-sequences)."""
     service_tiers: bool = False
     """It has service tiers (`service_tier`), and reports the one that it used."""
     choices: bool = False

@@ -37,7 +37,12 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     if dialect == "responses":
         kinds = capabilities.tool_kinds | RESPONSES_CLIENT_TOOL_KINDS
         capabilities = replace(
-            capabilities, tool_kinds=kinds, hosted_tools=RESPONSES_HOSTED_TOOL_KINDS, audio=False, choices=False
+            capabilities,
+            tool_kinds=kinds,
+            hosted_tools=RESPONSES_HOSTED_TOOL_KINDS,
+            audio=False,
+            choices=False,
+            stop_sequences=False,
         )
     capabilities = config.capabilities.apply_to(replace(capabilities, dialects=dialects))
     upstream = Upstream(name, config, _base_url_of(config))

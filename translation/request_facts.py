@@ -92,6 +92,8 @@ class RequestFacts(NamedTuple):
     """Whether the client asked for fields that only this gateway has."""
     needs_translation: bool = False
     """Whether the request has parameters that no upstream understands as the client sent them."""
+    adds_stop: bool = False
+    """Whether the request has stop sequences in an API that has none. Upstreams with that API may have them too."""
     wants_summary: bool = False
     """Whether the client wants a summary of the reasoning. Many clients display only summaries."""
     wants_sealed_reasoning: bool = False

@@ -10,6 +10,7 @@ from gateway.planning.hosted_tools import prepare_hosted_exchange
 from gateway.planning.managed_context import prepare_managed_exchange
 from gateway.planning.prepare_turn import lift_request, prepare_exchange
 from gateway.planning.resolver import Target
+from gateway.planning.stop_sequences import sends_stop
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint, RelaySpec
@@ -168,6 +169,8 @@ def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> Relay
     if relay is None or relay.dialect not in can.dialects or _changes_replies(target.profile):
         return None
     if facts.needs_translation or (facts.sets_thinking and target.profile.thinking_switch != "none"):
+        return None
+    if facts.adds_stop and not sends_stop(target):
         return None
     if facts.context.needs_compaction and not can.manages_context:
         return None

@@ -10,6 +10,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities, require_continuable
 from gateway.planning.empty_answers import RetriedExchange, ask_for_answer
 from gateway.planning.resolver import Target
+from gateway.planning.stop_sequences import StoppedExchange, remove_stop, require_short_sequences, sends_stop
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
 from providers.base import Batch, Exchange, batch_source_of
@@ -75,6 +76,9 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     """
     require_continuable(turn, target.profile, endpoint)
     fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
+    if (stop := fitted.sampling.get("stop")) and not sends_stop(target):
+        require_short_sequences(stop, target)
+        fitted = remove_stop(fitted)
     if target.profile.removed_lines:
         fitted = remove_lines_of_turn(fitted, target.profile.removed_lines)
     if target.profile.volatile_lines:
@@ -114,6 +118,8 @@ def prepare_exchange(turn: Turn, target: Target, endpoint: Endpoint) -> tuple[Ex
     exchange = target.provider.prepare(prepared, profile)
     if profile.fix_empty_final == "retry":
         exchange = RetriedExchange(exchange, lambda: target.provider.prepare(ask_for_answer(prepared), profile))
+    if (stop := turn.sampling.get("stop")) and not prepared.sampling.get("stop"):
+        exchange = StoppedExchange(exchange, stop)
     losses += exchange.losses
     return exchange, event_stage, losses
 

@@ -20,7 +20,7 @@ from translation.parsers.generated_text import GeneratedTextDecoder
 from translation.parsers.thought_reader import CLOSING_TAGS, unclosed_tag_name
 from translation.parsers.tools import PARSER_FACTORIES
 from translation.parsers.tools.json_value import JsonValueReader
-from translation.representation.events import Event, Started, Usage
+from translation.representation.events import STOP_SEQUENCE_FACT, Event, Noted, Started, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -197,6 +197,8 @@ class _EngineExchange:
             ending = out.feed_text(request.forced_call.suffix)
         elif last.stop_string is not None and last.stop_string == request.block_stop:
             ending = out.feed_text(last.stop_string)
+        elif last.stop_string is not None:
+            ending = [Noted(facts={STOP_SEQUENCE_FACT: last.stop_string})]
         yield [*ending, *out.finish(last.finish_reason, self._usage)]
 
     async def _begins_with_call(self, prompt: TokenPrompt, opening: str) -> bool:

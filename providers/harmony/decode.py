@@ -11,7 +11,16 @@ from translation.chat.upstream.chat_failures import failure_in
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.usage import read_count
 from translation.errors import ProtocolViolation
-from translation.representation.events import Event, Failed, Finished, FinishReason, Started, Usage
+from translation.representation.events import (
+    STOP_SEQUENCE_FACT,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Noted,
+    Started,
+    Usage,
+)
 from translation.representation.json_types import Json
 
 
@@ -87,6 +96,8 @@ class HarmonyDecoder(ChunkDecoder):
         events = self._token_decoder.finish("incomplete" if is_cut else "completed")
         if not is_cut and self._token_decoder.has_lost_message:
             return [Failed("upstream_garbled", "the model began a message but wrote none")]
+        if (stop := self._token_decoder.stop_string) is not None:
+            events.append(Noted(facts={STOP_SEQUENCE_FACT: stop}))
         timings, evaluated = chunk.get("timings"), read_count(chunk.get("tokens_evaluated"))
         prompt = self._prompt_tokens if evaluated is None else evaluated
         cached = read_count(timings.get("cache_n")) if isinstance(timings, dict) else None

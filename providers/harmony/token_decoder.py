@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from providers.harmony.encoding import Encoding
 from providers.harmony.token_repair import TokenRepairer
+from translation.parsers.stop_strings import StopStrings
 from translation.representation.events import Event, ItemStatus
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
@@ -46,7 +47,12 @@ class HarmonyTokenDecoder:
 
     @property
     def ended(self) -> bool:
-        return self._repairer.ended or self._stop_strings.met
+        return self._repairer.ended or self.stop_string is not None
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that ended the answer, if one did."""
+        return self._stop_strings.met
 
     @property
     def has_lost_message(self) -> bool:
@@ -60,7 +66,7 @@ class HarmonyTokenDecoder:
     def finish(self, status: ItemStatus) -> list[Event]:
         """Ends the turn and returns the last events. `status` is the status of the last item: `incomplete` if it was
         cut."""
-        events = [] if self._stop_strings.met else self._parse_tokens(self._repairer.finish())
+        events = [] if self.stop_string is not None else self._parse_tokens(self._repairer.finish())
         if rest := self._stop_strings.finish():
             events += self._writer.write_block("text", rest)
         if self._call is not None and status == "completed":
@@ -73,7 +79,7 @@ class HarmonyTokenDecoder:
         events: list[Event] = []
         control_tokens = self._encoding.control_tokens
         for token in tokens:
-            if self._stop_strings.met:
+            if self.stop_string is not None:
                 break
             reported = self._parser.current_content if token == control_tokens.end else ""
             self._parser.process(token)
@@ -123,41 +129,6 @@ class HarmonyTokenDecoder:
         call, self._call = self._call, None
         events = [] if self._has_arguments else self._writer.write_arguments(call, "{}")
         return [*events, *self._writer.close_call(call)]
-
-
-class StopStrings:
-    """Cuts a text before the first complete stop string. Text that may be the beginning of one is held back."""
-
-    def __init__(self, stop: Sequence[str]) -> None:
-        self.met = False
-        self._stop = tuple(filter(None, stop))
-        self._pending = ""
-
-    def feed(self, text: str) -> str:
-        """Adds text. Returns the text that is certainly before a stop string."""
-        if not self._stop or self.met:
-            return "" if self.met else text
-        text, self._pending = self._pending + text, ""
-        matches = [(start + len(stop), start) for stop in self._stop if (start := text.find(stop)) >= 0]
-        if matches:
-            self.met = True
-            return text[: min(matches)[1]]
-        pending_size = max(
-            (
-                size
-                for stop in self._stop
-                for size in range(1, min(len(stop), len(text) + 1))
-                if text.endswith(stop[:size])
-            ),
-            default=0,
-        )
-        self._pending = text[len(text) - pending_size :]
-        return text[: len(text) - pending_size]
-
-    def finish(self) -> str:
-        """Returns the text that was held back. It was not a stop string."""
-        pending, self._pending = self._pending, ""
-        return pending
 
 
 def _new_parser(encoding: Encoding) -> Any:

@@ -146,6 +146,8 @@ class _Upstream(NamedTuple):
     profile: Profile
     hosted_tools: frozenset[str] = frozenset()
     """Kinds of tools that the upstream runs itself."""
+    applied_here: frozenset[str] = frozenset()
+    """The parameters of a turn that the gateway applies itself, because the upstream has none such."""
 
 
 _UPSTREAMS = (
@@ -154,7 +156,7 @@ _UPSTREAMS = (
         for kind in ("openai_compatible", "vllm", "openrouter")
     ),
     _Upstream("openai, chat", chat_lower.lower, PROFILES["openai"]),
-    _Upstream("openai, responses", responses_lower.lower, PROFILES["openai"]),
+    _Upstream("openai, responses", responses_lower.lower, PROFILES["openai"], applied_here=frozenset({"stop"})),
     _Upstream("anthropic", anthropic_lower.lower, PROFILES["anthropic"], CAPABILITIES["anthropic"].hosted_tools),
     _Upstream("gemini", gemini_lower.lower, PROFILES["gemini"], CAPABILITIES["gemini"].hosted_tools),
     _Upstream("ollama", ollama_lower.lower, PROFILES["ollama"]),
@@ -286,6 +288,8 @@ def _describe_outcome(name: str, plain: Json, body: Json, lift: Callable[[Json],
         after, losses = _lower_turn(lift(body), upstream)
     except InvalidRequest:
         return "refused"
+    if not upstream.applied_here.isdisjoint(lift(body).sampling):
+        return "applied by the gateway"
     before, losses_before = _lower_turn(lift(plain), upstream)
     changed = [key for key in after if after[key] != before.get(key)]
     lost = [loss for loss in losses if loss not in losses_before]

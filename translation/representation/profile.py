@@ -70,6 +70,9 @@ class Profile:
     max_tool_output_bytes: Annotated[int, Field(ge=1)] = 5_000_000
     """The longest output of a call, in bytes. In a longer output, text is cut with `[truncated]`, and media are
     replaced by a note. Both are losses."""
+    max_stop_chars: Annotated[int, Field(ge=1)] = 1_000
+    """The most characters of all stop sequences of a request, where the gateway
+    [applies them itself](extensions.md#stop-sequences). Requests with more are refused."""
     max_tool_calls_per_turn: Annotated[int, Field(ge=1)] | None = None
     """The most calls in one reply. Further calls are omitted, with a note. If left out, there is no limit."""
     # The default of `anthropic` is in its own profile.

@@ -13,9 +13,6 @@ from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 STANDARD_TESTS = "frameworks/langchain_standard.py"
 
-BEYOND_RESPONSES = {"test_stop_sequence": "The Responses API has no stop sequences, so the gateway refuses them."}
-"""Standard tests that need what an upstream with the Responses API does not have, with the reason."""
-
 BEYOND_TINY = {
     "test_tool_calling": "It calls only the tools that docs/demo.md lists.",
     "test_bind_runnables_as_tools": "It writes the texts of unknown arguments without an end.",
@@ -61,7 +58,7 @@ async def test_the_standard_tests_of_langchain_pass(
     assert re.search(r"\b4\d passed", printed), "most of them were skipped"
 
 
-@pytest.mark.parametrize(("front", "left_out"), [("chat", {}), ("responses", BEYOND_RESPONSES)], indirect=["front"])
+@pytest.mark.parametrize(("front", "left_out"), [("chat", {}), ("responses", {})], indirect=["front"])
 async def test_the_standard_tests_of_langchain_pass_over_messages(
     left_out: Mapping[str, str], clients: InstalledClients, front: Gateway, answer: Answer
 ) -> None:

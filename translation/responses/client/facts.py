@@ -22,7 +22,7 @@ _FACT_PARAMS: Final = frozenset(
         *("background", "resumable", "previous_response_id", "conversation"),
         *("tools", "max_tool_calls", "tool_events", "elicitation"),
         *("context_management", "truncation"),
-        *("reasoning", "thinking", "extensions", "include", "stream_options", "models", "prompt_cache_key"),
+        *("reasoning", "thinking", "extensions", "include", "stream_options", "models", "prompt_cache_key", "stop"),
     }
 )
 """The parameters that facts besides those about the input and its storage are read from."""
@@ -53,6 +53,7 @@ def read_facts(body: Json) -> RequestFacts:
         sets_thinking=get("thinking") is not None,
         has_extensions=bool(get("extensions")),
         needs_translation=reasoning is not None and reasoning.get("max_tokens") is not None,
+        adds_stop=bool(get("stop")),
         wants_summary=reasoning is not None and bool(reasoning.get("summary") or reasoning.get("generate_summary")),
         wants_sealed_reasoning=SEALED_REASONING in (get("include") or ()),
         cache_key=get("prompt_cache_key"),

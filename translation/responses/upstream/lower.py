@@ -20,14 +20,13 @@ from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
 from translation.tools.declared_functions import complete_parameters
 from translation.tools.searches import SEARCH_ITEM, is_search_tool
 
-_COPIED_PARAMS = ("temperature", "top_p", *SERVICE_PARAMS)
-"""Parameters that are sent unchanged."""
+_COPIED_PARAMS = ("temperature", "top_p", "stop", *SERVICE_PARAMS)
+"""Parameters that are sent unchanged. The turn has `stop` only for upstreams that extend the API by it."""
 
 _DROPPED_PARAMS = ("presence_penalty", "frequency_penalty", "seed")
 """Chat parameters that the Responses API does not have. Without them the meaning of the reply is the same."""
 
 _REFUSED_PARAMS = {
-    "stop": "stop sequences",
     "logit_bias": "token biases",
 }
 """Chat parameters that the Responses API does not have. Dropping them would change the reply. Parameter -> its name in

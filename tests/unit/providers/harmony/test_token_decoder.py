@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.harmony.token_decoder import HarmonyTokenDecoder, StopStrings
+from providers.harmony.token_decoder import HarmonyTokenDecoder
 from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.harmony import events_of, marked, real
 from tests.unit.support.translator_drivers import collect, counting_ids
@@ -125,16 +125,6 @@ def test_stop_strings_end_answers_and_not_thoughts() -> None:
     assert decode_texts(F + "One EN", stop=("END",)) == [("message", "One EN")]
     assert decode_texts(F + "One EN<|end|>", stop=("END", "")) == [("message", "One EN")]
     assert decode_texts(F + "END", stop=("END",)) == []
-
-
-@given(st.lists(st.text("ab", max_size=3), max_size=8), st.lists(st.text("ab", max_size=3), max_size=3))
-def test_text_is_cut_at_the_first_complete_stop_string_however_it_is_split(pieces: list[str], stop: list[str]) -> None:
-    stops = StopStrings(stop)
-    text = "".join(map(stops.feed, pieces)) + stops.finish()
-    whole = "".join(pieces)
-    ends = [(whole.find(each) + len(each), whole.find(each)) for each in stop if each and each in whole]
-    assert stops.met == bool(ends)
-    assert text == (whole[: min(ends)[1]] if ends else whole)
 
 
 @pytest.mark.parametrize(("kept", "whole"), [(1, " "), (2, " \N{WOMAN}"), (4, " \N{WOMAN}\N{ZERO WIDTH JOINER}")])
