@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,8 @@ class ListedModel:
     """One model that the reader may request, or a pattern of such models."""
 
     name: str
-    provider: str
+    providers: Sequence[str]
+    """Who serves it, the first choice first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class ModelEntry:
     """One model with examples."""
 
     name: str
-    provider: str
+    providers: Sequence[str]
     problem: str
     """Why no request to the model can succeed now, as far as it is known."""
     examples: Sequence[Example]
@@ -147,10 +148,10 @@ class HomePage:
 def build_home_page(facts: HomePageFacts) -> HomePage:
     """Returns the read model of the page."""
     models = facts.models
-    problems = {each.name: each.detail for each in facts.upstreams if each.is_usable is False}
+    unusable = {each.name: each.detail for each in facts.upstreams if each.is_usable is False}
     if models is not None:
         # What cannot be used now is not the first thing that a reader tries.
-        models = sorted(models, key=lambda model: model.provider in problems)
+        models = sorted(models, key=lambda model: _find_problem(model, unusable) != "")
     return HomePage(
         version=facts.version,
         status=facts.status,
@@ -159,7 +160,7 @@ def build_home_page(facts: HomePageFacts) -> HomePage:
         config_digest=facts.config_digest,
         models=None
         if models is None
-        else [_build_model_entry(facts, model, problems.get(model.provider, "")) for model in models[:_MAX_MODELS]],
+        else [_build_model_entry(facts, model, _find_problem(model, unusable)) for model in models[:_MAX_MODELS]],
         hidden_models=max(0, len(models or ()) - _MAX_MODELS),
         patterns=facts.patterns,
         needs_key=facts.needs_key,
@@ -175,6 +176,15 @@ def build_home_page(facts: HomePageFacts) -> HomePage:
     )
 
 
+def _find_problem(model: ListedModel, unusable: Mapping[str, str]) -> str:
+    """Returns why no provider of a model can be used; nothing if one may. `unusable`: provider -> the reason."""
+    if not all(provider in unusable for provider in model.providers):
+        return ""
+    if len(model.providers) == 1:
+        return unusable[model.providers[0]]
+    return "; ".join(f"{provider}: {unusable[provider]}" for provider in model.providers)
+
+
 def _build_model_entry(facts: HomePageFacts, model: ListedModel, problem: str) -> ModelEntry:
     examples = (
         Example("curl", "curl", render_curl(facts.base_url, model.name, needs_key=facts.needs_key)),
@@ -184,7 +194,7 @@ def _build_model_entry(facts: HomePageFacts, model: ListedModel, problem: str) -
             render_python(facts.base_url, model.name, needs_key=facts.needs_key),
         ),
     )
-    return ModelEntry(model.name, model.provider, problem, examples)
+    return ModelEntry(model.name, model.providers, problem, examples)
 
 
 def _build_result_card(result: SavedResult, config_digest: str) -> ResultCard:

@@ -143,12 +143,12 @@ def _list_notes(readiness: Json) -> list[Note]:
 
 async def _list_models(service: Service, principal: Principal) -> list[ListedModel]:
     listed = await service.models.list_models(principal.models, wait_s=_LISTING_S)
-    return [ListedModel(model["id"], model["owned_by"]) for model in listed]
+    return [ListedModel(model["id"], tuple(service.models.list_serving_providers(model["id"]))) for model in listed]
 
 
 def _list_patterns(service: Service, principal: Principal) -> list[ListedModel]:
     rows = service.models.list_patterns(principal.models)
-    return [ListedModel(pattern, provider) for pattern, provider in rows]
+    return [ListedModel(pattern, tuple(providers)) for pattern, providers in rows]
 
 
 def _list_upstreams(service: Service, principal: Principal) -> list[UpstreamCondition]:

@@ -137,17 +137,28 @@ class ServedModels:
         """Whether a name is configured as it is, and not only matched by a pattern."""
         return any(row.is_exact and row.pattern == name for row in self._resolver.list_rows())
 
-    def list_patterns(self, allowed: Sequence[str]) -> list[tuple[str, str]]:
-        """Returns (pattern, provider) of the configured patterns, if `allowed` contains every name they match."""
+    def list_patterns(self, allowed: Sequence[str]) -> list[tuple[str, list[str]]]:
+        """Returns (pattern, providers) of the configured patterns, if `allowed` contains every name they match."""
         if "*" not in allowed:
             return []
-        return [(row.pattern, row.provider.name) for row in self._resolver.list_rows() if not row.is_exact]
+        return [
+            (row.pattern, [upstream.provider.name for upstream in row.upstreams])
+            for row in self._resolver.list_rows()
+            if not row.is_exact
+        ]
 
     def list_providers(self, allowed: Sequence[str]) -> list[str]:
         """Returns the names of the providers of the configured models that one of the `allowed` patterns matches."""
         rows = self._resolver.list_rows()
         may_use = (row for row in rows if "*" in allowed or (row.is_exact and self.has_model(row.pattern, allowed)))
-        return list(dict.fromkeys(row.provider.name for row in may_use))
+        return list(dict.fromkeys(upstream.provider.name for row in may_use for upstream in row.upstreams))
+
+    def list_serving_providers(self, name: str) -> list[str]:
+        """Returns the names of the providers that may get turns for a model, the first choice first. Raises
+        UnknownModel."""
+        targets = self._resolver.resolve(name).targets
+        serving = [each for each in targets if each.candidate is None or each.candidate.weight > 0]
+        return list(dict.fromkeys(each.provider.name for each in serving or targets))
 
     async def get_model(self, name: str, allowed: Sequence[str]) -> Json:
         """Returns one model object. Raises UnknownModel if no model matches, if none of the `allowed` patterns does, or

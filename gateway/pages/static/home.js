@@ -37,13 +37,13 @@ function renderModels(page) {
   find("patterns").hidden = page.patterns.length === 0;
   find("no-models").hidden = page.models.length + page.patterns.length > 0;
   const patterns = page.patterns.flatMap((pattern, number) => [
-    number ? ", " : "", buildElement("code", pattern.name), ` (${pattern.provider})`,
+    number ? ", " : "", buildElement("code", pattern.name), ` (${pattern.providers.join(", ")})`,
   ]);
   find("patterns").querySelector("span").replaceChildren(...patterns);
 }
 
 function renderModel(page, model, number) {
-  const element = fillTemplate("model-template", model);
+  const element = fillTemplate("model-template", { ...model, provider: model.providers.join(", ") });
   element.open = number === 0;
   for (const example of model.examples) {
     element.append(buildSnippet(`snippet-${number}-${example.kind}`, example.title, withAddress(page, example.text)));

@@ -16,7 +16,8 @@ export function setUpPlayground(page, key) {
   find("try-models").replaceChildren(...page.models.map((model) => {
     const option = document.createElement("option");
     option.value = model.name;
-    option.label = model.problem ? `${model.provider}: ${model.problem}` : model.provider;
+    const providers = model.providers.join(", ");
+    option.label = model.problem ? `${providers}: ${model.problem}` : providers;
     return option;
   }));
   if (!find("try-model").value) find("try-model").value = page.models[0]?.name ?? "";

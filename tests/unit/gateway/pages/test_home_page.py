@@ -25,7 +25,7 @@ FACTS = HomePageFacts(
     status="ready",
     base_url="http://host:1",
     needs_key=False,
-    models=[ListedModel("demo", "p")],
+    models=[ListedModel("demo", ("p",))],
     config_digest="abc",
 )
 RESULT = SavedResult(
@@ -49,8 +49,8 @@ def build(**changes: object) -> HomePage:
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_model_has_examples_that_name_it(name: str) -> None:
-    [model] = build(models=[ListedModel(name, "<p>")]).models or ()
-    assert (model.name, model.provider) == (name, "<p>")
+    [model] = build(models=[ListedModel(name, ("<p>",))]).models or ()
+    assert (model.name, model.providers) == (name, ("<p>",))
     examples = {example.kind: example.text for example in model.examples}
     assert examples == {
         "curl": render_curl("http://host:1", name, needs_key=False),
@@ -63,7 +63,7 @@ def test_a_model_has_examples_that_name_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*ODD_NAMES, "http://host:1"])
 def test_the_first_occurrence_of_the_address_in_an_example_is_the_address(name: str) -> None:
-    [model] = build(models=[ListedModel(name, "p")]).models or ()
+    [model] = build(models=[ListedModel(name, ("p",))]).models or ()
     for example in model.examples:
         before, address, after = example.text.partition("http://host:1")
         assert address
@@ -118,10 +118,10 @@ def test_a_report_that_is_missing_or_unreadable_is_mentioned() -> None:
 
 
 def test_many_models_are_cut_and_patterns_are_listed() -> None:
-    models = [ListedModel(f"m{number}", "p") for number in range(250)]
-    page = build(models=models, patterns=[ListedModel("gpt-*", "o")])
+    models = [ListedModel(f"m{number}", ("p",)) for number in range(250)]
+    page = build(models=models, patterns=[ListedModel("gpt-*", ("o",))])
     assert (len(page.models or ()), page.hidden_models) == (200, 50)
-    assert page.patterns == [ListedModel("gpt-*", "o")]
+    assert page.patterns == [ListedModel("gpt-*", ("o",))]
 
 
 def test_models_that_cannot_be_used_come_last_and_clients_get_the_first() -> None:
@@ -130,7 +130,7 @@ def test_models_that_cannot_be_used_come_last_and_clients_get_the_first() -> Non
         UpstreamCondition("p", "demo", True, "ready"),
         UpstreamCondition("unknown", "openai", None, "not examined"),
     ]
-    models = [ListedModel("a", "dead"), ListedModel("b", "unknown"), ListedModel("c", "p")]
+    models = [ListedModel("a", ("dead",)), ListedModel("b", ("unknown",)), ListedModel("c", ("p",))]
     page = build(models=models, upstreams=upstreams)
     assert [(model.name, model.problem) for model in page.models or ()] == [
         ("b", ""),
@@ -141,6 +141,25 @@ def test_models_that_cannot_be_used_come_last_and_clients_get_the_first() -> Non
     assert page.upstreams == upstreams
     assert build(models=[]).clients == ()
     assert build(models=None).clients == ()
+
+
+@pytest.mark.parametrize(
+    ("usable", "problem"),
+    [
+        ({"a": True, "b": True}, ""),
+        ({"a": False, "b": True}, ""),
+        ({"a": True, "b": False}, ""),
+        ({"a": False, "b": None}, ""),
+        ({"a": False}, ""),
+        ({"a": False, "b": False}, "a: it is away; b: it is away"),
+    ],
+)
+def test_a_model_of_several_providers_has_a_problem_if_none_can_be_used(
+    usable: dict[str, bool | None], problem: str
+) -> None:
+    upstreams = [UpstreamCondition(name, "vllm", can, "it is away") for name, can in usable.items()]
+    [model] = build(models=[ListedModel("m", ("a", "b"))], upstreams=upstreams).models or ()
+    assert (model.providers, model.problem) == (("a", "b"), problem)
 
 
 @pytest.mark.parametrize(

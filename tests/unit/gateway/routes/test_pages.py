@@ -169,7 +169,32 @@ async def test_an_upstream_that_lists_nothing_delays_the_page_for_two_seconds_at
             async with httpx.AsyncClient(trust_env=False, timeout=15) as client:
                 page = (await client.get(f"{gateway.url}/pages/home.json")).json()
     assert "demo" in [model["name"] for model in page["models"]]
-    assert page["patterns"] == [{"name": "gpt-*", "provider": "silent"}, {"name": "o-*", "provider": "away"}]
+    assert page["patterns"] == [{"name": "gpt-*", "providers": ["silent"]}, {"name": "o-*", "providers": ["away"]}]
+
+
+def test_all_upstreams_of_a_name_are_on_the_page_and_one_that_is_reachable_is_enough() -> None:
+    away = {"type": "openai_compatible", "base_url": f"http://127.0.0.1:{closed_port()}/v1", "retries": 0}
+    providers = {**CONFIG["providers"], "away": away, "gone": away, "drained": {"type": "scripted"}}
+    names = {
+        "alone": ["away"],
+        "both": ["away", "p"],
+        "neither": ["away", "gone"],
+        "all-*": ["gone", "p"],
+    }
+    models = {name: {"upstreams": [{"provider": each} for each in rows]} for name, rows in names.items()}
+    models["drained"] = {"upstreams": [{"provider": "away"}, {"provider": "drained", "weight": 0}]}
+    with serving({"providers": providers, "models": models}) as gateway:
+        page = fetch_model(gateway)
+    found = {model["name"]: (model["providers"], bool(model["problem"])) for model in page["models"]}
+    assert {name: found[name] for name in (*names, "drained") if name in found} == {
+        "alone": (["away"], True),
+        "both": (["away", "p"], False),
+        "neither": (["away", "gone"], True),
+        "drained": (["away"], True),
+    }
+    assert page["patterns"] == [{"name": "all-*", "providers": ["gone", "p"]}]
+    conditions = {upstream["name"]: upstream["is_usable"] for upstream in page["upstreams"]}
+    assert conditions == {"away": False, "p": True, "gone": False, "drained": True}
 
 
 def test_the_api_page_describes_every_endpoint(locked: Gateway) -> None:
