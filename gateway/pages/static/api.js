@@ -1,12 +1,6 @@
 // The page /docs: shows pages/api.json.
 
-import { appendProse, fetchModel, fillTemplate, find, showPage } from "./page.js";
-
-/** Shows a path so that a narrow screen breaks it before a slash or a colon, and not inside a word. */
-function showPath(element, path) {
-  const parts = path.split(/(?=[/:])/).flatMap((part) => [document.createElement("wbr"), part]);
-  element.querySelector("code").replaceChildren(...parts);
-}
+import { appendProse, fetchModel, fillTemplate, find, showCode, showPage } from "./page.js";
 
 function renderLinks(group) {
   const section = fillTemplate("links-template", group);
@@ -17,7 +11,7 @@ function renderLinks(group) {
 function renderLink(operation) {
   const link = fillTemplate("link-template", operation);
   link.querySelector("a").href = `#${operation.id}`;
-  showPath(link, operation.path);
+  showCode(link.querySelector("code"), operation.path);
   return link;
 }
 
@@ -30,7 +24,7 @@ function renderGroup(group) {
 function renderOperation(operation) {
   const article = fillTemplate("operation-template", operation);
   article.id = operation.id;
-  showPath(article, operation.path);
+  showCode(article.querySelector("code"), operation.path);
   for (const text of operation.paragraphs) {
     const paragraph = document.createElement("p");
     appendProse(paragraph, text);
@@ -44,14 +38,9 @@ function renderOperation(operation) {
   return article;
 }
 
-/** Shows a name so that a narrow screen breaks it after an underscore, and not inside a word. */
-function showName(element, name) {
-  element.replaceChildren(...name.split(/(?<=_)/).flatMap((part) => [part, document.createElement("wbr")]));
-}
-
 function renderField(field) {
   const row = fillTemplate("field-template");
-  showName(row.querySelector("th code"), field.name);
+  showCode(row.querySelector("th code"), field.name);
   row.querySelector(".kind").append(field.type, field.required ? ", required" : "");
   appendProse(row.querySelector(".meaning"), field.meaning);
   row.querySelector(".example code").textContent = field.example;

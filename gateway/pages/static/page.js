@@ -24,9 +24,19 @@ export function buildElement(name, text, className = "") {
   return element;
 }
 
+/** Shows a name or path so that a narrow screen breaks it between its parts, and not inside a word. */
+export function showCode(element, text) {
+  const parts = text.split(/(?=[/:.])|(?<=[_=,(])|(?<=[a-z])(?=[A-Z])/);
+  element.replaceChildren(...parts.flatMap((part) => [document.createElement("wbr"), part]));
+}
+
 /** Appends a text in which code stands between backquotes. */
 export function appendProse(parent, text) {
-  text.split(/`([^`]+)`/).forEach((part, index) => parent.append(index % 2 ? buildElement("code", part) : part));
+  text.split(/`([^`]+)`/).forEach((part, index) => {
+    const code = index % 2 ? document.createElement("code") : null;
+    if (code) showCode(code, part);
+    parent.append(code ?? part);
+  });
 }
 
 /** Returns the JSON of a read model of the server. Throws an error with a message for the reader. */

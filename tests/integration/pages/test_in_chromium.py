@@ -27,12 +27,34 @@ CONFIG: dict[str, Any] = {
 }
 ORIGIN = ReportOrigin(product_version="0.1.0", date="2026-11-23T08:00:00Z", config_digest="abcdef012345")
 REPORTED = [diagnosis("demo", "tools", "tools_streamed", "stop"), diagnosis(LONG, "images")]
-SCREENS = [(width, dark) for width in (1280, 320) for dark in (False, True)]
+SCREENS = [(width, dark) for width in (1280, 320) for dark in (False, True)] + [(375, False), (2560, True)]
 
 MEASURE_OVERFLOW = """(() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
-  return document.documentElement.scrollWidth - innerWidth;
+  const width = document.documentElement.clientWidth;
+  const ends = [...document.querySelectorAll("body *")].filter((element) => !element.parentElement.closest(".scroll"))
+    .map((element) => element.getBoundingClientRect().right);
+  return Math.max(0, Math.round(Math.max(document.documentElement.scrollWidth, ...ends) - width));
 })()"""
+"""How far anything reaches beyond the window. `innerWidth` would not do: on a phone it grows with what overflows."""
+
+FIND_BROKEN_WORDS = """(() => {
+  const broken = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (text.parentElement.closest("script, style, noscript, pre")) continue;
+    for (const word of text.data.matchAll(/[A-Za-z]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = [...range.getClientRects()].filter((line) => line.width > 0).map((line) => Math.round(line.top));
+      if (new Set(lines).size > 1) broken.add(word[0]);
+    }
+  }
+  return [...broken];
+})()"""
+"""The words that go on in the next line. Examples of code may break anywhere."""
 
 MEASURE_CONTRAST = """(() => {
   const parse = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
@@ -110,6 +132,24 @@ def test_a_page_fits_is_readable_and_loads_only_its_own_files(
     assert all(request.startswith(f"{gateway.url}/pages/") for request in requests)
     assert bool(requests) is page.startswith("/")
     assert tab.evaluate("document.body.textContent.includes('undefined')") is False
+
+
+@pytest.mark.parametrize("width", [320, 375, 1280])
+def test_no_word_of_the_api_page_is_broken_in_the_middle(width: int, tab: Tab, gateway: Gateway) -> None:
+    open_page(tab, gateway.url + "/docs", width=width)
+    assert tab.evaluate(MEASURE_OVERFLOW) <= 0
+    assert tab.evaluate(FIND_BROKEN_WORDS) == []
+
+
+def test_an_element_beyond_the_window_would_be_seen(tab: Tab, gateway: Gateway) -> None:
+    open_page(tab, gateway.url + "/docs", width=320)
+    tab.evaluate("""(() => {
+      const wide = document.createElement("p");
+      wide.style.width = "500px";
+      wide.style.maxWidth = "none";
+      document.querySelector("main").append(wide);
+    })()""")
+    assert tab.evaluate(MEASURE_OVERFLOW) > 100
 
 
 def test_an_example_is_copied_with_the_address_of_the_page(tab: Tab, gateway: Gateway) -> None:

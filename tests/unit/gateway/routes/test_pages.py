@@ -181,7 +181,7 @@ def test_all_upstreams_of_a_name_are_on_the_page_and_one_that_is_reachable_is_en
         "neither": ["away", "gone"],
         "all-*": ["gone", "p"],
     }
-    models = {name: {"upstreams": [{"provider": each} for each in rows]} for name, rows in names.items()}
+    models: dict[str, Any] = {name: {"upstreams": [{"provider": each} for each in rows]} for name, rows in names.items()}
     models["drained"] = {"upstreams": [{"provider": "away"}, {"provider": "drained", "weight": 0}]}
     with serving({"providers": providers, "models": models}) as gateway:
         page = fetch_model(gateway)
