@@ -31,7 +31,7 @@ follows from the type, for one upstream or one model.
 | `openai_compatible` | Any other server with `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, any server with `/responses`. |
 | `llamacpp` | llama.cpp inside the gateway, for any GGUF file: see [embedded engines](#embedded-engines). |
 | `vllm_inprocess` | vLLM inside the gateway: see [embedded engines](#embedded-engines). |
-| `demo` | The [demo model](demo.md) on llama.cpp inside the gateway: [extra](dependencies.md#what-the-extras-bring) `demo`. |
+| `demo` | The [demo model](demo.md) on llama.cpp inside the gateway: the [extra](dependencies.md#what-the-extras-bring) `demo`. |
 | `scripted` | A script inside the gateway instead of a model: deterministic, offline, for tests. |
 
 Without `base_url` the gateway expects a local server at [its usual address](dialects.md#types-of-upstream): vLLM at port 8000,
@@ -176,7 +176,7 @@ _OLLAMA = """\
 _HARMONY = """\
 gpt-oss writes messages with control tokens around them. Servers that parse these as text can let them leak into names and
 answers. This provider renders the prompt to tokens and parses the tokens of the reply. Install it with
-[extra](dependencies.md#what-the-extras-bring) `harmony`.
+the [extra](dependencies.md#what-the-extras-bring) `harmony`.
 
 ```yaml
 providers:
@@ -205,7 +205,7 @@ providers:
 
 _EMBEDDED = """\
 An embedded engine starts and stops with the gateway; no second server is needed. Its library is an extra, which is only imported if
-a provider of that type is configured: [extra](dependencies.md#what-the-extras-bring) `llamacpp` or `vllm`.
+a provider of that type is configured: the [extra](dependencies.md#what-the-extras-bring) `llamacpp` or `vllm`.
 
 ```yaml
 providers:

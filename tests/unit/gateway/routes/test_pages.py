@@ -181,8 +181,11 @@ def test_all_upstreams_of_a_name_are_on_the_page_and_one_that_is_reachable_is_en
         "neither": ["away", "gone"],
         "all-*": ["gone", "p"],
     }
-    models: dict[str, Any] = {name: {"upstreams": [{"provider": each} for each in rows]} for name, rows in names.items()}
-    models["drained"] = {"upstreams": [{"provider": "away"}, {"provider": "drained", "weight": 0}]}
+    models: dict[str, Any] = {
+        name: {"upstreams": [{"provider": each} for each in rows]} for name, rows in names.items()
+    }
+    drained: list[dict[str, Any]] = [{"provider": "away"}, {"provider": "drained", "weight": 0}]
+    models["drained"] = {"upstreams": drained}
     with serving({"providers": providers, "models": models}) as gateway:
         page = fetch_model(gateway)
     found = {model["name"]: (model["providers"], bool(model["problem"])) for model in page["models"]}
