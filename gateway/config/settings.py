@@ -224,8 +224,8 @@ class StoreSettings(_Section):
         description="What becomes of a request whose response cannot be stored, because the database has failed. "
         "`refuse`: it gets 503, or its stream ends in failure. `serve_unstored`: its client gets the answer, with "
         "`store: false` in the response and `store` among the [losses](state.md#if-the-database-fails). Requests that "
-        "need stored state are always refused, and the stream of a chat completion ends in failure if the database fails "
-        "after it has begun.",
+        "need stored state are always refused, and the stream of a chat completion ends in failure if the database "
+        "fails after it has begun.",
     )
     poll_s: Number = Field(
         default=0.5, gt=0, description="Seconds between two polls of the database for changes that no signal reports."
