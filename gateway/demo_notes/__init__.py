@@ -1,6 +1,6 @@
-"""A small MCP server for first tries, which keeps notes in memory: `python -m gateway.demo_notes`. Needs no network.
+"""A small MCP server that keeps notes in memory, so that a new user can try tools: `python -m gateway.demo_notes`.
 
-It runs in a process of its own, and no module of the gateway imports it.
+It needs no network. It runs in a process of its own, and no module of the gateway imports it.
 
 May import no other package of the project.
 """

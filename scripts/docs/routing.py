@@ -67,7 +67,7 @@ after every restart, and a further upstream takes only its share of the sessions
 Without a key, `balance` decides: `least_busy` draws two by weight and takes the one with fewer turns in progress, `latency` the one with
 less expected time to first content, `weighted` goes by weight alone.
 
-If all available rows are full, the turn waits its turn, for `queue_s` at most. If all rows are parked, the client gets 429 at once with the
+If all available rows are full, the turn waits for a free one, for `queue_s` at most. If all rows are parked, the client gets 429 at once with the
 time until the first is free. If all are ejected, the one whose ejection ends soonest is asked all the same.
 
 ## What happens after a failure

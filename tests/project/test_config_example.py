@@ -83,6 +83,13 @@ def test_the_example_can_be_used_as_it_is_and_nothing_in_it_is_a_probable_mistak
     assert list(find_hints(settings)) == []
 
 
+def test_the_example_needs_no_extra_and_no_file_beside_it() -> None:
+    types_of_engines = {provider.type for provider in load_settings(EXAMPLE, environ={}).providers.values()} & ENGINES
+    assert types_of_engines == set()
+    assert {each["type"] for each in TREE["providers"].values()} & ENGINES == {"llamacpp", "harmony"}
+
+
+ENGINES = {"demo", "harmony", "llamacpp", "vllm_inprocess"}
 STARTER = ROOT / "gateway/cli/starter.yaml"
 
 
