@@ -170,7 +170,11 @@ class ProviderConfig(BaseModel):
         "begins. There is no wait before the retry if the server closed an idle connection while it was being used.",
     )
     max_line_mb: Number = Field(
-        default=16.0, gt=0, description="The longest line of a stream, or the longest reply without a stream, in MiB."
+        default=16.0,
+        gt=0,
+        description="The longest line of a stream, or the longest reply without a stream, in MiB. It also bounds the "
+        "JSON values of such a line or reply: one for each 48 bytes of it, a key for each 256 bytes, and an object or "
+        "list for each 2 KiB, besides those of `logprobs` and `tools`.",
     )
     max_connections: WholeNumber = Field(
         default=10_000,

@@ -30,10 +30,14 @@ class _Number(str):
 def parse_with_tool_data(data: bytes) -> Any:
     """Parses a request, a reply or a part of one. Raises orjson.JSONDecodeError."""
     parsed = orjson.loads(data)
-    if (b'":{' in data or b'": {' in data) and any(map(data.__contains__, _TOOL_DATA_MARKS)):
-        has_long_number = _LONG_NUMBER_BYTES.search(data) is not None
-        return _parse_exactly(data, parsed, is_tool_data=False) if has_long_number else parsed
-    return parsed
+    return _parse_exactly(data, parsed, is_tool_data=False) if has_exact_numbers(data) else parsed
+
+
+def has_exact_numbers(data: bytes) -> bool:
+    """Whether JSON may have data of tools with long numbers, so that parsing it takes twenty times as long."""
+    if not ((b'":{' in data or b'": {' in data) and any(map(data.__contains__, _TOOL_DATA_MARKS))):
+        return False
+    return _LONG_NUMBER_BYTES.search(data) is not None
 
 
 def parse_tool_data(text: str) -> Any:

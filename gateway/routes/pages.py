@@ -45,6 +45,8 @@ def build_pages_routes(service: Service) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     version = read_installed_version()
     files = read_static_files()
+    api_page: Response | None = None
+    api_page_lock = asyncio.Lock()
 
     @router.get("/")
     async def get_home_page(request: Request) -> Response:
@@ -94,9 +96,13 @@ def build_pages_routes(service: Service) -> APIRouter:
 
     @router.get("/pages/api.json")
     async def get_api_page_model(request: Request) -> Response:
-        """Return what the API page shows."""
-        # Building the document for the first time takes a second.
-        return _serve_model(await asyncio.to_thread(lambda: build_api_page(request.app.openapi())))
+        """Return what the API page shows. It is the same for everybody, and is built once."""
+        nonlocal api_page
+        async with api_page_lock:
+            if api_page is None:
+                # Building the document takes a second.
+                api_page = await asyncio.to_thread(lambda: _serve_model(build_api_page(request.app.openapi())))
+        return api_page
 
     @router.get("/pages/{name}")
     async def get_static_file(name: str, request: Request) -> Response:

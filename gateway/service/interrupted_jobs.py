@@ -54,7 +54,7 @@ async def load_interrupted_job(store: Store, job: Job) -> InterruptedJob | None:
         return None
     if not job.request.get("runs_tools"):
         raise JobNotResumable
-    frames, decoder = sse.FrameDecoder(), ResponsesDecoder(new_id)
+    frames, decoder = sse.FrameDecoder(is_own=True), ResponsesDecoder(new_id)
     events: list[Event] = []
 
     def decode_entries(entries: Iterable[LogEntry]) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.error_replies import build_failed_event
 from gateway.errors import ShuttingDown, StoreUnavailable, TurnFailed
 from gateway.http.headers import ATTEMPTS_HEADER, UPSTREAM_HEADER, build_upstream_headers
@@ -276,7 +277,8 @@ class Run:
         try:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
-                answer = plan.relay.collect_stream(self.body, answer, self.identity, presentation)
+                # In a thread, because it has as many chunks as a long stream, and all at once.
+                answer = await run_in_pool(plan.relay.collect_stream, self.body, answer, self.identity, presentation)
             else:
                 if self._model_observer is not None and isinstance(model := answer.get("model"), str):
                     self._model_observer.note_model(model)

@@ -37,7 +37,7 @@ class LogOutput:
 
     def __init__(self, response: Json) -> None:
         self.last_sequence_number = -1
-        self._frames = sse.FrameDecoder()
+        self._frames = sse.FrameDecoder(is_own=True)
         self._decoder = ResponsesDecoder(new_id)
         self._snapshot = Snapshot(response, lambda: 0)
 

@@ -124,7 +124,7 @@ def render_messages(frames: bytes, lane: Lane = None) -> Iterator[str]:
         name, _, payload = frame.partition(b"\ndata: ")
         if b"\n" in payload or not name.startswith(b"event: ") or b"\n" in name:
             # Relayed frames can use everything that the format allows, so they need the full decoder.
-            payload = b"".join(decoded.payload for decoded in FrameDecoder().feed(frame + b"\n\n"))
+            payload = b"".join(decoded.payload for decoded in FrameDecoder(is_own=True).feed(frame + b"\n\n"))
         if not payload or payload == DONE_PAYLOAD:
             continue
         if lane_suffix:

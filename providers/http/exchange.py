@@ -189,8 +189,8 @@ class HttpExchange(Source[Batch]):
                 rejection.param = find_turn_param(rejection.param, turn_params)
             raise
         if is_json_reply(reply, self._framing, requested_stream=stream):
-            answer = self._upstream.parse_json(await reply.read_body(self._upstream.max_frame_bytes))
-            self._whole_batch = self._decode_whole(answer)
+            whole = await reply.read_body(self._upstream.max_frame_bytes)
+            self._whole_batch = await self._upstream.call_weighed(self._decode_whole, whole)
         else:
             self._reply = reply
             self._splitter = self._framing.new_splitter(self._upstream.max_frame_bytes)
@@ -302,7 +302,8 @@ class HttpExchange(Source[Batch]):
             with suppress(UpstreamGarbled):
                 batch += self._decode_late(late_payloads)
 
-    def _decode_whole(self, answer: Json) -> list[Event]:
+    def _decode_whole(self, body: bytes) -> list[Event]:
+        answer = self._upstream.parse_answer(body)
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
         except _PROTOCOL_ERRORS as error:

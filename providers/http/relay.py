@@ -50,9 +50,8 @@ class HttpRelay(Source[bytes]):
     async def open(self) -> None:
         reply = await self._post(stream=True)
         if is_json_reply(reply, SSE, requested_stream=True):
-            self._whole_stream = self._dialect.to_stream(
-                self._parse(await reply.read_body(self._upstream.max_frame_bytes))
-            )
+            body = await reply.read_body(self._upstream.max_frame_bytes)
+            self._whole_stream = await self._upstream.call_weighed(self._build_stream, body)
         else:
             self._reply = reply
 
@@ -101,10 +100,13 @@ class HttpRelay(Source[bytes]):
         reply = await self._post(stream=False)
         body = await reply.read_body(self._upstream.max_frame_bytes)
         is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
-        return body if is_stream else self._parse(body)
+        return body if is_stream else await self._upstream.call_weighed(self._parse, body)
+
+    def _build_stream(self, body: bytes) -> bytes:
+        return self._dialect.to_stream(self._parse(body))
 
     def _parse(self, body: bytes) -> Json:
-        answer = self._upstream.parse_json(body)
+        answer = self._upstream.parse_answer(body)
         # A response object has a member `error`, which may be set in a valid reply to this request.
         if answer.get("object") != "response" and (rejection := self._upstream.find_error(answer)):
             raise rejection

@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
 from dataplane.connection import ClosedWhileIdle, NotHttp
+from dataplane.sharing.work_pool import run_in_pool
 from dataplane.transport import PooledTransport, RequestDeadlines, RequestTarget
 from providers.base import HeadObserver
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
@@ -42,10 +43,14 @@ from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
 from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds
 from translation.decoding.context_overflow import is_context_overflow
+from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data
+from translation.framing.reply_weight import LIGHT_BYTES, require_few_parts, require_few_values
 from translation.representation.json_types import Json
 from translation.representation.shared_tools import write_json
 from translation.tools.credentials import has_credentials, list_credentials
+
+_T = TypeVar("_T")
 
 _MAX_ERROR_BYTES = 64 * 1024
 _RETRY_DELAY_S = 0.1
@@ -203,7 +208,7 @@ class Upstream:
         """Sends the body of a turn and returns the JSON object of the reply. With `at_root` the path is not below the
         API's `/v1`. Raises ProviderError."""
         reply = await self.post_turn(path, body, stream=False, at_root=at_root)
-        parsed = self.parse_json(await reply.read_body(self.max_frame_bytes))
+        parsed = await self.read_json(reply)
         if rejection := self.find_error(parsed):
             raise rejection
         return parsed
@@ -214,16 +219,38 @@ class Upstream:
         kind = ("GET", path, "application/json")
         template = self._request_templates.get(kind) or self._build_request_template(*kind, self._config.connect_s)
         reply = await self._send(template, b"")
-        return self.parse_json(await reply.read_body(self.max_frame_bytes))
+        return await self.read_json(reply)
+
+    async def read_json(self, reply: UpstreamReply) -> Json:
+        """Returns a reply that is one JSON object. Raises ProviderError."""
+        return await self.call_weighed(self.parse_json, await reply.read_body(self.max_frame_bytes))
+
+    async def call_weighed(self, function: Callable[[bytes], _T], body: bytes) -> _T:
+        """Calls a function that parses a body: here if it is short, else in a thread."""
+        return function(body) if len(body) <= LIGHT_BYTES else await run_in_pool(function, body)
 
     def parse_json(self, body: bytes) -> Json:
-        """Parses a body. Raises UpstreamGarbled if it is not a JSON object."""
+        """Parses a body. Raises UpstreamGarbled if it is not a JSON object, or has too many values."""
         try:
+            if len(body) > LIGHT_BYTES:
+                require_few_values(body, self.max_frame_bytes)
             parsed = parse_with_tool_data(body)
         except orjson.JSONDecodeError as error:
             raise UpstreamGarbled("the upstream's reply is not JSON", provider=self.name) from error
+        except ProtocolViolation as violation:
+            raise UpstreamGarbled(str(violation), provider=self.name) from violation
         if not isinstance(parsed, dict):
             raise UpstreamGarbled("the upstream's reply is not a JSON object", provider=self.name)
+        return parsed
+
+    def parse_answer(self, body: bytes) -> Json:
+        """Parses the whole reply to a turn. Raises UpstreamGarbled as `parse_json` does, and for too many parts."""
+        parsed = self.parse_json(body)
+        if len(body) > LIGHT_BYTES:
+            try:
+                require_few_parts(parsed, self.max_frame_bytes)
+            except ProtocolViolation as violation:
+                raise UpstreamGarbled(str(violation), provider=self.name) from violation
         return parsed
 
     async def aclose(self) -> None:

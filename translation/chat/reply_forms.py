@@ -32,20 +32,22 @@ def build_completion(frames: bytes) -> Json:
     """
     completion: Json = {}
     choices: dict[int, Json] = {}
-    for payload in sse.FrameDecoder(len(frames)).parse_payloads(frames):
+    merger = _DeltaMerger()
+    for payload in sse.FrameDecoder(len(frames), is_own=True).parse_payloads(frames):
         if payload == sse.DONE_PAYLOAD:
             continue
         chunk = orjson.loads(payload)
         for choice in chunk.pop("choices", None) or ():
             index = choice.get("index") or 0
             whole = choices.setdefault(index, {"index": index, "message": {"role": "assistant", "content": None}})
-            _merge_delta(whole["message"], choice.pop("delta", None) or {})
-            _merge_delta(whole, choice)
+            merger.merge(whole["message"], choice.pop("delta", None) or {})
+            merger.merge(whole, choice)
         completion |= {key: value for key, value in chunk.items() if value is not None}
-    completion |= {"object": "chat.completion", "choices": [choices[index] for index in sorted(choices)]}
+    completion |= {"object": "chat.completion", "choices": [_join_texts(choices[index]) for index in sorted(choices)]}
     for choice in completion["choices"]:
         for call in choice["message"].get("tool_calls") or ():
-            call.pop("index", None)
+            if isinstance(call, dict):
+                call.pop("index", None)
     return completion
 
 
@@ -61,30 +63,70 @@ def _as_delta(choice: Any) -> Any:
     return {"delta": delta, **rest}
 
 
-def _merge_delta(whole: Json, delta: Json) -> None:
-    """Merges a delta into `whole` as the official SDKs do: texts and lists grow, objects merge, others replace."""
-    for key, value in delta.items():
-        current = whole.get(key)
-        if value is None:
-            whole.setdefault(key, None)
-        elif current is None:
-            whole[key] = value
-        elif isinstance(value, dict) and isinstance(current, dict):
-            _merge_delta(current, value)
-        elif isinstance(value, list) and isinstance(current, list):
-            _merge_entries(current, value)
-        elif isinstance(value, str) and isinstance(current, str) and key not in _UNSPLIT_KEYS:
-            whole[key] = current + value
-        else:
-            whole[key] = value
+class _Pieces:
+    """A text that is joined once it is complete, because a long text must not be copied with each delta."""
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = list(pieces)
 
 
-def _merge_entries(known: list[Any], entries: list[Any]) -> None:
-    """Merges entries that have an `index` into the known entry with that index, and appends the others."""
-    for entry in entries:
-        index = entry.get("index") if isinstance(entry, dict) else None
-        existing = None if index is None else next((other for other in known if other.get("index") == index), None)
-        if existing is None:
+class _DeltaMerger:
+    """Merges deltas as the official SDKs do: texts and lists grow, objects merge, others replace."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, dict[Any, Json]] = {}
+        """The entries of each list by their `index`. A list is found by its identity: it is in the reply to the end."""
+
+    def merge(self, whole: Json, delta: Json) -> None:
+        """Adds a delta to `whole`, whose texts are _Pieces until `join_texts` is called."""
+        for key, value in delta.items():
+            current = whole.get(key)
+            if value is None:
+                whole.setdefault(key, None)
+            elif current is None:
+                whole[key] = value
+            elif isinstance(value, dict) and isinstance(current, dict):
+                self.merge(current, value)
+            elif isinstance(value, list) and isinstance(current, list):
+                self._merge_entries(current, value)
+            elif isinstance(value, str) and isinstance(current, _Pieces):
+                current.pieces.append(value)
+            elif isinstance(value, str) and isinstance(current, str) and key not in _UNSPLIT_KEYS:
+                whole[key] = _Pieces(current, value)
+            else:
+                whole[key] = value
+
+    def _merge_entries(self, known: list[Any], entries: list[Any]) -> None:
+        """Merges entries that have an `index` into the known entry with that index, and appends the others."""
+        by_index = self._entries.get(id(known))
+        if by_index is None:
+            by_index = self._entries[id(known)] = {}
+            for entry in known:
+                if (index := _index_of(entry)) is not None:
+                    by_index.setdefault(index, entry)
+        for entry in entries:
+            index = _index_of(entry)
+            existing = None if index is None else by_index.get(index)
+            if existing is not None:
+                self.merge(existing, entry)
+                continue
             known.append(entry)
-        else:
-            _merge_delta(existing, entry)
+            if index is not None:
+                by_index[index] = entry
+
+
+def _index_of(entry: Any) -> int | None:
+    index = entry.get("index") if isinstance(entry, dict) else None
+    return index if isinstance(index, int) else None
+
+
+def _join_texts(value: Any) -> Any:
+    """Returns a merged value whose texts are whole."""
+    match value:
+        case _Pieces():
+            return "".join(value.pieces)
+        case dict():
+            return {key: _join_texts(inner) for key, inner in value.items()}
+        case list():
+            return [_join_texts(inner) for inner in value]
+    return value

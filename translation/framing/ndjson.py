@@ -3,6 +3,7 @@
 from typing import Final, NoReturn
 
 from translation.errors import ProtocolViolation
+from translation.framing.reply_weight import LIGHT_BYTES, is_light, require_light
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, Frame
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -12,7 +13,7 @@ class LineDecoder:
     """Splits the reads of one stream into lines: `parse_payloads` per read, `finish` after the last.
 
     Blank lines and the whitespace around lines are dropped. Raises ProtocolViolation when a line is longer than
-    `max_line_bytes`; the decoder buffers no more than that.
+    `max_line_bytes`, or heavy (see `require_light`); the decoder buffers no more than that.
     """
 
     at_boundary: Final = False
@@ -35,16 +36,21 @@ class LineDecoder:
         self._buffer.clear()
         self._buffered_bytes = 0
         self._buffer_read(rest)
-        return self._split_lines(whole)
+        lines = self._split_lines(whole)
+        for line in lines:
+            if len(line) > LIGHT_BYTES:
+                require_light(line, self._max_line_bytes)
+        return lines
 
     def finish(self) -> list[Frame]:
         """Returns the bytes after the last line end, as at most one frame.
 
-        The line may be whole or cut: only parsing shows which.
+        The line may be whole or cut: only parsing shows which. A heavy one counts as cut off.
         """
         rest = b"".join(self._buffer)
         self._buffer.clear()
-        return [Frame(None, line, line) for line in self._split_lines(rest)]
+        lines = self._split_lines(rest)
+        return [Frame(None, line, line) for line in lines if is_light(line, self._max_line_bytes)]
 
     def _split_lines(self, whole: bytes) -> list[bytes]:
         if self._at_start:

@@ -7,6 +7,7 @@ The decoder accepts what servers send in practice: LF, CRLF or CR line ends, a b
 from typing import NamedTuple, NoReturn
 
 from translation.errors import ProtocolViolation
+from translation.framing.reply_weight import LIGHT_BYTES, is_light, require_light
 
 DONE_FRAME = b"data: [DONE]\n\n"
 """The last frame of a stream in OpenAI's APIs."""
@@ -47,11 +48,14 @@ class FrameDecoder:
     """Splits the reads of one stream into frames: `feed` or `parse_payloads` per read, `finish` after the last.
 
     Frames without data (comments, `id:`, `retry:`) are dropped. Raises ProtocolViolation when a frame is longer than
-    `max_frame_bytes`; the decoder buffers no more than that.
+    `max_frame_bytes`, or heavy (see `require_light`); the decoder buffers no more than that. With `is_own` the gateway
+    wrote the frames: they may be heavy.
     """
 
-    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, *, is_own: bool = False) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._is_own = is_own
+        self._max_light_bytes = min(max_frame_bytes, LIGHT_BYTES)
         self._buffer: list[bytes] = []
         self._buffered_bytes = 0
         self._at_start = True
@@ -61,14 +65,14 @@ class FrameDecoder:
 
     def feed(self, read: bytes) -> list[Frame]:
         """Adds one read. Returns the frames that it completed, possibly none."""
-        return [frame for whole in self._split_frames(read) if (frame := _parse_frame(whole)) is not None]
+        return self._parse_frames(read)
 
     def single_payload(self, read: bytes) -> bytes | None:
         """Returns the data of a read that is exactly one `data: …` frame with LF line ends, and consumes the read.
 
         Returns None for any other read, which the caller must then give to `feed` or `parse_payloads`.
         """
-        if len(read) <= self._max_frame_bytes and (self.at_boundary or (self._at_start and not self._buffer)):
+        if len(read) <= self._max_light_bytes and (self.at_boundary or (self._at_start and not self._buffer)):
             payload = read.removesuffix(b"\n\n").removeprefix(b"data: ")
             if len(payload) == len(read) - _FRAME_OVERHEAD_BYTES and not (_LF in payload or _CR in payload):
                 self._at_start, self.at_boundary = False, True
@@ -80,11 +84,18 @@ class FrameDecoder:
         if (payload := self.single_payload(read)) is not None:
             return [payload]
         at_frame_start = self.at_boundary or (self._at_start and not self._buffer)
-        at_frame_start = at_frame_start and len(read) <= self._max_frame_bytes
+        at_frame_start = at_frame_start and len(read) <= self._max_light_bytes
         if at_frame_start and read.endswith(b"\n\n") and _CR not in read and (payloads := _uniform_payloads(read)):
             self._at_start, self.at_boundary = False, True
             return payloads
-        return [frame.payload for whole in self._split_frames(read) if (frame := _parse_frame(whole)) is not None]
+        return [frame.payload for frame in self._parse_frames(read)]
+
+    def _parse_frames(self, read: bytes) -> list[Frame]:
+        frames = [frame for whole in self._split_frames(read) if (frame := _parse_frame(whole)) is not None]
+        for frame in frames:
+            if len(frame.payload) > LIGHT_BYTES and not self._is_own:
+                require_light(frame.payload, self._max_frame_bytes)
+        return frames
 
     def _split_frames(self, read: bytes) -> list[bytes]:
         """Returns the whole frames of the stream so far without their blank lines, and buffers the rest."""
@@ -112,12 +123,14 @@ class FrameDecoder:
     def finish(self) -> list[Frame]:
         """Returns the bytes after the last blank line, as at most one frame.
 
-        The frame may be whole or cut: only parsing shows which.
+        The frame may be whole or cut: only parsing shows which. A heavy one counts as cut off.
         """
         rest = b"".join(self._buffer).rstrip(b"\n")
         self._buffer.clear()
         frame = _parse_frame(rest)
-        return [] if frame is None else [frame]
+        if frame is None or not (self._is_own or is_light(frame.payload, self._max_frame_bytes)):
+            return []
+        return [frame]
 
     def _buffer_read(self, read: bytes) -> None:
         self._buffered_bytes += len(read)

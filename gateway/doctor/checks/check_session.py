@@ -209,7 +209,7 @@ class CheckSession:
     def _read_events(
         self, reply: httpx.Response, received: ReceivedStream, api: _ProbedApi, began: float
     ) -> Iterator[Json]:
-        frames = FrameDecoder()
+        frames = FrameDecoder(is_own=True)
         try:
             for read in reply.iter_raw():
                 # The gateway sends comments while a stream is silent, so that no read times out.

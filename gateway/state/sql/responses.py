@@ -174,12 +174,20 @@ class SqlResponseStore:
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
             return False
+        if await self._is_active(owner, response_id):
+            # Its log is still written to, and would be deleted at once.
+            await self.cancel_response(owner, response_id)
         await shorten_logs(self._database, *match_response(owner, response_id), turn=owner)
         async with self._database.write_transaction(owner) as connection:
             was_there = await delete_response_rows(connection, self._database, owner, response_id)
         if was_there:
             self._notifier.notify_changed(response_id, JOBS_KEY)
         return was_there
+
+    async def _is_active(self, owner: str, response_id: str) -> bool:
+        is_active = (*match_response(owner, response_id), responses.c.status.in_(ACTIVE_STATUSES))
+        async with self._database.read_transaction(owner) as connection:
+            return (await connection.execute(select(responses.c.id).where(*is_active))).one_or_none() is not None
 
     async def cancel_response(self, owner: str, response_id: str) -> StoredResponse | None:
         if not is_valid_id(response_id):

@@ -11,7 +11,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import events, workers
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LogEntry
+from gateway.state.values import LeaseLost, LogEntry
 from tests.state.sql.test_lineage import queries_that_contain
 from tests.state.sql.test_retention import LATER, OTHER, OWNER, WORKER, begin, finish
 
@@ -77,9 +77,16 @@ async def test_a_long_log_is_deleted_while_others_write(
     assert (await store.owner_data.measure_owner(OWNER)).log_bytes == 0
 
 
-async def test_the_log_of_a_running_response_is_deleted_only_with_it(store: SqlStore) -> None:
-    """Otherwise its replay would miss events that it can still get."""
+async def test_a_running_response_is_ended_before_its_long_log_is_deleted(
+    store: SqlStore, tables: Database, record_property: Callable[[str, object], None]
+) -> None:
     await store_long_log(store, "r")
     with queries_that_contain("DELETE FROM events") as deletions:
-        assert await store.responses.delete_response(OWNER, "r")
-    assert len(deletions) == 1
+        removing = asyncio.ensure_future(store.responses.delete_response(OWNER, "r"))
+        waits = await measure_writes(tables, removing)
+    assert await removing
+    assert len(deletions) > 4
+    record_property("longest_wait_ms", round(max(waits) * 1000))
+    assert max(waits) < LONGEST_WAIT_S
+    with pytest.raises(LeaseLost):
+        await store.event_log.append_log_entry(OWNER, "r", LogEntry(EVENTS, EVENTS, b"x"), worker=WORKER)

@@ -43,7 +43,7 @@ def build_message(frames: bytes) -> Json:
 
     Raises ProtocolViolation for events that do not add up to a message.
     """
-    decoder = sse.FrameDecoder()
+    decoder = sse.FrameDecoder(is_own=True)
     stream = _MessageStream()
     try:
         for frame in [*decoder.feed(frames), *decoder.finish()]:

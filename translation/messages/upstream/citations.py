@@ -6,6 +6,7 @@ https://docs.claude.com/en/docs/build-with-claude/citations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
 
 
@@ -34,6 +35,14 @@ def annotation_of(citation: Any, start: int, end: int) -> Json | None:
                 "index": end,
             }
     return None
+
+
+def read_citations(block: Json) -> list[Any]:
+    """Returns the citations that a block of text begins with. Raises ProtocolViolation if they are not a list."""
+    citations = block.get("citations") or []
+    if not isinstance(citations, list):
+        raise ProtocolViolation("the upstream sent `citations` that are not a list")
+    return [*citations]
 
 
 def enable_citations(messages: Iterable[Json]) -> None:

@@ -9,7 +9,7 @@ from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.context_overflow import is_context_overflow
 from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
-from translation.messages.upstream.citations import annotation_of
+from translation.messages.upstream.citations import annotation_of, read_citations
 from translation.messages.upstream.details import detail_of
 from translation.messages.upstream.searches import SearchDecoder
 from translation.representation.events import (
@@ -191,7 +191,7 @@ class AnthropicDecoder(ChunkDecoder):
             case "text":
                 continues = self._open_message is not None and self._writer.current_block is self._open_message
                 self._block["start"] = self._message_length if continues else 0
-                self._block["citations"] = list(block.get("citations") or ())
+                self._block["citations"] = read_citations(block)
                 return events + self._emit_delta("text", block.get("text") or "")
             case "thinking":
                 return events + self._emit_delta(self._reasoning_kind, block.get("thinking") or "")

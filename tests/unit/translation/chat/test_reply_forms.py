@@ -1,5 +1,6 @@
 """A completion in another form than requested is converted without loss."""
 
+import time
 from typing import Any
 
 import orjson
@@ -103,3 +104,37 @@ def test_an_invalid_completion_is_left_to_the_reader_of_the_stream(answer: Json)
         orjson.loads(payload) for payload in sse.FrameDecoder().parse_payloads(build_completion_stream(answer))[:-1]
     ]
     assert chunk["choices"] == answer.get("choices")
+
+
+def test_texts_and_lists_of_deltas_add_up() -> None:
+    deltas: list[Json] = [
+        {"content": "a", "tool_calls": [{"index": 0, "function": {"arguments": "{"}}, "odd"], "x": {"t": "1"}},
+        {"content": "b", "tool_calls": [{"index": 0, "function": {"arguments": "}"}}, {"index": 1}], "x": {"t": "2"}},
+        {"content": "c", "tool_calls": [{"index": 1, "id": "d"}, {"no": "index"}], "x": {"t": "3"}},
+        {"content": ["no text"]},
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    frames = b"".join(sse.encode_data(orjson.dumps(chunk)) for chunk in chunks[:3])
+    message = build_completion(frames)["choices"][0]["message"]
+    assert message["content"] == "abc"
+    assert message["x"] == {"t": "123"}
+    assert message["tool_calls"] == [
+        {"function": {"arguments": "{}"}},
+        "odd",
+        {"id": "d"},
+        {"no": "index"},
+    ]
+    frames += sse.encode_data(orjson.dumps(chunks[3]))
+    assert build_completion(frames)["choices"][0]["message"]["content"] == ["no text"]
+
+
+def test_a_long_stream_is_merged_in_linear_time() -> None:
+    long = [{"choices": [{"index": 0, "delta": {"content": "x" * 4_000_000}}]}]
+    deltas = [
+        {"choices": [{"index": 0, "delta": {"content": "y", "tool_calls": [{"index": n}]}}]} for n in range(9_000)
+    ]
+    frames = b"".join(sse.encode_data(orjson.dumps(chunk)) for chunk in long + deltas)
+    begin = time.process_time()
+    message = build_completion(frames)["choices"][0]["message"]
+    assert time.process_time() - begin < 1
+    assert (len(message["content"]), len(message["tool_calls"])) == (4_009_000, 9_000)

@@ -1,0 +1,107 @@
+"""Long texts of few values are light, and so are descriptions of tokens. Many values, keys or objects are refused."""
+
+import pytest
+
+from tests.unit.support.translator_drivers import every_split
+from translation.errors import ProtocolViolation
+from translation.framing.ndjson import LineDecoder
+from translation.framing.reply_weight import LIGHT_BYTES, is_light, require_few_values, require_light
+from translation.framing.sse import FrameDecoder
+
+MAX_BYTES = 16 * 1024 * 1024
+
+
+def listed(value: bytes, count: int) -> bytes:
+    return b"[" + b",".join([value] * count) + b"]"
+
+
+LIGHT = {
+    "a text with commas": b'["' + b"a, [b] {c} " * 100_000 + b'"]',
+    "a text with quotes and commas": b'["' + b'a\\", [b] {c} ' * 100_000 + b'"]',
+    "many texts with commas": listed(b'"a,b,c,[d]"', 20_000),
+    "texts that end with a backslash": listed(rb'"a,\\"', 20_000),
+    "numbers": listed(b"1", 300_000),
+    "keys": b"{" + b",".join(b'"k%d":1' % number for number in range(60_000)) + b"}",
+    "objects": listed(b'{"text":"0123456789"}', 8_000),
+    "descriptions of tokens": b'{"logprobs":' + listed(b'{"token":"a","logprob":-1,"bytes":[97]}', 60_000) + b"}",
+    "tools": b'{"tools":' + listed(b'{"type":"x","a":[1]}', 20_000) + b"}",
+    "one number": b"1" + b" " * LIGHT_BYTES + b"," * 9_000,
+    "no JSON": b"[" * 10_000 + b"x" * LIGHT_BYTES,
+    "no object": b'"' + b"\\u002c,[" * 20_000 + b'"',
+    "long numbers": b'{"input":{"a":' + listed(b"12345678901234567890", 30_000) + b"}}",
+}
+
+HEAVY = {
+    "numbers": (listed(b"1", 400_000), "349525 JSON values"),
+    "texts": (listed(b'"a"', 400_000), "349525 JSON values"),
+    "texts with spaces": (listed(b'"a" ', 400_000), "349525 JSON values"),
+    "keys": (b"{" + b",".join(b'"k%d":1' % number for number in range(70_000)) + b"}", "65536 JSON keys"),
+    "objects": (listed(b'{"text":"0123456789"}', 9_000), "8192 JSON objects and lists"),
+    "lists": (listed(b"[]", 90_000), "8192 JSON objects and lists"),
+    "objects in objects": (b'{"a":' + listed(b'{"b":{"c":"0123456"}}', 4_500) + b"}", "8192 JSON objects and lists"),
+    "long numbers": (
+        b'{"input":{"a":' + listed(b"12345678901234567890", 40_000) + b"}}",
+        "32768 JSON values, of which some are long numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", LIGHT.values(), ids=LIGHT)
+def test_what_honest_replies_have_is_light(text: bytes) -> None:
+    require_light(text, MAX_BYTES)
+    assert FrameDecoder(MAX_BYTES).parse_payloads(b"data: " + text + b"\n\n") == [text]
+
+
+@pytest.mark.parametrize(("text", "words"), HEAVY.values(), ids=HEAVY)
+def test_what_would_hold_up_others_is_refused_by_name(text: bytes, words: str) -> None:
+    with pytest.raises(ProtocolViolation, match=words) as refusal:
+        require_light(text, MAX_BYTES)
+    assert "`max_line_mb`" in str(refusal.value)
+    assert not is_light(text, MAX_BYTES)
+
+
+def test_the_longest_line_decides_how_heavy_a_reply_may_be() -> None:
+    text = listed(b"1", 400_000)
+    require_few_values(text, 2 * MAX_BYTES)
+    with pytest.raises(ProtocolViolation):
+        require_few_values(text, MAX_BYTES)
+    require_few_values(b"," * LIGHT_BYTES, 1)
+
+
+HEAVY_TEXT = HEAVY["objects"][0]
+
+
+def test_a_heavy_chunk_is_refused_however_it_arrives() -> None:
+    for middle in (1, 1_000, len(HEAVY_TEXT) // 2):
+        for decoder, wire in (
+            (FrameDecoder(MAX_BYTES), b"data: " + HEAVY_TEXT + b"\n\n"),
+            (FrameDecoder(MAX_BYTES), b"event: x\r\ndata: " + HEAVY_TEXT + b"\r\n\r\n"),
+            (LineDecoder(MAX_BYTES), HEAVY_TEXT + b"\n"),
+        ):
+            decoder.parse_payloads(wire[:middle])
+            with pytest.raises(ProtocolViolation):
+                decoder.parse_payloads(wire[middle:])
+
+
+def test_long_lines_that_are_light_are_returned() -> None:
+    line = b'"' + b"x" * LIGHT_BYTES + b'"'
+    assert LineDecoder(MAX_BYTES).parse_payloads(line + b"\n") == [line]
+
+
+def test_a_heavy_end_without_a_delimiter_counts_as_cut_off() -> None:
+    frames, lines = FrameDecoder(MAX_BYTES), LineDecoder(MAX_BYTES)
+    frames.parse_payloads(b"data: " + HEAVY_TEXT)
+    lines.parse_payloads(HEAVY_TEXT)
+    assert frames.finish() == lines.finish() == []
+
+
+def test_the_gateways_own_frames_may_be_heavy() -> None:
+    own = FrameDecoder(MAX_BYTES, is_own=True)
+    assert own.parse_payloads(b"data: " + HEAVY_TEXT + b"\n\ndata: " + HEAVY_TEXT) == [HEAVY_TEXT]
+    assert [frame.payload for frame in own.finish()] == [HEAVY_TEXT]
+
+
+def test_frames_are_the_same_however_they_are_split() -> None:
+    for reads in every_split(b'data: {"a":1}\n\n'):
+        decoder = FrameDecoder(MAX_BYTES)
+        assert [payload for read in reads for payload in decoder.parse_payloads(read)] == [b'{"a":1}']
