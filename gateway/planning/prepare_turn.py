@@ -17,6 +17,7 @@ from providers.base import Batch, Exchange, batch_source_of
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.reply import ReplyNormalizer
+from translation.hygiene.schema_shims import shim_format
 from translation.hygiene.turn import normalize_turn
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn, remove_lines_of_turn
 from translation.representation.delta_runs import DeltaRun, EventStage
@@ -83,6 +84,10 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
         fitted = remove_lines_of_turn(fitted, target.profile.removed_lines)
     if target.profile.volatile_lines:
         fitted = move_volatile_lines_of_turn(fitted, target.profile.volatile_lines)
+    if fitted.text_format is not None and target.profile.schema_shims:
+        param = f"{endpoint.param_names.text_format}.schema"
+        text_format = shim_format(fitted.text_format, target.profile.schema_shims, param, losses)
+        fitted = replace(fitted, text_format=text_format)
     if is_tool_free(fitted):
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, target.profile, None)

@@ -1,4 +1,4 @@
-"""Named changes to the tools of a request, for upstreams that refuse the tools without them."""
+"""Named changes to the schemas of a request, for upstreams that refuse its tools or its format without them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -36,6 +36,18 @@ def apply_schema_shims(tools: Sequence[Json], shims: Set[SchemaShim], losses: li
     return [_shim_tool(tool, index, shims, losses) for index, tool in enumerate(tools)]
 
 
+def shim_format(text_format: Json, shims: Set[SchemaShim], param: str, losses: list[Loss]) -> Json:
+    """Returns a format of the answer with the shims applied to its `schema`; the same object if nothing changes.
+
+    `param` is the client's name of the schema. Raises Unrepresentable for a schema that is nested too deep.
+    """
+    schema = text_format.get("schema")
+    if not shims or not isinstance(schema, dict):
+        return text_format
+    changed = _shim_root(schema, param, shims, losses)
+    return text_format if changed == schema else {**text_format, "schema": changed}
+
+
 def _shim_tool(tool: Json, index: int, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
     if tool.get("type") != "function":
         return tool
@@ -49,14 +61,19 @@ def _shim_function(function: Json, index: int, shims: Set[SchemaShim], losses: l
     if "no_descriptions" in shims and changed.pop("description", None):
         losses.append(Loss(f"tools[{index}].description", "dropped"))
     if isinstance(parameters := changed.get("parameters"), dict):
-        changes = [change for name, change in _SCHEMA_CHANGES.items() if name in shims]
-        try:
-            changed["parameters"] = _shim_schema(parameters, changes)
-            if "plain_patterns" in shims and changed["parameters"] != parameters and _loses_pattern(parameters):
-                losses.append(Loss(f"tools[{index}].parameters.pattern", "dropped"))
-        except RecursionError:
-            param = f"tools[{index}].parameters"
-            raise Unrepresentable("this schema is nested too deep", param=param) from None
+        changed["parameters"] = _shim_root(parameters, f"tools[{index}].parameters", shims, losses)
+    return changed
+
+
+def _shim_root(schema: Json, param: str, shims: Set[SchemaShim], losses: list[Loss]) -> Json:
+    """Returns a whole schema with the shims. `param` is its name in losses and errors."""
+    changes = [change for name, change in _SCHEMA_CHANGES.items() if name in shims]
+    try:
+        changed: Json = _shim_schema(schema, changes)
+        if "plain_patterns" in shims and changed != schema and _loses_pattern(schema):
+            losses.append(Loss(f"{param}.pattern", "dropped"))
+    except RecursionError:
+        raise Unrepresentable("this schema is nested too deep", param=param) from None
     return changed
 
 

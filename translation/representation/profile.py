@@ -168,10 +168,10 @@ class Profile:
     `any`: names are sent as they are. A tool with another name is sent under [one that is
     accepted](tools.md#names-of-tools), and clients get its own name back."""
     schema_shims: frozenset[SchemaShim] = frozenset()
-    """Changes to tools. `no_empty_required` omits an empty `required`, `no_schema_key` omits `$schema`,
-    `signed_formats` replaces unsigned number formats by signed ones, `no_descriptions` omits the descriptions of
-    functions (a loss), `array_items` adds `items` to arrays without it, `plain_patterns` omits patterns with Unicode
-    classes such as `\\p{L}` (a loss)."""
+    """Changes to the schemas of tools and of response formats. `no_empty_required` omits an empty `required`,
+    `no_schema_key` omits `$schema`, `signed_formats` replaces unsigned number formats by signed ones,
+    `no_descriptions` omits the descriptions of functions (a loss), `array_items` adds `items` to arrays without it,
+    `plain_patterns` omits patterns with Unicode classes such as `\\p{L}` (a loss)."""
     parallel_tool_calls: bool | None = None
     """The value of `parallel_tool_calls` for requests with tools that leave it out."""
     extra_params: frozenset[Name] = frozenset()

@@ -16,7 +16,7 @@ from translation.chat.upstream.lower_items import add_required_fields
 from translation.chat.upstream.lower_tools import restrict_to_chosen_tools
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
-from translation.hygiene.schema_shims import apply_schema_shims
+from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.hygiene.volatile_lines import move_volatile_lines, remove_lines
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -87,6 +87,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         relayed.setdefault(profile.raw_text_field, "none")
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
         losses.append(Loss("reasoning_effort", "dropped"))
+    if profile.schema_shims and isinstance(answer_format := relayed.get("response_format"), dict):
+        relayed["response_format"] = _shim_format(answer_format, profile, losses)
     if relayed.get("tools"):
         _prepare_tools(relayed, profile, losses)
     # Strict upstreams refuse parameters about tools in a request without tools.
@@ -107,6 +109,14 @@ def _prepare_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
     relayed["tools"] = list(apply_schema_shims(relayed["tools"], profile.schema_shims, losses))
     if profile.parallel_tool_calls is not None:
         relayed.setdefault("parallel_tool_calls", profile.parallel_tool_calls)
+
+
+def _shim_format(answer_format: Json, profile: Profile, losses: list[Loss]) -> Json:
+    named = answer_format.get("json_schema")
+    if not isinstance(named, dict):
+        return answer_format
+    param = "response_format.json_schema.schema"
+    return {**answer_format, "json_schema": shim_format(named, profile.schema_shims, param, losses)}
 
 
 def _rename_limit(relayed: Json, profile: Profile) -> None:

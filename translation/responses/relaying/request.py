@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from translation.hygiene.outputs import truncate_outputs
 from translation.hygiene.past_calls import is_self_contained, with_unique_call_ids_lenient
-from translation.hygiene.schema_shims import apply_schema_shims
+from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.lowering.system_items import merge_system_items
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -43,6 +43,10 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         if profile.replay_reasoning != "none":
             truncated = _with_readable_reasoning(truncated)
         relayed["input"] = _without_ids(truncated) if profile.replay_ids == "drop" else truncated
+    text = relayed.get("text")
+    if profile.schema_shims and isinstance(text, dict) and isinstance(text.get("format"), dict):
+        answer_format = shim_format(text["format"], profile.schema_shims, "text.format.schema", losses)
+        relayed["text"] = {**text, "format": answer_format}
     if "tools" in relayed:
         relayed["tools"] = apply_schema_shims(relayed["tools"], profile.schema_shims, losses)
         if relayed.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:

@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from translation.errors import Unrepresentable
-from translation.hygiene.schema_shims import apply_schema_shims
+from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import SchemaShim
@@ -119,3 +119,24 @@ def test_a_schema_without_an_end_is_refused() -> None:
     with pytest.raises(Unrepresentable) as refusal:
         apply_schema_shims([{"type": "function", "name": "f", "parameters": schema}], {"no_schema_key"}, [])
     assert refusal.value.param == "tools[0].parameters"
+
+
+@pytest.mark.parametrize(("shim", "given", "expected"), SCHEMAS.values(), ids=SCHEMAS)
+def test_the_schema_of_a_format_is_changed_as_that_of_a_tool(shim: SchemaShim, given: Json, expected: Json) -> None:
+    losses: list[Loss] = []
+    answer_format: Json = {"type": "json_schema", "name": "a", "schema": given}
+    assert shim_format(answer_format, {shim}, "text.format.schema", losses) == {**answer_format, "schema": expected}
+    assert losses == []
+
+
+def test_a_pattern_that_a_format_loses_is_a_loss() -> None:
+    losses: list[Loss] = []
+    answer_format: Json = {"type": "json_schema", "schema": {"type": "string", "pattern": r"\p{L}"}}
+    shimmed = shim_format(answer_format, {"plain_patterns"}, "text.format.schema", losses)
+    assert shimmed["schema"] == {"type": "string"}
+    assert losses == [Loss("text.format.schema.pattern", "dropped")]
+
+
+@pytest.mark.parametrize("answer_format", [{"type": "text"}, {"type": "json_schema", "schema": None}])
+def test_a_format_without_a_schema_is_unchanged(answer_format: Json) -> None:
+    assert shim_format(answer_format, {"array_items"}, "text.format.schema", []) is answer_format
