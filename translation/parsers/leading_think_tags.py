@@ -8,6 +8,21 @@ from translation.parsers.think_tags import CLOSING_TAG_OF
 _OPENING_TAG: Final = re.compile(rf"\s*({'|'.join(map(re.escape, CLOSING_TAG_OF))})", re.IGNORECASE | re.ASCII)
 
 
+_ANY_TAG: Final = re.compile(
+    "|".join(map(re.escape, (*CLOSING_TAG_OF, *CLOSING_TAG_OF.values()))), re.IGNORECASE | re.ASCII
+)
+_OPENING_TAG_OF: Final = {closing: opening for opening, closing in CLOSING_TAG_OF.items()}
+
+
+def add_opening_tag(text: str) -> str:
+    """Returns a whole text with the think tag that its first closing tag closes, if the chat template wrote that one.
+
+    A text whose first tag is an opening tag, or that has none, is returned unchanged.
+    """
+    tag = _ANY_TAG.search(text)
+    return text if tag is None else _OPENING_TAG_OF.get(tag[0].lower(), "") + text
+
+
 class LeadingThinkParser:
     """Splits text into segments `(kind, text)`; the kind is `reasoning` or `text`. Both tags are removed.
 

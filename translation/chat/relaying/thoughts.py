@@ -1,6 +1,7 @@
 """Separates thinking between tags at the beginning of a relayed answer, for servers that may leave it in the text."""
 
 from translation.parsers.edges import EdgeTrimmer
+from translation.parsers.leading_think_tags import add_opening_tag
 from translation.parsers.tagged_text import TaggedTextReader
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
@@ -16,11 +17,23 @@ class ThoughtSplitter:
         self._reader = TaggedTextReader(profile)
         self._edges = EdgeTrimmer()
         self._field = field
+        self._takes_missing_tag = profile.think_open is not False
 
     @property
     def is_over(self) -> bool:
         """Whether all further text is unchanged."""
         return self._reader.is_over and self._edges.is_idle
+
+    def split_whole(self, message: Json) -> bool:
+        """Separates the text of a whole message, in place. Returns whether it was changed.
+
+        The opening tag may be missing, because some chat templates write it at the end of the prompt. In a stream that
+        is known too late: the text before the closing tag was sent.
+        """
+        content = message.get("content")
+        if self._takes_missing_tag and isinstance(content, str) and not message.get(self._field):
+            message["content"] = add_opening_tag(content)
+        return self.split(message, is_last=True)
 
     def split(self, message: Json, *, is_last: bool) -> bool:
         """Separates the text of a delta or message, in place. Returns whether it was changed.

@@ -47,7 +47,7 @@ def relay_completion(
     for choice in relayed["choices"]:
         reasoning.flatten_content(choice["message"])
         if (splitter := build_splitter(profile, upstream_fields[0])) is not None:
-            splitter.split(choice["message"], is_last=True)
+            splitter.split_whole(choice["message"])
         reasoning.move(choice["message"])
         normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
         normalizer.normalize_message(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.parsers.leading_think_tags import LeadingThinkParser
+from translation.parsers.leading_think_tags import LeadingThinkParser, add_opening_tag
 
 TEXTS: dict[str, tuple[str, str, str]] = {
     "thinking, then the answer": ("<think>\nI think.\n</think>\n\nYes.", "\nI think.\n", "\n\nYes."),
@@ -42,3 +42,18 @@ def test_leading_thinking_ends_when_the_answer_begins() -> None:
     parser.feed("</think>")
     assert parser.is_over
     assert parser.feed("<think>") == [("text", "<think>")]
+
+
+@pytest.mark.parametrize(
+    ("text", "opened"),
+    [
+        ("a</think>b", "<think>a</think>b"),
+        ("a</Thinking>b</think>", "<thinking>a</Thinking>b</think>"),
+        ("a[/THINK]b", "[think]a[/THINK]b"),
+        ("<think>a</think>b", "<think>a</think>b"),
+        ("Write <think> and </think>.", "Write <think> and </think>."),
+        ("no tag", "no tag"),
+    ],
+)
+def test_a_closing_tag_alone_gets_its_opening_tag(text: str, opened: str) -> None:
+    assert add_opening_tag(text) == opened
