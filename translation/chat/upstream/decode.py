@@ -13,6 +13,7 @@ from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_rea
 from translation.chat.reply_objects import FINISH_REASONS, build_image_item, flatten_annotation, flatten_text
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.usage import read_logprobs, read_usage
+from translation.decoding.unknown_media import find_unknown_media
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data
 from translation.parsers.edges import EdgeTrimmer
@@ -67,6 +68,10 @@ _WAITING, _STREAMING, _DRAINING, _ENDED = DecoderState
 """The members as globals. Each chunk compares with some, and a lookup on the Enum costs a call."""
 
 
+_READ_DELTA_KEYS: Final = frozenset({"audio", "images"})
+"""The keys of media in a delta or message that are decoded."""
+
+
 class ChatDecoder:
     """Decodes one reply. States: WAITING -> STREAMING -> DRAINING -> ENDED. Has no I/O and no clock.
 
@@ -97,6 +102,7 @@ class ChatDecoder:
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
         self._has_audio = False
+        self._has_more_choices = False
         self._facts: Json = {}
         self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
@@ -234,7 +240,11 @@ class ChatDecoder:
                 if not isinstance(choice, dict):
                     raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
                 if choice.get("index"):
-                    continue  # requests for several choices are refused before they get here
+                    # Requests for several choices are refused before they get here: nobody asked for this one.
+                    if not self._has_more_choices:
+                        self._has_more_choices = True
+                        events.append(Opaque("chat", {"type": "choice"}, is_output=True))
+                    continue
                 events += self._read_choice(choice)
                 if self.state is _ENDED:
                     break
@@ -296,6 +306,7 @@ class ChatDecoder:
         if isinstance(audio := delta.get("audio"), dict) and audio and not self._has_audio:
             self._has_audio = True
             events.append(Opaque("chat", {"type": "audio"}, is_output=True))
+        events += find_unknown_media(delta, _READ_DELTA_KEYS, "chat")
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
             events += self._write_segments(self._tagged_text.interrupt())

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.context_overflow import is_context_overflow
+from translation.decoding.unknown_media import find_unknown_media
 from translation.decoding.usage import read_count, read_token_logprobs
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer
@@ -38,6 +39,10 @@ _ERROR_CODES: Final = (
     (re.compile(r"timed out|timeout", re.IGNORECASE), "upstream_timeout"),
 )
 """(pattern in the error's text, the gateway's code). Any other error is an `upstream_error`."""
+
+
+_READ_MESSAGE_KEYS: Final = frozenset({"images"})
+"""The keys of media in a message that are decoded."""
 
 
 class OllamaDecoder(ChunkDecoder):
@@ -96,6 +101,7 @@ class OllamaDecoder(ChunkDecoder):
             events += self._read_text(content)
         for image in images if isinstance(images := message.get("images"), list) else ():
             events += self._read_image(image)
+        events += find_unknown_media(message, _READ_MESSAGE_KEYS, "ollama")
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             events += self._emit_segments(self._tagged_text.interrupt())

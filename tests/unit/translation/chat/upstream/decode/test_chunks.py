@@ -226,7 +226,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             text_chunk("yes"),
             chunk(finish="stop"),
         ],
-        [STARTED, *message(0, "yes"), STOP],
+        [STARTED, Opaque("chat", {"type": "choice"}, is_output=True), *message(0, "yes"), STOP],
     ),
     "a chunk without choices before the first is no content": (
         [{"object": "chat.completion.chunk", "choices": None}, text_chunk("yes"), chunk(finish="stop")],
