@@ -17,8 +17,14 @@ from translation.representation.json_types import Json
 _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
 """Names of events that a retry would repeat. A block that has only begun is empty."""
 
-_UNCHANGED_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "ping"}
-"""Names of events that are forwarded as bytes, without parsing."""
+_BEFORE_START: Final = frozenset({"ping"})
+_BETWEEN_BLOCKS: Final = frozenset({"ping", "content_block_start"})
+_WITHIN_BLOCK: Final = _CONTENT_EVENTS | _BETWEEN_BLOCKS
+"""Names of events that may come before the message, between its blocks, and in a block. They are forwarded as bytes,
+without parsing."""
+
+_MESSAGE_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "message_delta", "message_stop"}
+"""Names of events that belong to a message that has begun."""
 
 
 _NOT_JSON: Final = "an event of the upstream's stream is not JSON"
@@ -59,6 +65,9 @@ class MessagesRelay(StreamEnd):
         self._frames = sse.FrameDecoder(max_frame_bytes)
         self._stopped = False
         self._has_stop_reason = False
+        self._forwardable = _BEFORE_START
+        """The names of the events that may come now and are forwarded as bytes."""
+        self._open_blocks = 0
 
     def feed(self, read: bytes) -> bytes:
         """Takes one upstream read. Returns the frames to send, possibly none."""
@@ -102,9 +111,12 @@ class MessagesRelay(StreamEnd):
         """Returns what to send for a frame. `last`: the upstream closed after the frame, or in the middle of it."""
         name, payload = frame.event, frame.payload
         try:
-            if name in _UNCHANGED_EVENTS and _is_object(payload):
+            if name in self._forwardable and _is_object(payload):
                 payload.decode()  # raises for bytes that are not UTF-8, as parsing would
-                self.has_content = self.has_content or name in _CONTENT_EVENTS
+                if name in _CONTENT_EVENTS:
+                    self.has_content = True
+                if name != "content_block_delta":
+                    self._track_block(name)
                 return frame.raw
             event = orjson.loads(payload)
         except (orjson.JSONDecodeError, UnicodeDecodeError):
@@ -113,7 +125,23 @@ class MessagesRelay(StreamEnd):
             return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not a JSON object"))
         return self._forward_event(event, frame)
 
+    def _track_block(self, kind: object) -> None:
+        """Notes that a block has begun or ended."""
+        if kind == "content_block_start":
+            self._open_blocks += 1
+        elif kind == "content_block_stop":
+            self._open_blocks -= 1
+        else:
+            return
+        self._forwardable = _WITHIN_BLOCK if self._open_blocks else _BETWEEN_BLOCKS
+
     def _forward_event(self, event: Json, frame: sse.Frame) -> bytes:
+        kind = event.get("type")
+        if kind in _MESSAGE_EVENTS and self._forwardable is _BEFORE_START:
+            return self._stop(Failed("upstream_garbled", f"the upstream sent {kind} before message_start"))
+        if kind in _CONTENT_EVENTS and not self._open_blocks:
+            return self._stop(Failed("upstream_garbled", f"the upstream sent {kind} of a block that is not open"))
+        self._track_block(kind)
         match event:
             case {"type": "error"}:
                 return self._report(event)
@@ -122,7 +150,10 @@ class MessagesRelay(StreamEnd):
             case {"type": "message_stop"}:
                 self._close(_to_one_line(event, frame))
                 return b""
+            case {"type": "message_start"} if self._forwardable is not _BEFORE_START:
+                return self._stop(Failed("upstream_garbled", "the upstream began a second message in the same reply"))
             case {"type": "message_start", "message": dict(message)}:
+                self._forwardable = _BETWEEN_BLOCKS
                 self.usage = read_message_usage(message.get("usage"))
                 if self._model is not None:
                     renamed = {**event, "message": {**message, "model": self._model}}

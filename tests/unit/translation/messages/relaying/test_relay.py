@@ -76,7 +76,7 @@ def test_the_model_has_the_name_that_the_client_used() -> None:
 
 def test_events_need_no_names_and_may_be_new() -> None:
     new = {"type": "brand_new", "x": 1}
-    wire = HEAD + b"\n\n" + encode_data(orjson.dumps(new)) + encode_data(DELTA.split(b"data: ")[1].strip())
+    wire = HEAD + b"\n\n" + encode_data(orjson.dumps(new)) + START + encode_data(DELTA.split(b"data: ")[1].strip())
     relay = relay_of()
     frames = relay.feed(wire)
     assert orjson.dumps(new) in frames
@@ -127,7 +127,8 @@ def test_an_error_after_content_keeps_its_details() -> None:
 
 
 def test_an_error_that_is_no_object_is_forwarded() -> None:
-    frames = relay_to_end(relay_of(), START + DELTA + encode_event("error", b'{"type":"error","error":"bad"}'))
+    error = encode_event("error", b'{"type":"error","error":"bad"}')
+    frames = relay_to_end(relay_of(), HEAD + b"\n\n" + START + DELTA + error)
     assert read_frames(frames)[-1] == {"type": "error", "error": "bad"}
 
 
@@ -137,15 +138,15 @@ def test_an_error_that_is_no_object_is_forwarded() -> None:
         (b"", "upstream_truncated"),
         (b"data: {\n\n", "upstream_garbled"),
         (b"data: 3\n\n", "upstream_garbled"),
-        (b"data: " + b"x" * 300, "upstream_garbled"),
+        (b"data: " + b"x" * 3000, "upstream_garbled"),
         (b"data: {}", "upstream_truncated"),
         (b"data: {", "upstream_truncated"),
         (b"event: ping\ndata: {\xff}\n\n", "upstream_garbled"),
     ],
 )
 def test_a_broken_stream_ends_with_an_error(rest: bytes, code: str) -> None:
-    relay = relay_of(max_frame_bytes=250)
-    frames = relay_to_end(relay, START + DELTA, rest)
+    relay = relay_of(max_frame_bytes=2000)
+    frames = relay_to_end(relay, HEAD + b"\n\n" + START + DELTA, rest)
     assert relay.failed is not None
     assert relay.failed.code == code
     assert frames.count(b"event: error") == 1
@@ -205,6 +206,58 @@ def test_unknown_deltas_are_left_out_of_a_whole_message() -> None:
 
 def _delta_event(**changes: Any) -> Json:
     return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}} | changes
+
+
+def _event(kind: str, **fields: Any) -> Json:
+    return {"type": kind, **fields}
+
+
+BLOCK: Json = {"type": "text", "text": ""}
+OUT_OF_ORDER: dict[str, list[Json]] = {
+    "a block before the message": [_event("content_block_start", index=0, content_block=BLOCK)],
+    "a delta before the message": [_event("content_block_delta", index=0, delta={})],
+    "the end of a block before the message": [_event("content_block_stop", index=0)],
+    "the end before the message": [_event("message_delta", delta={"stop_reason": "end_turn"})],
+    "a stop before the message": [_event("message_stop")],
+    "a delta of no block": [_event("message_start", message={}), _event("content_block_delta", index=0, delta={})],
+    "a delta of a block that has ended": [
+        _event("message_start", message={}),
+        _event("content_block_start", index=0, content_block=BLOCK),
+        _event("content_block_stop", index=0),
+        _event("content_block_delta", index=0, delta={}),
+    ],
+    "the end of no block": [_event("message_start", message={}), _event("content_block_stop", index=0)],
+    "a second message": [_event("message_start", message={}), _event("message_start", message={})],
+    "a message that is a text": [_event("message_start", message="m"), _event("content_block_stop", index=0)],
+}
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("events", OUT_OF_ORDER.values(), ids=OUT_OF_ORDER)
+def test_events_out_of_order_end_the_stream_as_failed(events: list[Json], is_named: bool) -> None:
+    payloads = [(event["type"], orjson.dumps(event)) for event in events]
+    wire = [encode_event(*each) if is_named else encode_data(each[1]) for each in payloads]
+    relay = relay_of()
+    for frame in wire[:-1]:
+        assert relay.feed(frame) == frame
+    frames = relay.feed(wire[-1])
+    assert relay.failed is not None
+    assert relay.failed.code == "upstream_garbled"
+    assert wire[-1] not in frames
+
+
+def test_blocks_may_overlap() -> None:
+    events = [
+        _event("message_start", message={}),
+        *(_event("content_block_start", index=index, content_block=BLOCK) for index in (0, 1)),
+        _event("content_block_stop", index=0),
+        _event("content_block_delta", index=1, delta={}),
+        _event("content_block_stop", index=1),
+    ]
+    wire = b"".join(encode_event(event["type"], orjson.dumps(event)) for event in events)
+    relay = relay_of()
+    assert relay.feed(wire) == wire
+    assert relay.failed is None
 
 
 MESSAGE_START: Json = {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}}
