@@ -213,7 +213,8 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     plan_losses: list[Loss] = []
     try:
         fitted, dropped = apply_capabilities(turn, target.capabilities, endpoint, plan_losses, relayed=True)
-        used_ids = validate_relayed_calls(body, turn.items)
+        # A body with values that are not known may have calls that the turn lacks: then their outputs have no calls.
+        used_ids = validate_relayed_calls(body, turn.items) if known is body else turn.call_pairs.call_ids
         relayed_body = {name: value for name, value in body.items() if name not in dropped} if dropped else body
         if relay.fit_input is not None:
             relayed_body, input_losses = relay.fit_input(

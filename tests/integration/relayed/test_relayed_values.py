@@ -122,7 +122,8 @@ def serving_dialect(upstream: ScriptedUpstream, dialect: str) -> Iterator[Gatewa
     provider: Json = {"type": "openai_compatible", "base_url": upstream.url, "retries": 0, "dialects": [dialect]}
     if dialect == "messages":
         provider = {"type": "anthropic", "base_url": upstream.url, "retries": 0, "api_key": "k"}
-    with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
+    model: Json = {"provider": "p", "capabilities": {"stop_sequences": True}}
+    with serving({"providers": {"p": provider}, "models": {"m": model}}) as gateway:
         yield gateway
 
 

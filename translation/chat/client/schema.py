@@ -3,6 +3,7 @@
 Unknown keys are no errors, because upstreams have parameters of their own.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated, Final, Literal, Required
 
@@ -349,8 +350,30 @@ _REQUEST_ADAPTER = build_adapter(Request)
 """Built at import, because building it while the first request waits takes too long."""
 
 
-keep_known = LenientSchema(_REQUEST_ADAPTER).keep_known
-"""Returns the known part of a body that is not valid, whose values only a chat upstream can judge."""
+_LENIENT_SCHEMA: Final = LenientSchema(_REQUEST_ADAPTER)
+
+
+def keep_known(body: Json) -> Json:
+    """Returns the known part of a body that is not valid, whose values only a chat upstream can judge.
+
+    Without the calls of unknown types it has no tool messages that answer them.
+    """
+    known = _LENIENT_SCHEMA.keep_known(body)
+    lost_ids = _list_call_ids(body["messages"]) - _list_call_ids(known["messages"])
+    if not lost_ids:
+        return known
+    messages = [message for message in known["messages"] if message.get("tool_call_id") not in lost_ids]
+    return {**known, "messages": messages}
+
+
+def _list_call_ids(messages: Iterable[Json]) -> set[str]:
+    """Returns the ids of all calls, of whatever types."""
+    return {
+        call_id
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if isinstance(call, dict) and isinstance(call_id := call.get("id"), str)
+    }
 
 
 @cache
