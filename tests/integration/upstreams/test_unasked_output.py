@@ -1,5 +1,7 @@
 """Output that nobody asked for, and media under unknown keys, are reported and not dropped silently."""
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.test_visible_output import APIS, FORMS, Json, ask
@@ -12,12 +14,12 @@ TEXT = {"content": "Here."}
 SECOND: Json = {"index": 1, "message": {"role": "assistant", "content": "Other."}, "finish_reason": "stop"}
 
 
-def with_media(key: str, value: object) -> Script:
+def with_media(key: str, value: Any) -> Script:
     chunks = [chat_chunk(TEXT), chat_chunk({key: value}), chat_chunk({}, "stop")]
     return either(chat_sse(chunks), chat_json("Here.", **{key: value}))
 
 
-MEDIA = {
+MEDIA: Json = {
     "video": {"url": "https://example.com/a.mp4"},
     "picture": [{"b64_json": "AAAA"}],
     "sound": "data:audio/wav;base64,AAAA",
