@@ -27,6 +27,12 @@ def test_each_version_of_the_changelog_has_its_date() -> None:
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", heading) for heading in headings)
 
 
+def test_each_page_has_a_place_in_the_site() -> None:
+    navigation = (ROOT / "scripts/docs/site.yml").read_text().partition("nav:")[2]
+    placed = set(re.findall(r"- (?:\w+: )?(\S+\.md)$", navigation, flags=re.MULTILINE))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - placed == set()
+
+
 def find_record_heading(record: Path) -> str:
     return record.read_text().partition("\n")[0].removeprefix(f"# {record.name[:4]} ")
 
