@@ -55,6 +55,10 @@ class Target:
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
 
+    def can_read(self, provider: str, model: str) -> bool:
+        """Whether this upstream can use what a model of a provider sealed."""
+        return model == self.upstream_model and (provider == self.provider.name or provider in self.realm)
+
     def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Target":
         """Returns the target for requests of the Responses API by `owner`."""
         seal = ReasoningSeal(
@@ -92,6 +96,20 @@ class Route:
     def find_target(self, index: int) -> Target:
         """Returns the target of a candidate, by the candidate's index."""
         return next(each for each in self.targets if each.candidate is not None and each.candidate.index == index)
+
+    def find_readers(self, provider: str, model: str) -> list[int]:
+        """Returns the indexes of the candidates that can use what a model of a provider sealed."""
+        return [
+            each.candidate.index
+            for each in self.targets
+            if each.candidate is not None and each.can_read(provider, model)
+        ]
+
+    def has_larger_window(self, index: int, other_index: int) -> bool:
+        """Whether the context window of a candidate is larger than that of another one, or may be."""
+        window = self.find_target(index).capabilities.max_context_window
+        other_window = self.find_target(other_index).capabilities.max_context_window
+        return window is None or other_window is None or window > other_window
 
     def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Route":
         """Returns the route for requests of the Responses API by `owner`."""

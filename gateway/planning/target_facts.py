@@ -27,11 +27,7 @@ def find_makers(request: AdmittedRequest) -> Sequence[int]:
     maker = seal.find_maker(items)
     if maker is None:
         return ()
-    return [
-        target.candidate.index
-        for target in targets
-        if target.candidate is not None and target.reasoning_seal is not None and target.reasoning_seal.can_read(*maker)
-    ]
+    return request.route.find_readers(*maker)
 
 
 def find_prefix_key(request: AdmittedRequest) -> AffinityKey | None:

@@ -153,6 +153,10 @@ class ReplyItemSeal:
         self._include_reasoning = include_reasoning
         self._sealed_texts: dict[bytes, str] = {}
 
+    def use_seal(self, reasoning_seal: ReasoningSeal) -> None:
+        """Seals items from now on for another upstream, which makes the next ones."""
+        self._reasoning_seal = reasoning_seal
+
     def may_need_seal(self, payload: bytes) -> bool:
         """Whether an event of a Responses upstream may contain an item for `seal_added_item` or `seal_done_item`."""
         return b'"encrypted_content"' in payload or (self._include_reasoning and b'"reasoning"' in payload)
@@ -189,10 +193,18 @@ class ReplyItemSeal:
 
     def _seal_payload(self, payload: Mapping[str, Any]) -> str | None:
         seal = self._reasoning_seal
-        packed = orjson.dumps({"provider": seal.provider, "model": seal.model, **payload})
-        if packed not in self._sealed_texts and (text := seal.sealer.seal(packed, seal.owner)) is not None:
-            self._sealed_texts[packed] = text
-        return self._sealed_texts.get(packed)
+        key = orjson.dumps(payload)
+        if key not in self._sealed_texts:
+            packed = orjson.dumps({"provider": seal.provider, "model": seal.model, **payload})
+            if (text := seal.sealer.seal(packed, seal.owner)) is not None:
+                self._sealed_texts[key] = text
+        return self._sealed_texts.get(key)
+
+
+def has_upstream_content(item: Json) -> bool:
+    """Whether an item has content that only its upstream can use, and that is not sealed."""
+    text = _encrypted_content(item)
+    return bool(item.get(_DETAILS_KEY)) or (text is not None and not is_sealed(text))
 
 
 def _encrypted_content(item: Json) -> str | None:

@@ -43,6 +43,7 @@ from translation.errors import InvalidRequest
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
 from translation.representation.delta_runs import EventStage
 from translation.representation.events import Failed, Usage
+from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -53,6 +54,11 @@ class Attempt(NamedTuple):
     target: Target
     plan: RelayPlan | TranslationPlan
     presentation: Presentation
+
+    @property
+    def item_seal(self) -> ItemSeal | None:
+        """Seals the items of the reply."""
+        return self.presentation.item_seal
 
 
 UNSTORED: Final = Loss("store", "unavailable")
@@ -343,8 +349,7 @@ class Run:
             return {}
         if self.attempts is None:
             return {UPSTREAM_HEADER: self.attempt.target.provider.name, ATTEMPTS_HEADER: "1"}
-        turn = self.attempts.turn
-        return build_upstream_headers(turn.upstream, turn.attempt_count)
+        return build_upstream_headers(self.attempts.upstream, self.attempts.attempt_count)
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, the model, and relayed headers."""

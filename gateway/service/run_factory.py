@@ -16,6 +16,7 @@ from gateway.service.admission import rename_param_of
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.run import Attempt, Run
 from gateway.service.sharing.shared_attempts import SharedAttempts
+from gateway.service.sharing.shared_rounds import SharedRounds
 from gateway.tools.host import ToolHost
 from gateway.upstreams.affinity import AffinityFacts, find_affinity_key
 from gateway.upstreams.registry import Sharing
@@ -96,6 +97,16 @@ class RunFactory:
             names_upstream=self._names_upstreams,
         )
         attempts.planner = run
+        if (loop_io := run.loop_io) is not None:
+            attempts.rounds = rounds = SharedRounds(
+                request.route,
+                turn,
+                attempt,
+                planner.plan_target,
+                observer,
+                holds_all=not (request.facts.streams or request.in_background),
+            )
+            loop_io.share_round = rounds.share_round
         return run
 
     def _begin_turn(self, request: AdmittedRequest, planned: AdmittedRequest, sharing: Sharing) -> SharedTurn:
@@ -158,12 +169,25 @@ class RunFactory:
             None if route_name == target.upstream_model else route_name,
             target.profile,
             is_stored,
-            build_redactor(planned.facts.tools.credentials, target.provider.redact),
+            build_redactor(planned.facts.tools.credentials, _find_redact(request.route, target, plan)),
             item_seal,
             call_rules,
             summarizes_reasoning,
             request.hides_thinking,
         )
+
+
+def _find_redact(route: Route, target: Target, plan: RelayPlan | TranslationPlan) -> Callable[[str], str]:
+    """Returns the function that redacts what upstreams say. Each round of tools may have another one."""
+    if route.sharing is None or isinstance(plan, RelayPlan) or plan.loop_io is None:
+        return target.provider.redact
+
+    def redact_all(message: str) -> str:
+        for each in route.targets:
+            message = each.provider.redact(message)
+        return message
+
+    return redact_all
 
 
 class _TargetPlanner(NamedTuple):

@@ -83,6 +83,17 @@ class LoopBuilder:
         results = [listed for listed in known if listed is not None]
         return None if len(results) < len(missing) else self._build_with_lists(history.listed, missing, results)
 
+    def adopt_turn(self, turn: Turn) -> Turn:
+        """Returns the turn of a round of another loop with the parameters of this loop's turn."""
+        return replace(
+            self._turn,
+            items=turn.items,
+            tools=turn.tools,
+            tool_choice=turn.tool_choice,
+            parallel_tool_calls=turn.parallel_tool_calls,
+            max_output_tokens=turn.max_output_tokens,
+        )
+
     def _find_missing_lists(self) -> tuple[ResolvedHistory, list[ToolExecutor]]:
         """Returns the input before its tools have names, and the executors whose lists are missing in it.
 

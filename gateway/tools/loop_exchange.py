@@ -136,6 +136,17 @@ class ToolLoopExchange(SteppedSource[Batch]):
         return loop.build_next_turn()
 
     async def _take_exchange(self, turn: Turn) -> Exchange:
+        """Returns the exchange of a round."""
+        if (share_round := self._loop_io.share_round) is not None:
+            return share_round(turn, self._make_own_round)
+        return await self._make_own_round(turn)
+
+    async def make_round_of(self, turn: Turn) -> Exchange:
+        """Returns the exchange for the turn of another loop of the same request: what differs between the upstreams,
+        such as defaults, is this loop's."""
+        return await run_for_items(turn.items, self._make_round, self._builder.adopt_turn(turn))
+
+    async def _make_own_round(self, turn: Turn) -> Exchange:
         """Returns the exchange of a round. The exchange of the first round may have been prepared before."""
         first, self._first_round = self._first_round, None
         if first is not None and first.turn is turn:

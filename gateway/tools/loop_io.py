@@ -2,15 +2,16 @@
 and a compaction of its context."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from gateway.errors import StoreUnavailable
 from gateway.state.call_records import CallRecord
 from gateway.state.values import LeaseLost
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.tool_events import ToolEvents
+from providers.base import Exchange
 from translation.hosted.calls import HostedCall
 from translation.hosted.compaction import HostedContextParts
 from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome
@@ -76,6 +77,19 @@ class ContextCompactor(Protocol):
         ...
 
 
+MakeRound: TypeAlias = Callable[[Turn], Awaitable[Exchange]]
+"""Makes the exchange of one round. Raises InvalidRequest, and StoreUnavailable."""
+
+
+@runtime_checkable
+class RoundMaker(Protocol):
+    """A loop whose upstream can take over a round of another loop of the same request."""
+
+    async def make_round_of(self, turn: Turn) -> Exchange:
+        """Returns the exchange for the turn of another loop. Raises InvalidRequest, and StoreUnavailable."""
+        ...
+
+
 @dataclass(slots=True)
 class LoopIO:
     """The state of one response with hosted tools besides its exchange. It is set before the exchange is opened.
@@ -95,6 +109,8 @@ class LoopIO:
     """Whether the client can be asked for input that calls need."""
     locked_servers: frozenset[str] = frozenset()
     """Labels of servers whose credentials another replica sealed, and which this one cannot unseal."""
+    share_round: Callable[[Turn, MakeRound], Exchange] | None = None
+    """Returns the exchange of a round that may have several attempts; None if rounds are sent to the only upstream."""
     _losses: list[Loss] = field(default_factory=list)
 
     @property

@@ -130,6 +130,12 @@ class SharedTurn:
         total_s = self._sharing.routing.total_s
         return None if total_s is None or self._began_at is None else self._began_at + total_s
 
+    def follow(self) -> "SharedTurn":
+        """Returns the turn of the next round of a reply, which prefers the upstream of this one."""
+        return SharedTurn(
+            self._sharing, self._candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
+        )
+
     def keep_only(self, indexes: Collection[int]) -> None:
         """Leaves only these candidates."""
         self._candidates = [each for each in self._candidates if each.index in indexes]
@@ -158,9 +164,11 @@ class SharedTurn:
         if self._began_at is None:
             self._began_at = self._clock()
             self._sharing.state.budget.add_turn(self._began_at)
-        candidate, self._next = self._next, None
-        if candidate is None or candidate.load.is_full:
-            candidate = await self._find_first() if not self.attempt_count else await self._take_full(candidate)
+        candidate, self._next = self._next or self._find_untried(), None
+        if candidate is None:
+            candidate = await self._find_first()
+        elif candidate.load.is_full:
+            candidate = await self._take_full(candidate)
         else:
             candidate.load.begin_attempt()
         now = self._clock()
@@ -297,12 +305,22 @@ class SharedTurn:
             if granted is not None:
                 return granted
 
-    async def _take_full(self, candidate: Candidate | None) -> Candidate:
+    def _find_untried(self) -> Candidate | None:
+        """Returns the upstream of a further attempt when the one that was chosen cannot serve the turn; None for a
+        first attempt. Raises the failure of the turn if no other is left."""
+        if not self.attempt_count:
+            return None
+        now = self._clock()
+        untried = [each for each in self._candidates if each.index not in self._outcomes]
+        if not (available := select_available(untried, now)):
+            raise self._failures.choose(_build_overload())
+        return self._choose(available, now)
+
+    async def _take_full(self, candidate: Candidate) -> Candidate:
         """Returns the upstream of a further attempt, with a slot taken, after waiting for one."""
-        candidates = [candidate] if candidate is not None else self._candidates
         left_s, began_at = max(0.0, self._sharing.routing.queue_s - self.queue_s), self._clock()
         try:
-            granted = await self._sharing.state.waiting.wait_for_slot(candidates, left_s)
+            granted = await self._sharing.state.waiting.wait_for_slot([candidate], left_s)
         finally:
             self.queue_s += self._clock() - began_at
         if granted is None:

@@ -6,6 +6,7 @@ from gateway.logs import bind_fields
 from gateway.planning.resolver import Route
 from gateway.replies.event_stream import ReplyStream
 from gateway.replies.observers import ReplyEnd, RequestObserver
+from gateway.service.sharing.shared_rounds import SharedRounds
 from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.shared_turn import SharedTurn
 from translation.errors import InvalidRequest
@@ -37,6 +38,8 @@ class SharedAttempts:
         """`planned_index` is the place of the target that the run was planned for at first."""
         self.turn = turn
         self.observer = observer
+        self.rounds: SharedRounds | None = None
+        """The rounds of a reply whose tools the gateway runs. They make the attempts themselves."""
         self._route = route
         self._planned_index = planned_index
         self._has_failed = False
@@ -44,15 +47,19 @@ class SharedAttempts:
     @property
     def upstream(self) -> str | None:
         """The upstream that was asked last."""
-        return self.turn.upstream
+        return self.turn.upstream if self.rounds is None else self.rounds.upstream
+
+    @property
+    def attempt_count(self) -> int:
+        return self.turn.attempt_count if self.rounds is None else self.rounds.attempt_count
 
     @property
     def first_content_s(self) -> float | None:
-        return self.turn.routing.first_content_s
+        return self.turn.routing.first_content_s if self.rounds is None else None
 
     @property
     def deadline(self) -> float | None:
-        return self.turn.deadline
+        return self.turn.deadline if self.rounds is None else None
 
     async def begin_stream(self) -> ReplyStream:
         """Begins the next attempt, and returns its stream. Raises what `begin` raises."""
@@ -64,7 +71,7 @@ class SharedAttempts:
 
         Raises what `SharedTurn.begin` raises.
         """
-        while True:
+        while self.rounds is None:
             candidate = await self.turn.begin()
             if candidate.index != self._planned_index:
                 try:
@@ -83,20 +90,22 @@ class SharedAttempts:
 
     async def move_on(self, error: Exception) -> bool:
         """Ends the attempt in a failure of which nothing was delivered. Returns whether another one may begin."""
-        if self.planner.may_have_run_tools:
+        moves = False
+        if self.rounds is None and self.planner.may_have_run_tools:
             self.turn.fail(error)
-            moves = False
-        else:
+        elif self.rounds is None:
             moves = await self.turn.move_on(error, self._has_larger_window)
         self.bind_log_fields()
         return moves
 
     def find_failure(self, error: Exception) -> Exception:
-        return self.turn.find_failure(error)
+        return error if self.rounds is not None else self.turn.find_failure(error)
 
     def end_stream(self, *, is_complete: bool, has_failed: bool) -> None:
         """Ends the attempt, if one is in progress. If it neither is complete nor has failed, its client has left."""
-        if self.turn.attempt is None:
+        if self.rounds is not None:
+            self.bind_log_fields()
+        if self.rounds is not None or self.turn.attempt is None:
             return
         if has_failed or self._has_failed:
             self.turn.cut()
@@ -108,17 +117,19 @@ class SharedAttempts:
 
     def bind_log_fields(self) -> None:
         """Adds to the log line which upstreams were asked, and why."""
-        if fields := self.turn.describe():
+        if fields := (self.rounds or self.turn).describe():
             bind_fields(**fields)
 
     def observe_attempt(self, provider: str, number: int) -> None:
-        self.observer.observe_attempt(self.turn.upstream or provider, self.turn.attempt_count)
+        if self.rounds is None:  # rounds report their attempts themselves
+            self.observer.observe_attempt(self.turn.upstream or provider, self.turn.attempt_count)
 
     def observe_head(self) -> None:
         self.observer.observe_head()
 
     def observe_content(self) -> None:
-        self.turn.observe_content()
+        if self.rounds is None:
+            self.turn.observe_content()
         self.observer.observe_content()
 
     def observe_model(self, model: str) -> None:
@@ -130,6 +141,4 @@ class SharedAttempts:
 
     def _has_larger_window(self, other: Candidate, failed: Candidate) -> bool:
         """Whether the context of another candidate is larger than that of the one that failed, or may be."""
-        window = self._route.find_target(failed.index).capabilities.max_context_window
-        other_window = self._route.find_target(other.index).capabilities.max_context_window
-        return window is None or other_window is None or other_window > window
+        return self._route.has_larger_window(other.index, failed.index)
