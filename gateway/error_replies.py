@@ -70,6 +70,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     upstream.EngineUnavailable: ErrorReply(503, _SERVER_TYPE, "engine_unavailable"),
     upstream.UpstreamRejected: ErrorReply(502, _SERVER_TYPE, "upstream_error"),
     upstream.UpstreamRateLimited: ErrorReply(429, "rate_limit_error", "rate_limit_exceeded"),
+    upstream.ConnectionsExhausted: ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
     upstream.UpstreamOverloaded: ErrorReply(503, _SERVER_TYPE, "upstream_overloaded"),
     upstream.UpstreamUnauthorized: ErrorReply(
         502, _SERVER_TYPE, "upstream_unauthorized", fixed_message="the upstream refused the gateway's own credentials"

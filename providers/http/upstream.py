@@ -88,6 +88,8 @@ class Upstream:
         self.name = name
         self._config = config
         self._retries = config.retries
+        self._stale_retries = config.retries
+        """How often a request is sent again because its connection was closed while it was idle."""
         self.max_frame_bytes = int(config.max_line_mb * 1024 * 1024)
         self._base_url = base_url.rstrip("/")
         self._key = config.api_key.get_secret_value() if config.api_key else ""
@@ -115,9 +117,11 @@ class Upstream:
 
     def share(self, observe_head: HeadObserver, headers: Mapping[str, str]) -> "Upstream":
         """Returns a view with the same connections. It sends each request once, because whoever shares turns repeats
-        them. `headers` are added to each request."""
+        them; only a connection that was closed while it was idle is replaced by a new one. `headers` are added to each
+        request."""
         view = copy(self)
         view._retries = 0
+        view._stale_retries = 1
         view._headers = {**self._headers, **headers}
         view._request_templates = {}
         view._observe_head = observe_head
@@ -304,7 +308,7 @@ class Upstream:
                 break
             except HTTP_FAILURES as failure:
                 is_stale = isinstance(failure, ClosedWhileIdle)
-                is_last = attempt >= (max(1, self._retries) if is_stale else self._retries)
+                is_last = attempt >= (self._stale_retries if is_stale else self._retries)
                 # After a read timeout the upstream may still work on the request, and a full pool stays full.
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or is_last:
                     self.raise_provider_error(failure, reply_started=False)

@@ -242,7 +242,7 @@ async def test_invalid_compaction_requests_are_refused_by_name(client: AsyncOpen
     compact = client.responses.compact
     assert await refusal(compact(model="m", input=[{"role": "system", "content": "a"}])) == ("input", "invalid_value")
     assert await refusal(compact(model="m", input="a", extra_body={"stream": True})) == ("stream", "unknown_parameter")
-    assert await refusal(compact(model="", input="a")) == ("model", "invalid_value")
+    assert await refusal(compact(model="", input="a")) == ("model", "missing_required_parameter")
     assert await refusal(compact(model="m", previous_response_id="resp_x")) == (
         "previous_response_id",
         "previous_response_not_found",

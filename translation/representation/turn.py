@@ -95,7 +95,7 @@ class Turn:
     def item_types(self) -> frozenset[str]:
         """The types of the items. A long history is searched for them once."""
         if self._item_types is None:
-            self._item_types = frozenset([item["type"] for item in self.items])
+            self._item_types = frozenset([item.get("type", "") for item in self.items])
         return self._item_types
 
     @property

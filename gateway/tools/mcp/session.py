@@ -118,7 +118,8 @@ class McpSession:
                     raise self._fault or McpFault("connection_closed", CONNECTION_CLOSED)
                 return result.result()
         except TimeoutError:
-            raise McpFault("timeout", f"no answer within {deadline_s:g} s") from None
+            # What is left of a deadline after a wait for a turn is no round number.
+            raise McpFault("timeout", f"no answer within {round(deadline_s, 3):g} s") from None
         finally:
             result.cancel()
 

@@ -110,7 +110,7 @@ def test_a_real_server_is_examined_and_missing_declared_features_fail(llama_serv
         "models": {
             "sound": {**tiny, "capabilities": {**window, "images": False}},
             # Without the gateway's help, the first line of the prompt spoils the cache.
-            "sees": {**tiny, "capabilities": window, "volatile_lines": []},
+            "sees": {**tiny, "capabilities": window, "volatile_lines": [], "removed_lines": []},
         },
     }
     done = doctor(config, tmp_path, "--json")

@@ -110,6 +110,7 @@ NAMED_BY_CLIENTS: set[Route] = {("POST", "/v1/agui"), ("POST", "/v1/agui/{model}
 """Routes whose objects have names that their clients choose: an equal name of another owner is another object."""
 
 ADMINISTRATORS: set[Route] = {
+    ("GET", "/v1/gateway/routes/{model}"),
     ("PUT", "/v1/gateway/mcp-servers/{server_label}"),
     ("DELETE", "/v1/gateway/mcp-servers/{server_label}"),
 }
@@ -287,7 +288,10 @@ def test_routes_for_administrators_reveal_nothing_to_others(tenants: tuple[Tenan
     before = ann.snapshot()
     for route in sorted(ADMINISTRATORS):
         probe = Probe(body={"url": "https://mcp.example.com/mcp"})
-        replies = [bob.ask(route, probe, {"server_label": label}) for label in ("of_ann", "of_bob", "of_nobody")]
+        replies = [
+            bob.ask(route, probe, {"server_label": label, "model": label})
+            for label in ("of_ann", "of_bob", "of_nobody")
+        ]
         assert [status for status, _, _ in replies] == [403] * 3
         assert len({text for _, text, _ in replies}) == 1
     assert ann.snapshot() == before

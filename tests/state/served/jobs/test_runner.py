@@ -75,7 +75,10 @@ async def test_a_job_that_cannot_begin_fails_for_that_reason(store: SqlStore) ->
         here.make = refuse
         await store.responses.create_response(logged(head))
         failed = await ended(store, head)
-    assert (failed["status"], failed["error"]["message"]) == ("failed", "there is no such model any more")
+    assert (failed["status"], failed["error"]["message"]) == (
+        "failed",
+        "the model 'm' does not exist: there is no such model any more",
+    )
     assert await read_log_events(store, head) == [(0, "response.created"), (1, "response.failed")]
 
 
