@@ -1,7 +1,8 @@
 """ASGI middleware around every request: its request id and its access log line."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import structlog
 from starlette.responses import Response
@@ -10,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
-from gateway.logs import bind_fields, log_request, reset_fields
+from gateway.logs import bind_fields, log_request, read_bound_fields, reset_fields
 from providers.new_id import random_hex
 from providers.request_ids import CURRENT_IDS, RequestIds, parse_request_id
 
@@ -79,6 +80,22 @@ class ReplySender:
         return ((b"x-upstream-request-id", upstream.encode()), own) if upstream else (own,)
 
 
+class RequestEnd(Protocol):
+    """Learns how a request ended."""
+
+    def end(self, scope: Scope, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None:
+        """The request has ended. `fields` are those of its log line. It must not raise."""
+        ...
+
+
+class RequestMeter(Protocol):
+    """Counts the requests of one server process."""
+
+    def begin_request(self, began_ns: int) -> RequestEnd:
+        """A request has arrived, at this time of the performance counter."""
+        ...
+
+
 class RequestMiddleware:
     """Gives every request an id and a log line.
 
@@ -88,10 +105,16 @@ class RequestMiddleware:
     (client, model, provider), but no body and no headers.
     """
 
-    def __init__(self, app: ASGIApp, find_refusal: Callable[[Scope], Response | None] = lambda _: None) -> None:
-        """`find_refusal` returns the reply to a request that `app` does not get."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        find_refusal: Callable[[Scope], Response | None] = lambda _: None,
+        meter: RequestMeter | None = None,
+    ) -> None:
+        """`find_refusal` returns the reply to a request that `app` does not get. `meter` counts requests."""
         self._app = app
         self._find_refusal = find_refusal
+        self._meter = meter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in _SCOPE_TYPES:
@@ -106,6 +129,8 @@ class RequestMiddleware:
         # A pipelined request starts in the context of the request before it, whose fields must be removed.
         reset_fields(request_id=request_id)
         CURRENT_IDS.set(ids)
+        meter = self._meter
+        figures = meter.begin_request(began) if meter is not None and scope["type"] == "http" else None
         try:
             app = self._find_refusal(scope) or self._app
             await app(scope, receive, reply_sender)
@@ -119,7 +144,10 @@ class RequestMiddleware:
             if ids.upstream:
                 bind_fields(upstream_request_id=ids.upstream)
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
-            elapsed_ms = (time.perf_counter_ns() - began + 50_000) // 100_000 / 10
+            elapsed_ns = time.perf_counter_ns() - began
+            elapsed_ms = (elapsed_ns + 50_000) // 100_000 / 10
+            if figures is not None:
+                figures.end(scope, reply_sender.status, elapsed_ns, read_bound_fields())
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms)
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]

@@ -3,9 +3,10 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from gateway import errors
-from gateway.config.settings import Settings
+from gateway.config.settings import CorsSettings, Settings
 from gateway.dialects.table import CLIENT_DIALECTS, ClientDialect, RouteFactory
 from gateway.http.cross_site import CrossSiteCheck
 from gateway.http.direct_routes import DirectRouter
@@ -24,8 +25,12 @@ from gateway.http.headers import ATTEMPTS_HEADER, UPSTREAM_HEADER
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
 from gateway.http.request_docs import FAILURE_RESPONSES, DocumentedApp
+from gateway.metrics.labels import RouteLabels
+from gateway.metrics.place import MetricsPlace
 from gateway.process.reload import Reloader
+from gateway.relayed_paths.relays import RELAYED_PATHS
 from gateway.replies.endpoints import Endpoint, ResponseForm
+from gateway.replies.observers import LOG_OBSERVER
 from gateway.routes.health import build_health_routes
 from gateway.routes.mcp_servers import build_mcp_servers_routes
 from gateway.routes.models import build_models_routes
@@ -40,6 +45,10 @@ from gateway.websocket.handshake import WebSocketApp
 from providers.base import Provider
 from providers.errors import ProviderError
 from translation.errors import TranslationError
+
+_MODEL_PARAMETER: Final = "{model:path}"
+
+_ONLY_WORKER: Final = MetricsPlace()
 
 _OTHER_ROUTES: Sequence[RouteFactory] = (
     build_relayed_routes,
@@ -68,6 +77,7 @@ def build_app(
     drain: DrainState,
     providers: Mapping[str, Provider],
     dialects: Sequence[ClientDialect] = CLIENT_DIALECTS,
+    metrics_place: MetricsPlace = _ONLY_WORKER,
 ) -> Application:
     """Builds the application. `providers` are the configured providers, by name; `dialects` are the APIs of clients.
 
@@ -80,7 +90,13 @@ def build_app(
         for row in direct_endpoints
         if isinstance(form := row.endpoint.storage, ResponseForm) and form.allows_jobs
     }
-    service = Service(settings, providers, drain, store, job_endpoints)
+    metrics = None
+    if settings.metrics.enabled:
+        from gateway.metrics.worker_metrics import WorkerMetrics  # not needed without metrics
+
+        metrics = WorkerMetrics(lambda: service, metrics_place)
+    observer = LOG_OBSERVER if metrics is None else metrics.observer
+    service = Service(settings, providers, drain, store, job_endpoints, observer)
     lifetimes = ProviderLifetimes(providers)
 
     @asynccontextmanager
@@ -92,6 +108,8 @@ def build_app(
                 await closing.enter_async_context(run_sweeper(store.retention, settings.store))
             await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
+            if metrics is not None:
+                await closing.enter_async_context(metrics.lifespan(build_reply))
             yield
 
     model_forms = [dialect.models_form for dialect in dialects if dialect.models_form is not None]
@@ -123,11 +141,20 @@ def build_app(
     )
     reloader = Reloader(service, lifetimes)
     check = CrossSiteCheck(settings.server, lambda: service.settings.auth is not None, build_reply)
-    if settings.server.cors is None:
-        return Application(RequestMiddleware(direct, check.find_refusal), reloader)
-    with_cors = CORSMiddleware(
-        direct,
-        allow_origins=list(settings.server.cors.origins),
+    inner: ASGIApp = direct
+    if settings.server.cors is not None:
+        inner = _allow_origins(direct, settings.server.cors)
+    if metrics is None:
+        return Application(RequestMiddleware(inner, check.find_refusal), reloader)
+    metrics.observer.routes = _label_routes(routers, [row.path for row in direct_endpoints])
+    logged = RequestMiddleware(inner, check.find_refusal, metrics.observer)
+    return Application(metrics.wrap(logged, service, check.find_refusal, build_reply), reloader)
+
+
+def _allow_origins(app: ASGIApp, cors: CorsSettings) -> ASGIApp:
+    return CORSMiddleware(
+        app,
+        allow_origins=list(cors.origins),
         allow_methods=["*"],
         allow_headers=["*"],
         expose_headers=[
@@ -139,7 +166,18 @@ def build_app(
             ATTEMPTS_HEADER,
         ],
     )
-    return Application(RequestMiddleware(with_cors, check.find_refusal), reloader)
+
+
+def _label_routes(routers: Sequence[APIRouter], direct_paths: Sequence[str]) -> RouteLabels:
+    """Returns the labels that requests to routes for POST are counted by."""
+    templates = [
+        route.path
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute) and "POST" in (route.methods or ())
+    ]
+    of_models = [path for path in templates if _MODEL_PARAMETER in path]
+    return RouteLabels(templates, [*direct_paths, *of_models, *(row.path for row in RELAYED_PATHS)])
 
 
 def _build_store(settings: Settings) -> Store | None:

@@ -20,6 +20,7 @@ from gateway.config.settings import Settings
 from gateway.http.guard import DrainState
 from gateway.http.json_reply import refuse_head
 from gateway.logs import configure_logs
+from gateway.metrics.place import MetricsPlace
 from gateway.process.accept_gate import AcceptGate
 from gateway.process.app import build_app
 from gateway.process.huge_pages import use_huge_pages
@@ -68,6 +69,9 @@ _SWITCH_INTERVAL_S = 0.001
 
 With the default of 5 ms, each step of a small request would wait 5 ms while a large body is planned in a thread.
 """
+
+
+_ONLY_WORKER = MetricsPlace()
 
 
 class GatewayServer(uvicorn.Server):
@@ -193,7 +197,11 @@ class GatewayServer(uvicorn.Server):
 
 
 def run_server(
-    settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
+    settings: Settings,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    updates: SettingsUpdates,
+    metrics_place: MetricsPlace = _ONLY_WORKER,
 ) -> None:
     """Runs a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start.
 
@@ -203,7 +211,7 @@ def run_server(
     # uvicorn raises the signal again after it has drained. The process must then exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    server = make_server(settings, on_ready, updates=updates)
+    server = make_server(settings, on_ready, updates=updates, metrics_place=metrics_place)
     use_huge_pages()  # before an engine is loaded into this process
     server.run(sockets=[listener])
     if not server.started:
@@ -215,6 +223,7 @@ def make_server(
     on_ready: Callable[[], None],
     providers: Mapping[str, Provider] | None = None,
     updates: SettingsUpdates | None = None,
+    metrics_place: MetricsPlace = _ONLY_WORKER,
 ) -> GatewayServer:
     """Builds a server that has not started. It calls `on_ready` once it accepts requests and its engines have started
     or failed. `providers` replaces configured providers of the same names."""
@@ -223,14 +232,16 @@ def make_server(
     accepting = settings.server
     limits = HeadLimits(int(accepting.max_head_kb * _KB), accepting.max_head_fields, accepting.head_s)
     gate = AcceptGate()
-    app = build_app(settings, drain, all_providers)
+    protocol = limit_heads(
+        HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head, gate.on_connection
+    )
+    app = build_app(settings, drain, all_providers, metrics_place=metrics_place._replace(protocol=protocol))
     config = uvicorn.Config(
         app.asgi,
         log_config=None,
         access_log=False,
-        http=limit_heads(
-            HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head, gate.on_connection
-        ),
+        interface="asgi3",  # uvicorn takes a callable that is no coroutine function for an older one
+        http=protocol,
         backlog=gate.backlog,
         ws=WebSocketProtocol,
         ws_max_size=int(settings.server.max_body_mb * _READABLE_FACTOR * _MB),

@@ -4,18 +4,24 @@ Modules that only the server needs are imported late, because the process that s
 """
 
 import gc
+import os
 import resource
 import secrets
+import shutil
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Final
 
 from pydantic import SecretStr
 
 from gateway.config.settings import SealingSettings, Settings
+from gateway.metrics.place import MetricsPlace
 from gateway.process.banner import render_banner
 from gateway.process.updates import ConfigurationSource, LoadSettings, SettingsUpdates, on_hangup
 
@@ -46,13 +52,40 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
 
     source = ConfigurationSource(settings, load, _ensure_sealing_key(settings))
     configure_logs(settings.log.level_number, settings.log.format)  # the process that supervises workers logs too
-    if workers == 1:
-        _serve_alone(source, listener, announce)
-    elif not WorkerPool(run_worker, import_server, source, listener, settings.server).run(announce):
-        sys.exit(1)
+    with _open_metrics_place(settings, shares=workers > 1) as place:
+        if workers == 1:
+            _serve_alone(source, listener, announce, place)
+        elif not WorkerPool(
+            partial(run_worker, metrics_place=place), import_server, source, listener, settings.server
+        ).run(announce):
+            sys.exit(1)
 
 
-def _serve_alone(source: ConfigurationSource, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+@contextmanager
+def _open_metrics_place(settings: Settings, *, shares: bool) -> Iterator[MetricsPlace]:
+    """Opens the listener of the metrics, if it has an own one, and the folder that workers share if there are several.
+
+    Exits with 1 if the address cannot be bound.
+    """
+    if not settings.metrics.enabled:
+        yield MetricsPlace()
+        return
+    address = settings.metrics.address
+    listener = None if address is None else _bind_listener(*address, advice="metrics.listen names another address")
+    if listener is not None:
+        listener.listen()
+    owner, folder = os.getpid(), Path(mkdtemp(prefix="gateway-metrics-")) if shares else None
+    try:
+        yield MetricsPlace(folder, listener)
+    finally:
+        # Workers are forked inside this block, and leave it too.
+        if folder is not None and os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _serve_alone(
+    source: ConfigurationSource, listener: socket.socket, on_ready: Callable[[], None], place: MetricsPlace
+) -> None:
     """Runs a server in this process."""
     updates = SettingsUpdates()
     loading = threading.Lock()
@@ -62,16 +95,20 @@ def _serve_alone(source: ConfigurationSource, listener: socket.socket, on_ready:
             updates.submit(source.reload())
 
     on_hangup(lambda: threading.Thread(target=reload, name="reload", daemon=True).start())
-    run_worker(source.settings, listener, on_ready, updates)
+    run_worker(source.settings, listener, on_ready, updates, place)
 
 
 def run_worker(
-    settings: Settings, listener: socket.socket, on_ready: Callable[[], None], updates: SettingsUpdates
+    settings: Settings,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    updates: SettingsUpdates,
+    metrics_place: MetricsPlace,
 ) -> None:
     """Runs a server in this process until SIGTERM or SIGINT. `on_ready` is called once it is ready."""
     with hide_terminal_packages():
         from gateway.process.server import run_server
-    run_server(settings, listener, on_ready, updates)
+    run_server(settings, listener, on_ready, updates, metrics_place)
 
 
 def import_server(settings: Settings) -> None:
@@ -80,7 +117,9 @@ def import_server(settings: Settings) -> None:
         import gateway.process.server
 
         if settings.store.url is not None:
-            import gateway.state.sql.store  # noqa: F401
+            import gateway.state.sql.store
+        if settings.metrics.enabled:
+            import gateway.metrics.worker_metrics  # noqa: F401
 
 
 @contextmanager
@@ -112,7 +151,7 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _bind_listener(host: str, port: int) -> socket.socket:
+def _bind_listener(host: str, port: int, advice: str = "--host and --port name another address") -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -120,7 +159,7 @@ def _bind_listener(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}; --host and --port name another address\n")
+        sys.stderr.write(f"cannot listen on {host}:{port}: {error.strerror}; {advice}\n")
         sys.exit(1)
     listener.set_inheritable(True)
     return listener

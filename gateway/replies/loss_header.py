@@ -10,7 +10,7 @@ from typing import Final, cast
 from gateway.logs import bind_losses
 from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Event, Failed, Finished, Noted, Usage
+from translation.representation.events import Event, Failed, Finished, FinishReason, Noted, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -27,6 +27,8 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 the client and may have any characters."""
 
 _is_noted: Final = partial(is_, Noted)
+
+_CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
 
 
 def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
@@ -74,6 +76,12 @@ def find_final_usage(batch: Sequence[Event]) -> Usage | None:
     """Returns the token counts with which a batch ends a reply; None if it does not end one, or has none."""
     end = batch[-1] if batch else None
     return end.usage if isinstance(end, Finished | Failed) else None
+
+
+def is_cut_off(batch: Sequence[Event]) -> bool:
+    """Returns whether a batch ends a reply that is incomplete: at a limit, by a filter, or for an unknown reason."""
+    end = batch[-1] if batch else None
+    return isinstance(end, Finished) and (end.reason in _CUT_OFF_REASONS or end.is_unknown)
 
 
 def read_reply_warnings(reply: Json) -> list[Json]:

@@ -21,6 +21,8 @@ class ReplyEnd(NamedTuple):
     """The requested parameters that the upstream's reply has no result for."""
     failed: Failed | None = None
     """The event that ended the reply in failure."""
+    is_cut_off: bool = False
+    """Whether the reply is known to be incomplete: it reached a limit, or a filter ended it."""
 
 
 class RequestObserver(Protocol):
@@ -54,15 +56,18 @@ class RequestObserver(Protocol):
 class Observer(Protocol):
     """Watches the requests of one server process."""
 
-    def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
-        """A request was accepted. Returns its observer. `endpoint` is the name of the client's API."""
+    def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
+        """A request was accepted. Returns its observer. `endpoint` is the name of the client's API.
+
+        `is_shared`: its turn is shared between upstreams, and counts its attempts itself.
+        """
         ...
 
 
 class LogObserver:
     """Adds what it observes to the log line of the request. It has no state, so that it observes all requests."""
 
-    def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
+    def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
         return self
 
     def observe_attempt(self, provider: str, number: int) -> None:
@@ -78,7 +83,7 @@ class LogObserver:
         return
 
     def observe_end(self, end: ReplyEnd) -> None:
-        usage, warnings, unreported, failed = end
+        usage, warnings, unreported, failed, _ = end
         if warnings:
             bind_tool_warnings(warnings)
         if unreported:

@@ -7,7 +7,13 @@ from dataplane.source import ReadTemplate, Sink, Source
 from gateway.error_replies import build_failed_event
 from gateway.errors import TurnFailed
 from gateway.replies.client_params import ClientParams, RejectionParams
-from gateway.replies.loss_header import collect_facts, collect_unreported, collect_warnings, find_final_usage
+from gateway.replies.loss_header import (
+    collect_facts,
+    collect_unreported,
+    collect_warnings,
+    find_final_usage,
+    is_cut_off,
+)
 from gateway.replies.observers import LOG_OBSERVER, ReplyEnd, RequestObserver
 from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
 from providers.errors import ProviderError
@@ -207,9 +213,11 @@ class TranslatedReply(Source[bytes]):
         return self._batches.wait_for_read(sink)
 
     async def close(self, *, whole: bool = False) -> None:
-        facts = collect_facts(self._last_batch)
+        batch = self._last_batch
+        facts = collect_facts(batch)
         warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
-        self._observer.observe_end(ReplyEnd(find_final_usage(self._last_batch), warnings, unreported, self._failed))
+        usage = find_final_usage(batch)
+        self._observer.observe_end(ReplyEnd(usage, warnings, unreported, self._failed, is_cut_off(batch)))
         await self._batches.close(whole=whole)
 
     def result(self) -> Json | None:

@@ -25,6 +25,7 @@ from gateway.replies.loss_header import (
     collect_unreported,
     collect_warnings,
     find_final_usage,
+    is_cut_off,
     read_reply_warnings,
     report_losses,
 )
@@ -305,12 +306,14 @@ class Run:
         self._collector = collector if plan.loop_io is not None else None
         usage: Usage | None = None
         facts: list[Json] = []
+        last_events: Batch = ()
 
         def collect(batch: Batch) -> None:
-            nonlocal usage
+            nonlocal usage, last_events
             events = batch if event_stage is None else event_stage.feed(batch)
             facts.extend(collect_facts(events))
             usage = find_final_usage(events) or usage
+            last_events = events
             collector.feed(events)
 
         try:
@@ -321,7 +324,8 @@ class Run:
             raise
         finally:
             warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
-            self._record_end(ReplyEnd(usage, warnings, unreported, collector.failed), observer)
+            end = ReplyEnd(usage, warnings, unreported, collector.failed, is_cut_off(last_events))
+            self._record_end(end, observer)
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
         return collector.result()

@@ -75,10 +75,10 @@ class RunFactory:
         none can serve the request: InvalidRequest; and StoreUnavailable.
         """
         planned = planned or request
-        observer = self._observer.observe_request(
-            request.endpoint.name, request.route.name, streams=request.facts.streams
-        )
         sharing = request.route.sharing
+        observer = self._observer.observe_request(
+            request.endpoint.name, request.route.name, streams=request.facts.streams, is_shared=sharing is not None
+        )
         if sharing is None:
             attempt = self._plan_attempt(request, planned, is_stored=is_stored)
             return Run(request, view, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)

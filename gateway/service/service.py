@@ -4,6 +4,7 @@ One per server process. It owns the stateless parts (resolver, models, sealer) a
 The parts that depend on the configuration can be replaced while the server runs.
 """
 
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
@@ -32,6 +33,7 @@ from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.event_stream import SSE_FRAMING, EventStreamReply, ReplyStream, StreamFraming
 from gateway.replies.log_replay import LogReplay, open_log_replay
+from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.admission import ClientRequest, RequestAdapter
@@ -69,6 +71,7 @@ class Service:
         drain: DrainState,
         store: Store | None = None,
         job_endpoints: Mapping[str, Endpoint] | None = None,
+        observer: Observer = LOG_OBSERVER,
     ) -> None:
         server, sealer = settings.server, _build_sealer(settings, store)
         self.drain = drain
@@ -102,6 +105,7 @@ class Service:
             job_endpoints or {},
             self.build_event_stream,
             self.upstreams,
+            observer,
         )
         self.use_configuration(settings, providers)
 
@@ -120,6 +124,8 @@ class Service:
         name_upstreams(addresses)
         self.upstreams.use_settings(settings)
         self.current: Configuration = configuration
+        self.loaded_at: float = time.time()
+        """When the present configuration was loaded, in seconds since 1970."""
 
     @property
     def settings(self) -> Settings:

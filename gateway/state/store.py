@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
 from gateway.errors import StoreUnavailable
+from gateway.histograms import Histogram
 from gateway.state.call_records import ApprovalStore, CallJournalStore, OpenCallStore
 from gateway.state.idempotency import KeyStore
 from gateway.state.operator_records import AddedServerStore, GrantStore
@@ -345,6 +346,11 @@ class Store(Protocol):
     def sealing_key(self) -> bytes | None:
         """A secret that all users of this database share and that never changes. None until the database has been
         reached."""
+        ...
+
+    @property
+    def times(self) -> Mapping[str, Histogram]:
+        """Seconds of the transactions that succeeded: those of kind `read` and `write`."""
         ...
 
     @property

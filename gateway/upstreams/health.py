@@ -1,7 +1,7 @@
 """Whether an upstream gets turns: it is available, parked after a rate limit, or ejected after failures."""
 
 import random
-from collections import deque
+from collections import Counter, deque
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import structlog
@@ -46,6 +46,8 @@ class UpstreamHealth:
         self.name = name
         self.ejections = 0
         """Ejections since the process began."""
+        self.ejection_reasons: Counter[EjectionReason] = Counter()
+        """The same, by reason."""
         self.parking_reason: ParkingReason = "rate_limit_exceeded"
         self._settings = settings
         self._rng = rng
@@ -119,6 +121,7 @@ class UpstreamHealth:
         settings = self._settings
         self._ejections_in_a_row += 1
         self.ejections += 1
+        self.ejection_reasons[reason] += 1
         seconds = settings.eject_max_s
         if not longest:
             seconds = min(settings.eject_s * 2.0 ** min(self._ejections_in_a_row - 1, 64), settings.eject_max_s)

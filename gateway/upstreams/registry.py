@@ -13,6 +13,7 @@ from gateway.upstreams.health import UpstreamHealth, UpstreamName
 from gateway.upstreams.load import ContentTimes, ProviderLoad
 from gateway.upstreams.load_reports import LOAD_HEADER, read_load_header
 from gateway.upstreams.retry_budget import RetryBudget
+from gateway.upstreams.turn_counts import TurnCounts
 from gateway.upstreams.waiting_turns import WaitingTurns
 
 _MAX_UPSTREAMS: Final = 4096
@@ -31,6 +32,7 @@ class NameState(NamedTuple):
 
     budget: RetryBudget
     waiting: WaitingTurns
+    counts: TurnCounts
 
 
 class Sharing(NamedTuple):
@@ -69,6 +71,16 @@ class UpstreamRegistry:
             load.limit = config.max_in_flight
             load.offer_slots()
 
+    @property
+    def names(self) -> Mapping[str, NameState]:
+        """The states of the names that share turns, by the name or pattern as configured."""
+        return self._names
+
+    @property
+    def loads(self) -> Mapping[str, ProviderLoad]:
+        """The loads of the providers, by their names."""
+        return self._loads
+
     def find_load(self, provider: str) -> ProviderLoad:
         return self._loads.setdefault(provider, ProviderLoad())
 
@@ -92,7 +104,9 @@ class UpstreamRegistry:
 
     def find_name(self, name: str) -> NameState:
         if (state := self._names.get(name)) is None:
-            state = self._names[name] = NameState(RetryBudget(self._settings, self.clock()), WaitingTurns())
+            state = self._names[name] = NameState(
+                RetryBudget(self._settings, self.clock()), WaitingTurns(), TurnCounts()
+            )
         return state
 
     def build_candidate(self, index: int, name: UpstreamName, label: str, weight: float, tier: int) -> Candidate:

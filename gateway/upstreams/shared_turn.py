@@ -257,10 +257,12 @@ class SharedTurn:
             return False
         if not self._pay(outcome, chosen):
             self.has_empty_budget = True
+            self._sharing.state.counts.empty_budgets += 1
             return False
         if wait_s:
             self._waited_s += wait_s
             await asyncio.sleep(wait_s)
+        self._sharing.state.counts.repetitions["same" if chosen.index in self._outcomes else "next"] += 1
         self._next = chosen
         return True
 
@@ -303,6 +305,7 @@ class SharedTurn:
             finally:
                 self.queue_s = self._clock() - queued_at
             if granted is not None:
+                self._sharing.state.counts.add_wait(self.queue_s)
                 return granted
 
     def _find_untried(self) -> Candidate | None:
@@ -322,7 +325,9 @@ class SharedTurn:
         try:
             granted = await self._sharing.state.waiting.wait_for_slot([candidate], left_s)
         finally:
-            self.queue_s += self._clock() - began_at
+            waited_s = self._clock() - began_at
+            self.queue_s += waited_s
+            self._sharing.state.counts.add_wait(waited_s)
         if granted is None:
             raise self._failures.choose(_build_overload())
         return granted
@@ -434,8 +439,9 @@ class SharedTurn:
         if attempt is None:
             return None
         if result is not None:
-            ms = round((self._clock() - attempt.began_at) * 1000, 1)
-            self.tried.append(TriedUpstream(attempt.candidate.upstream, result, ms))
+            seconds, upstream = self._clock() - attempt.began_at, attempt.candidate.upstream
+            self.tried.append(TriedUpstream(upstream, result, round(seconds * 1000, 1)))
+            self._sharing.state.counts.add_attempt(upstream, result, seconds)
         attempt.candidate.load.end_attempt()
         return attempt
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from scripts.docs.configuration import render_configuration
 from scripts.docs.dialects import render_dialects
 from scripts.docs.errors import render_errors
+from scripts.docs.metrics import render_operations
 from scripts.docs.providers import render_providers
 from scripts.docs.routing import render_routing
 
@@ -15,6 +16,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": render_configuration,
     "docs/dialects.md": render_dialects,
     "docs/errors.md": render_errors,
+    "docs/operations.md": lambda: render_operations((ROOT / "docs/operations.md").read_text(encoding="utf-8")),
     "docs/providers.md": render_providers,
     "docs/routing.md": render_routing,
 }

@@ -108,6 +108,8 @@ models:
     "models.NAME.routing": """\
 models:
   qwen3: {upstreams: [{provider: gpu-a}, {provider: gpu-b}], routing: {attempts: 2}}""",
+    "metrics": """\
+metrics: {listen: "127.0.0.1:9464"}""",
     "routing": """\
 routing: {wait_s: 1, eject_s: 10, reply_headers: false}""",
     "models.NAME.tools": """\

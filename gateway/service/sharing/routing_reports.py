@@ -1,6 +1,6 @@
 """Explains where the turns of a name go: the state of its upstreams, and what each could do with one request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.config.settings import Settings
 from gateway.planning.admitted_request import AdmittedRequest
@@ -9,6 +9,7 @@ from gateway.planning.resolver import Resolver, Route, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.service.admission import Admission, ClientRequest
 from gateway.upstreams.affinity import AffinityFacts, AffinityKey, find_affinity_key
+from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.health import UpstreamName
 from gateway.upstreams.registry import Sharing, UpstreamRegistry
 from gateway.upstreams.routing_report import UpstreamFacts, build_routing_report, find_unavailable
@@ -46,12 +47,16 @@ class RoutingReporter:
 
     def find_unavailable_names(self) -> list[str]:
         """Returns the names and patterns with several upstreams of which none is available."""
-        names = {
+        return find_unavailable(self.list_candidates(), self._registry.clock())
+
+    def list_candidates(self) -> Mapping[str, Sequence[Candidate]]:
+        """Returns the names that share turns, with their upstreams. Patterns are left out: their upstreams have the
+        state of each name that clients request."""
+        return {
             row.pattern: [target.candidate for target in route.targets if target.candidate is not None]
             for row in self._resolver.list_rows()
             if row.is_exact and (route := row.build_route(row.pattern)).sharing is not None
         }
-        return find_unavailable(names, self._registry.clock())
 
     def _build(self, route: Route, upstreams: list[UpstreamFacts], key: AffinityKey | None, *, is_live: bool) -> Json:
         sharing = route.sharing or Sharing(

@@ -1,5 +1,6 @@
 """The complete store over one database. Builds its parts and the connections and signals that they share."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from secrets import token_bytes
 from typing import Final
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
+from gateway.histograms import Histogram
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.migrate import MIGRATION_DEADLINE_S, migrate_in_transaction, require_current_schema
@@ -88,6 +90,10 @@ class SqlStore:
     @property
     def degraded_reason(self) -> str | None:
         return self._database.degraded_reason
+
+    @property
+    def times(self) -> Mapping[str, Histogram]:
+        return self._database.times
 
     @property
     def sealing_key(self) -> bytes | None:

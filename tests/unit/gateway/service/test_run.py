@@ -58,7 +58,7 @@ class Watcher:
         self.moments: list[str] = []
         self.ends: list[ReplyEnd] = []
 
-    def observe_request(self, endpoint: str, model: str, *, streams: bool) -> RequestObserver:
+    def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
         self.moments.append(f"accepted {endpoint} {model} {streams}")
         return self
 

@@ -1,0 +1,171 @@
+"""`GET /metrics`: on the main port for administrators, or on a listener of its own for everybody who reaches it."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+import uvicorn
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from gateway.errors import GatewayError, MethodNotAllowed, NotAdministrator, NotFound
+from gateway.http.error_forms import ErrorReplyBuilder
+from gateway.http.headers import headers_of
+from gateway.metrics.samples import Sample, WorkerSamples, merge_samples
+from gateway.service.service import Service
+
+PATH: Final = "/metrics"
+
+_CACHED_S: Final = 1.0
+"""Seconds for which a reply is repeated, whoever asks."""
+
+
+_OPENMETRICS: Final = b"application/openmetrics-text"
+
+
+class Format(NamedTuple):
+    """A form of the text."""
+
+    content_type: bytes
+    is_openmetrics: bool
+
+
+TEXT: Final = Format(b"text/plain; version=0.0.4; charset=utf-8", is_openmetrics=False)
+OPENMETRICS: Final = Format(b"application/openmetrics-text; version=1.0.0; charset=utf-8", is_openmetrics=True)
+
+
+def choose_format(accept: bytes) -> Format:
+    """Returns the format for the header `Accept`: OpenMetrics if it is asked for."""
+    return OPENMETRICS if _OPENMETRICS in accept.lower() else TEXT
+
+
+class MetricsReplies:
+    """Renders the figures of all workers."""
+
+    def __init__(
+        self, ask_all: Callable[[], Awaitable[list[WorkerSamples]]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask_all = ask_all
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._samples: list[Sample] = []
+        self._texts: dict[Format, bytes] = {}
+        self._read_at = float("-inf")
+
+    async def build_reply(self, scope: Scope) -> Response:
+        """Returns the reply to a request. Raises MethodNotAllowed."""
+        if scope["method"] not in ("GET", "HEAD"):
+            raise MethodNotAllowed(f"there is no {scope['method']:.20} {PATH}", headers={"allow": "GET, HEAD"})
+        form = choose_format(headers_of(scope).get(b"accept", b""))
+        text = await self._render(form)
+        return Response(text, headers={"content-type": form.content_type.decode()})
+
+    async def _render(self, form: Format) -> bytes:
+        async with self._lock:  # whoever asks meanwhile gets the same text
+            if self._clock() - self._read_at >= _CACHED_S:
+                snapshots = await self._ask_all()
+                self._samples = await asyncio.to_thread(merge_samples, snapshots)
+                self._texts = {}
+                self._read_at = self._clock()
+            if (text := self._texts.get(form)) is None:
+                text = self._texts[form] = await asyncio.to_thread(_render_text, self._samples, form)
+            return text
+
+
+def _render_text(samples: Sequence[Sample], form: Format) -> bytes:
+    from gateway.metrics.exposition import render_samples  # imports the library, which most tests and tries never need
+
+    return render_samples(samples, as_openmetrics=form.is_openmetrics)
+
+
+class MainPortMetrics:
+    """ASGI middleware around the whole application: serves `/metrics` before a request is logged or counted.
+
+    `find_refusal` refuses requests from other sites, as for the application.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        replies: MetricsReplies,
+        service: Service,
+        find_refusal: Callable[[Scope], ASGIApp | None],
+        build_error_reply: ErrorReplyBuilder,
+    ) -> None:
+        self._app = app
+        self._replies = replies
+        self._service = service
+        self._find_refusal = find_refusal
+        self._build_error_reply = build_error_reply
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope.get("path") == PATH and scope["type"] == "http":
+            return self._serve(scope, receive, send)
+        return self._app(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (reply := self._find_refusal(scope)) is None:
+            try:
+                self._authorize(scope)
+                reply = await self._replies.build_reply(scope)
+            except GatewayError as error:
+                reply = self._build_error_reply(error, scope)
+        await reply(scope, receive, send)
+
+    def _authorize(self, scope: Scope) -> None:
+        """Raises NotAuthenticated, and NotAdministrator, if there are keys."""
+        current = self._service.current
+        if current.settings.auth is None:
+            return
+        if not current.authenticator.authenticate(headers_of(scope)).is_admin:
+            raise NotAdministrator("only a key with `admin: true` in auth.keys of the configuration may read metrics")
+
+
+def build_listener_app(replies: MetricsReplies, build_error_reply: ErrorReplyBuilder) -> ASGIApp:
+    """Returns the application of a listener that serves nothing but `/metrics`."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            if scope["path"] != PATH:
+                raise NotFound(f"there is only {PATH} here")
+            reply = await replies.build_reply(scope)
+        except GatewayError as error:
+            reply = build_error_reply(error, scope)
+        await reply(scope, receive, send)
+
+    return serve
+
+
+@asynccontextmanager
+async def run_listener(
+    listener: socket.socket, app: ASGIApp, protocol: type[asyncio.Protocol]
+) -> AsyncGenerator[None, None]:
+    """Serves `app` on a listening socket until the block ends. `protocol` is the server's own, with its limits."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        http=protocol,
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        server_header=False,
+    )
+    config.load()
+    state = ServerState()
+    make: Callable[..., asyncio.BaseProtocol] = config.http_protocol_class
+    server = await asyncio.get_running_loop().create_server(
+        lambda: make(config=config, server_state=state, app_state={}), sock=listener.dup()
+    )
+    try:
+        yield
+    finally:
+        server.close()
+        for connection in list(state.connections):
+            connection.shutdown()

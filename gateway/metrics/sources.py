@@ -1,0 +1,99 @@
+"""Samples of what other parts of a worker know: upstreams and their turns, the process, the configuration."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from gateway.metrics.families import PROCESS_FAMILIES
+from gateway.metrics.observer import MetricsObserver
+from gateway.metrics.samples import Sample, WorkerSamples, sample_histogram
+from gateway.service.service import Service
+from gateway.upstreams.health import HealthState
+from gateway.version import read_installed_version
+
+_LAG_PERIOD_S: Final = 1.0
+
+_STATE_VALUES: Final[dict[HealthState, int]] = {"available": 0, "parked": 1, "ejected": 2, "trial": 2}
+
+
+_VERSION: Final = read_installed_version()
+
+
+class WorkerFigures(NamedTuple):
+    """All figures of one worker."""
+
+    find_service: Callable[[], Service]
+    observer: MetricsObserver
+
+    def take_snapshot(self) -> WorkerSamples:
+        """Returns all values as they are now. It may take some milliseconds, so it is called in a thread."""
+        service = self.find_service()
+        return [
+            *self.observer.series.take_samples(),
+            *_sample_turns(service),
+            *_sample_upstreams(service),
+            *self._sample_loads(service),
+            *self._sample_worker(service),
+            *_sample_process(),
+        ]
+
+    def _sample_loads(self, service: Service) -> Iterator[Sample]:
+        in_flight = dict(self.observer.in_flight)
+        for upstream, load in list(service.upstreams.loads.items()):
+            in_flight[upstream] = in_flight.get(upstream, 0) + load.in_flight
+        for upstream, count in in_flight.items():
+            yield Sample("gateway_in_flight", (upstream,), count)
+
+    def _sample_worker(self, service: Service) -> Iterator[Sample]:
+        yield Sample("gateway_streams_open", (), self.observer.open_streams)
+        if service.store is not None:
+            for op, times in service.store.times.items():
+                yield sample_histogram("gateway_store_seconds", (op,), times)
+        yield Sample("gateway_draining", (), int(service.drain.begun))
+        yield Sample("gateway_workers", (), 1)
+        yield Sample("gateway_build_info", (_VERSION,), 1)
+        yield Sample("gateway_config_loaded_timestamp_seconds", (), service.loaded_at)
+        yield Sample("gateway_config_stale", (), int(service.configuration_problem is not None))
+
+
+def _sample_turns(service: Service) -> Iterator[Sample]:
+    for model, state in list(service.upstreams.names.items()):
+        counts = state.counts
+        yield Sample("gateway_queued", (model,), len(state.waiting))
+        yield Sample("gateway_retry_budget_empty_total", (model,), counts.empty_budgets)
+        yield sample_histogram("gateway_queue_seconds", (model,), counts.waits)
+        for kind, count in list(counts.repetitions.items()):
+            yield Sample("gateway_retries_total", (model, kind), count)
+        for (upstream, result), attempts in list(counts.attempts.items()):
+            yield Sample("gateway_attempts_total", (model, upstream, result), attempts.count)
+            kind_of_end = "ok" if result == "ok" else "failed"
+            yield sample_histogram("gateway_attempt_seconds", (upstream, kind_of_end), attempts.seconds)
+
+
+def _sample_upstreams(service: Service) -> Iterator[Sample]:
+    now = service.upstreams.clock()
+    for model, candidates in service.current.routing.list_candidates().items():
+        for each in candidates:
+            labels = (model, each.upstream)
+            yield Sample("gateway_upstream_state", labels, _STATE_VALUES[each.health.find_state(now)])
+            for reason, count in list(each.health.ejection_reasons.items()):
+                yield Sample("gateway_ejections_total", (*labels, reason), count)
+
+
+def _sample_process() -> Iterator[Sample]:
+    from prometheus_client import ProcessCollector  # at the first scrape: it takes memory
+
+    for family in ProcessCollector(registry=None).collect():
+        for sample in family.samples:
+            if sample.name in PROCESS_FAMILIES:
+                yield Sample(sample.name, (), sample.value)
+
+
+async def sample_lag(observer: MetricsObserver, clock: Callable[[], float] = time.monotonic) -> None:
+    """Measures once a second, for ever, how late the event loop runs what is due."""
+    histogram = observer.series.histogram("gateway_event_loop_lag_seconds")
+    while True:
+        due = clock() + _LAG_PERIOD_S
+        await asyncio.sleep(_LAG_PERIOD_S)
+        histogram.observe(max(0.0, clock() - due))

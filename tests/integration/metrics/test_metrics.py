@@ -1,0 +1,279 @@
+"""`GET /metrics` of a real server: what it counts, who may read it, and that all workers are added up."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from tests.faults.client_view import RESPONSES, ask
+from tests.faults.upstreams.test_attempts import rejected, shared
+from tests.polling import wait_until
+from tests.serving import command, serving
+from tests.upstream.faults import ANSWERS, sound
+from tests.upstream.script import Hang, Reply
+from tests.upstream.server import ScriptedUpstream, closed_port
+
+Json = dict[str, Any]
+Values = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+CONFIG: Json = {
+    "providers": {"a": {"type": "scripted"}},
+    "models": {"m": {"provider": "a"}, "p*": {"provider": "a"}},
+}
+KEYS: Json = {
+    "keys": [
+        {"name": "root", "key": "root-key-0123456789", "admin": True},
+        {"name": "team", "key": "team-key-01234567"},
+    ]
+}
+
+
+async def fetch(url: str, **headers: str) -> httpx.Response:
+    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        return await client.get(f"{url}/metrics", headers=headers)
+
+
+async def send(url: str, **body: Any) -> httpx.Response:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=20) as client:
+        return await client.post(f"{url}/v1/responses", json={"model": "m", "input": "Hello", **body})
+
+
+async def read_values(url: str) -> Values:
+    text = (await fetch(url)).text
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in parse_text(text)
+        for sample in family.samples
+    }
+
+
+def value_of(values: Values, name: str, **labels: str) -> float:
+    """Returns the sum of all samples of a name with these labels, whatever their others are."""
+    wanted = labels.items()
+    return sum(value for (known, having), value in values.items() if known == name and wanted <= set(having))
+
+
+async def test_requests_count_with_their_tokens_and_times() -> None:
+    with serving(CONFIG) as running:
+        for streams in (False, True):
+            assert (await send(running.url, stream=streams)).status_code == 200
+        values = await read_values(running.url)
+    labels = {"model": "m", "upstream": "a"}
+    assert value_of(values, "gateway_requests_total", route="/v1/responses", outcome="ok", **labels) == 2
+    assert value_of(values, "gateway_request_seconds_count", model="m", stream="true") == 1
+    assert value_of(values, "gateway_request_seconds_count", model="m", stream="false") == 1
+    assert value_of(values, "gateway_first_content_seconds_count", **labels) == 1
+    assert value_of(values, "gateway_output_interval_seconds_count", **labels) == 1
+    assert value_of(values, "gateway_overhead_seconds_count", route="/v1/responses") == 2
+    assert value_of(values, "gateway_overhead_seconds_sum") < value_of(values, "gateway_request_seconds_sum")
+    assert value_of(values, "gateway_tokens_total", kind="output", **labels) > 0
+    assert value_of(values, "gateway_attempts_total", result="ok", **labels) == 2
+    assert value_of(values, "gateway_attempt_seconds_count", upstream="a", result="ok") == 2
+    assert value_of(values, "gateway_in_flight", upstream="a") == 0
+    assert value_of(values, "gateway_streams_open") == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "label"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}, "/v1/chat/completions"),
+        ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}, "/v1/messages"),
+        ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}], "stream": False}, "/api/chat"),
+        (
+            "/v1beta/models/m:generateContent",
+            {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
+            "/v1beta/models/{model}",
+        ),
+    ],
+)
+async def test_every_api_counts_by_the_template_of_its_path(path: str, body: Json, label: str) -> None:
+    with serving(CONFIG) as running:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=20) as client:
+            named = body if ":" in path else {"model": "m", **body}
+            assert (await client.post(f"{running.url}{path}", json=named)).status_code == 200
+        values = await read_values(running.url)
+    assert value_of(values, "gateway_requests_total", route=label, model="m", outcome="ok") == 1
+
+
+async def test_labels_are_names_of_the_configuration() -> None:
+    secret = "sk-of-a-client-0123456789"
+    with serving(CONFIG) as running:
+        await send(running.url, model="p-one", **{secret: 1})
+        await send(running.url, model="p-two", top_k=3)
+        await send(running.url, model=secret)
+        text = (await fetch(running.url)).text
+        values = await read_values(running.url)
+    assert value_of(values, "gateway_requests_total", model="p*", outcome="ok") == 2
+    assert value_of(values, "gateway_requests_total", model="other", outcome="client_error", upstream="none") == 1
+    assert value_of(values, "gateway_losses_total", param="top_k") == 1
+    assert value_of(values, "gateway_losses_total", param="other") == 1
+    assert secret not in text
+    assert "p-one" not in text
+
+
+async def test_failures_have_outcomes_and_results() -> None:
+    config = {
+        "providers": {"gone": {"type": "openai_compatible", "base_url": f"http://127.0.0.1:{closed_port()}"}},
+        "models": {"m": {"provider": "gone"}},
+    }
+    with serving(config) as running:
+        for streams in (False, True):
+            assert (await send(running.url, stream=streams)).status_code == 502
+        await send(running.url, input=17)
+        values = await read_values(running.url)
+    labels = {"model": "m", "upstream": "gone"}
+    assert value_of(values, "gateway_requests_total", outcome="upstream_error", **labels) == 2
+    assert value_of(values, "gateway_attempts_total", result="unreachable", **labels) == 2
+    assert value_of(values, "gateway_attempt_seconds_count", result="failed", upstream="gone") == 2
+    assert value_of(values, "gateway_requests_total", outcome="client_error") == 1
+    assert value_of(values, "gateway_in_flight") == 0
+
+
+async def test_a_client_that_leaves_is_no_failure() -> None:
+    answer = ANSWERS["chat"]
+    async with ScriptedUpstream() as upstream:
+        upstream.script(Reply(headers=answer.headers, body=[*answer.frames[:3], Hang()]))
+        provider = {"type": "openai_compatible", "base_url": upstream.url}
+        await leave({"providers": {"a": provider}, "models": {"m": {"provider": "a"}}})
+
+
+async def leave(config: Json) -> None:
+    """Leaves a stream that has begun, and waits until that was counted."""
+    with serving(config) as running:
+        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+            body = {"model": "m", "input": "Hello you there", "stream": True}
+            async with client.stream("POST", f"{running.v1}/responses", json=body) as reply:
+                reads = reply.aiter_bytes()  # without a name it would be closed
+                await anext(reads)
+                async with httpx.AsyncClient(verify=False, trust_env=False) as other:
+                    seen = (await other.get(f"{running.url}/metrics")).text
+        assert "gateway_streams_open 1.0" in seen
+        assert 'gateway_in_flight{upstream="a"} 1.0' in seen
+
+        async def has_left() -> bool:
+            values = await read_values(running.url)
+            return value_of(values, "gateway_requests_total", outcome="client_gone") == 1
+
+        await wait_until(has_left)
+        values = await read_values(running.url)
+    assert value_of(values, "gateway_attempts_total", result="client_gone", model="m") == 1
+    assert value_of(values, "gateway_streams_open") == 0
+
+
+async def test_shared_turns_count_their_attempts() -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(429, retry_after="30"))
+        second.script(sound(ANSWERS["responses"]))
+        config = shared(first.url, second.url)
+        config["models"] = {"m": {**config["models"]["*"], "model": "scripted-model"}}
+        with serving(config) as running:
+            assert (await ask(running.v1, RESPONSES, stream=False, model="m")).status == 200
+            values = await read_values(running.url)
+    assert value_of(values, "gateway_attempts_total", model="m", upstream="first", result="rate_limited") == 1
+    assert value_of(values, "gateway_attempts_total", model="m", upstream="second", result="ok") == 1
+    assert value_of(values, "gateway_retries_total", model="m", kind="next") == 1
+    assert value_of(values, "gateway_upstream_state", model="m", upstream="first") == 1
+    assert value_of(values, "gateway_upstream_state", model="m", upstream="second") == 0
+    assert value_of(values, "gateway_requests_total", model="m", upstream="second", outcome="ok") == 1
+
+
+async def test_the_store_is_measured(tmp_path: Path) -> None:
+    config = {**CONFIG, "store": {"url": f"sqlite+aiosqlite:///{tmp_path}/store.sqlite"}}
+    with serving(config) as running:
+        stored = (await send(running.url)).json()
+        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+            assert (await client.get(f"{running.v1}/responses/{stored['id']}")).status_code == 200
+        values = await read_values(running.url)
+    assert value_of(values, "gateway_store_seconds_count", op="write") > 0
+    assert value_of(values, "gateway_store_seconds_count", op="read") > 0
+
+
+@pytest.mark.parametrize(("key", "status"), [(None, 401), ("nobody", 401), ("team-key-01234567", 403)])
+async def test_with_keys_only_administrators_read_it(key: str | None, status: int) -> None:
+    with serving({**CONFIG, "auth": KEYS}) as running:
+        refused = await fetch(running.url, **({} if key is None else {"authorization": f"Bearer {key}"}))
+        allowed = await fetch(running.url, authorization="Bearer root-key-0123456789")
+    assert refused.status_code == status
+    assert refused.json()["error"]["message"]
+    assert allowed.status_code == 200
+
+
+async def test_the_format_is_the_one_that_is_asked_for() -> None:
+    with serving(CONFIG) as running:
+        await send(running.url)
+        plain = await fetch(running.url)
+        asked = await fetch(running.url, accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+            head = await client.head(f"{running.url}/metrics")
+            posted = await client.post(f"{running.url}/metrics")
+    assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert asked.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert asked.text.endswith("# EOF\n")
+    names = {family.name for family in parse_openmetrics(asked.text)}
+    assert "gateway_requests" in names
+    assert "_created" not in plain.text + asked.text
+    assert (head.status_code, head.content) == (200, b"")
+    assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
+
+
+async def test_it_is_neither_logged_nor_counted(tmp_path: Path) -> None:
+    with command({**CONFIG, "store": {"url": None}}, tmp_path) as running:
+        for _ in range(3):
+            assert (await fetch(running.url)).status_code == 200
+        await send(running.url)
+        await wait_until(lambda: '"path":"/v1/responses"' in running.log.read_text())
+        values = await read_values(running.url)
+        log = running.log.read_text()
+    assert "/metrics" not in log
+    assert value_of(values, "gateway_requests_total") <= 1
+
+
+async def test_a_page_of_another_site_cannot_read_it() -> None:
+    with serving(CONFIG) as running:
+        refused = await fetch(running.url, host="evil.example")
+    assert refused.status_code == 421
+    assert "gateway_" not in refused.text
+
+
+async def test_all_workers_are_added_up_on_the_own_listener(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    own = f"http://127.0.0.1:{port}"
+    config = {
+        **CONFIG,
+        "store": {"url": None},
+        "server": {"workers": 2},
+        "auth": KEYS,
+        "metrics": {"listen": f"127.0.0.1:{port}"},
+    }
+    with command(config, tmp_path) as running:
+        async with httpx.AsyncClient(trust_env=False, headers={"authorization": "Bearer team-key-01234567"}) as client:
+            replies = await asyncio.gather(
+                *(client.post(f"{running.v1}/responses", json={"model": "m", "input": "Hi"}) for _ in range(20))
+            )
+            main = await client.get(f"{running.url}/metrics")
+        assert [reply.status_code for reply in replies] == [200] * 20
+        assert main.status_code == 404
+
+        async def is_complete() -> bool:
+            values = await read_values(own)
+            both = value_of(values, "gateway_workers") == 2
+            return both and value_of(values, "gateway_requests_total", outcome="ok") == 20
+
+        await wait_until(is_complete)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"{own}/v1/models")).status_code == 404
+        values = await read_values(own)
+    assert value_of(values, "gateway_build_info") == 1
+    assert value_of(values, "gateway_draining") == 0
+
+
+async def test_without_metrics_there_is_nothing(tmp_path: Path) -> None:
+    with serving({**CONFIG, "metrics": {"enabled": False}}) as running:
+        assert (await send(running.url)).status_code == 200
+        assert (await fetch(running.url)).status_code == 404
