@@ -227,14 +227,15 @@ class HttpProtocol(BoundedHttpProtocol):
         # Half of uvicorn's method is for requests that are not plain. Without it a reply that is not streamed takes a
         # fortieth less. A test compares this method with uvicorn's.
         scope, parser, previous = self.scope, self.parser, self.cycle
-        if parser.should_upgrade() and self._has_other_upgrade():
+        upgrades = parser.should_upgrade()
+        if upgrades and self._has_other_upgrade():
             return  # the head is parsed again without it
         path = self._path if self.url == self._path_url else self._parse_path()
         if (
             path is None
+            or upgrades
             or self.root_path
             or self.limit_concurrency is not None
-            or parser.should_upgrade()
             or (previous is not None and not previous.response_complete)
         ):
             super().on_headers_complete()

@@ -254,5 +254,6 @@ def has_failed(fields: Mapping[str, object]) -> bool:
 
     Its status may be 200 all the same, if a stream had begun, and that of an upstream's failure may be any.
     """
-    status = fields.get("error_status")
-    return FAILED_UPSTREAM in fields or (isinstance(status, int) and status >= _SERVER_ERROR)
+    if FAILED_UPSTREAM in fields:
+        return True
+    return "error_status" in fields and isinstance(status := fields["error_status"], int) and status >= _SERVER_ERROR

@@ -92,9 +92,11 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int, shape: JsonS
     max_depth = limits.max_depth
     if shape is None and _needs_measuring(body, limits, weight):
         shape = measure_json(body)
-    values, depth = (0, 0) if shape is None else shape
-    if values > limits.max_values:
-        raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
+    depth = 0
+    if shape is not None:
+        values, depth = shape
+        if values > limits.max_values:
+            raise NotJson(f"the body has more than {limits.max_values} JSON values (server.max_json_values)")
     try:
         parsed = parse_with_tool_data(body)
     except orjson.JSONDecodeError as error:

@@ -29,9 +29,8 @@ class JsonReply(Response):
         self.raw_headers = [
             (b"content-length", b"%d" % len(body)),
             (b"content-type", b"application/json"),
+            *encode_headers(headers),
         ]
-        if headers:
-            self.raw_headers += encode_headers(headers)
 
     def try_send(self, send: Send) -> bool:
         """Sends the reply in one write, without a coroutine. Returns False if nothing was sent.
