@@ -182,6 +182,11 @@ class Finished:
     """Output of the model that the client's API has no form for, by the names that losses have for it."""
 
     @property
+    def has_remarks(self) -> bool:
+        """Whether there may be `remarks`, which the ends of most replies do not have."""
+        return self.is_unknown or self.reason == "other" or bool(self.lacks)
+
+    @property
     def unknown_reason(self) -> str | None:
         """The upstream's own finish reason, if its meaning is not known. Every API shows it beside its own reason, so
         that a reply which ended in an unknown way is not taken for one that is complete."""

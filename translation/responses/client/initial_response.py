@@ -53,6 +53,9 @@ long. Keys whose value is an object are None here and get a new object in each c
 _ECHOED_PARAMS = frozenset({*_ECHOED_DEFAULTS, "truncation", "conversation", "prompt_cache_options"})
 """Parameters that a response echoes if the request has them."""
 
+_MERGED_PARAMS = frozenset({"reasoning", "text"})
+"""Parameters whose keys replace those of an object that a response always has."""
+
 _FUNCTION_DEFAULTS = {"description": None, "parameters": None, "strict": None}
 """Keys that an echoed function tool always has. Source: Open Responses."""
 
@@ -77,11 +80,10 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     response["output"] = []
     response["previous_response_id"] = body.get("previous_response_id")
     response["reasoning"] = {"effort": None, "summary": None}
-    if reasoning := body.get("reasoning"):
-        response["reasoning"] |= _without_nulls(reasoning)
     response["text"] = {"format": {"type": "text"}}
-    if text := body.get("text"):
-        response["text"] |= _without_nulls(text)
+    if not _MERGED_PARAMS.isdisjoint(body):
+        for name in _MERGED_PARAMS:
+            response[name] |= _without_nulls(body.get(name) or {})
     response["tools"] = derive(tools, _echo_tools) if (tools := body.get("tools")) else []
     for key in _ECHOED_PARAMS.intersection(body):
         if body[key] is not None:

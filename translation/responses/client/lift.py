@@ -29,6 +29,12 @@ _STATE_PARAMS = frozenset({"previous_response_id", *_STATE_REFUSALS})
 _COPIED_PARAMS = frozenset({"instructions", "tool_choice", "parallel_tool_calls", "max_output_tokens", "thinking"})
 """Parameters that are copied to the turn's field of the same name."""
 
+_SAMPLING_PARAMS = (SHARED_PARAMS | {"stop"}) - {"store"}
+"""Parameters that `_sampling` examines, besides `store`, which alone asks an upstream for nothing if it is false."""
+
+_REPLY_PARAMS = frozenset({"text", "reasoning", "include"})
+"""Parameters that `_set_reply_params` examines."""
+
 _DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool_calls", "tool_events", "elicitation")
 """Parameters that tune how a reply is made and do not change its meaning. They are sent to no upstream."""
 
@@ -65,24 +71,34 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     # A call with sixteen keywords would take a third of the time to lift a plain request.
     turn = Turn(body["model"] if model is None else model, items)
     turn.tools = tools
-    turn.sampling = _sampling(body)
+    if not _SAMPLING_PARAMS.isdisjoint(body) or body.get("store"):
+        turn.sampling = _sampling(body)
     turn.stream = bool(body.get("stream"))
     for name in _COPIED_PARAMS.intersection(body):
         setattr(turn, name, body[name])
-    if text := body.get("text"):
-        text_format = text.get("format")
-        turn.text_format = None if text_format is None or text_format["type"] == "text" else text_format
-        turn.verbosity = text.get("verbosity")
-    if reasoning := body.get("reasoning"):
-        turn.reasoning = _reasoning(reasoning)
-    if _SEALED_REASONING in (body.get("include") or ()):
-        turn.sealed_reasoning = True
+    if not _REPLY_PARAMS.isdisjoint(body):
+        _set_reply_params(turn, body)
     if not REQUEST_FIELDS.issuperset(body):
         turn.extra = list_extra_params(body)
     if not relayed and (unknown_keys := find_unknown_in_request(body)):
         turn.unknown_keys = unknown_keys
     turn.losses = unread if _LOSSY_PARAMS.isdisjoint(body) else [*unread, *_losses(body)]
     return turn
+
+
+def _set_reply_params(turn: Turn, body: Json) -> None:
+    """Sets the fields of the turn for the parameters that say what is in the reply."""
+    if text := body.get("text"):
+        text_format = text.get("format")
+        turn.text_format = None if text_format is None or text_format["type"] == "text" else text_format
+        turn.verbosity = text.get("verbosity")
+    if reasoning := body.get("reasoning"):
+        turn.reasoning = _reasoning(reasoning)
+    if included := body.get("include"):
+        turn.sealed_reasoning = _SEALED_REASONING in included
+        if _LOGPROBS in included:
+            top = body.get("top_logprobs")
+            turn.sampling = {**turn.sampling, "logprobs": True, **({} if top is None else {"top_logprobs": top})}
 
 
 def _refuse_state(body: Json) -> None:
@@ -106,10 +122,6 @@ def _sampling(body: Json) -> dict[str, Any]:
     sampling = {key: body[key] for key in filter(SHARED_PARAMS.__contains__, body) if body[key] is not None}
     if stop := body.get("stop"):
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
-    if _LOGPROBS in (body.get("include") or ()):
-        sampling["logprobs"] = True
-        if body.get("top_logprobs") is not None:
-            sampling["top_logprobs"] = body["top_logprobs"]
     return sampling
 
 

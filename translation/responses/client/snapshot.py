@@ -199,7 +199,8 @@ class Snapshot:
             "output": [state.snapshot() for state in self.items],
             "usage": usage_object.write_usage(self._usage, upstream.get("usage")),
         }
-        self.response |= event.remarks
+        if event.has_remarks:
+            self.response |= event.remarks
 
     def fail(self, event: Failed) -> None:
         """Ends the response as `failed`, with the error and the output so far."""

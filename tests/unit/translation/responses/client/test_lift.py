@@ -107,6 +107,8 @@ SAMPLING: dict[str, tuple[Json, Json | None]] = {
         },
         None,
     ),
+    "storing nothing asks an upstream for nothing": ({"store": False}, {}),
+    "storing": ({"store": True}, {"store": True}),
     "one stop is a list of one": ({"stop": "x"}, {"stop": ["x"]}),
     "several stops": ({"stop": ["x", "y"]}, {"stop": ["x", "y"]}),
     "no stops": ({"stop": []}, {}),
