@@ -151,7 +151,8 @@ class HttpExchange(Source[Batch]):
 
     ended = False
     _splitter: PayloadSplitter
-    """Set if the reply is a stream."""
+    _characters: SurrogateJoiner
+    """Both are set if the reply is a stream."""
     _end_of_body: EndOfBodyDecoder | None = None
     """The decoder, if only the end of the body ends the stream."""
     _is_complete = False
@@ -170,7 +171,6 @@ class HttpExchange(Source[Batch]):
         """The delta run that the next read belongs to, if the read consists of whole chunks that only continue one
         text. A caller that parses a read by it must not pass that read to `take_read`."""
         self._reply: UpstreamReply | None = None
-        self._characters = SurrogateJoiner()
         self._late_deadline: float | None = None
         self._failure: ProviderError | None = None
         """The failure behind the events that were returned last. The next `take` raises it."""
@@ -194,6 +194,7 @@ class HttpExchange(Source[Batch]):
         else:
             self._reply = reply
             self._splitter = self._framing.new_splitter(self._upstream.max_frame_bytes)
+            self._characters = SurrogateJoiner()
             if self._framing.ends_with_body:
                 self._end_of_body = cast("EndOfBodyDecoder", self._decoder)
 

@@ -39,11 +39,10 @@ of a reasoning item it travels as other data of upstreams does: sealed, and back
 _DETAIL_TYPE: Final = "chat.call"
 
 
-def list_text_fields(profile: Profile) -> tuple[str, ...]:
-    """Returns the fields that may hold reasoning text, in the order in which they are tried: configured ones first."""
-    if not profile.reasoning_fields:
-        return REASONING_TEXT_FIELDS
-    return tuple(dict.fromkeys((*profile.reasoning_fields, *REASONING_TEXT_FIELDS)))
+def list_text_fields(configured: Sequence[str]) -> tuple[str, ...]:
+    """Returns the fields that may hold reasoning text, in the order in which they are tried: `configured` ones first,
+    which are those of a profile."""
+    return tuple(dict.fromkeys((*configured, *REASONING_TEXT_FIELDS))) if configured else REASONING_TEXT_FIELDS
 
 
 def find_replay_field(profile: Profile) -> str:

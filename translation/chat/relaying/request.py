@@ -175,7 +175,7 @@ def _relay_message(message: Json, index: int, profile: Profile, losses: list[Los
 
 def _place_reasoning(message: Json, profile: Profile, losses: list[Loss]) -> Json:
     role = message.get("role")
-    text_fields = list_text_fields(profile)
+    text_fields = list_text_fields(profile.reasoning_fields)
     reasoning_fields = (*text_fields, DETAILS_FIELD)
     if role == "assistant" and isinstance(message.get("content"), list):
         message = _remove_stray_fields(message, reasoning_fields, losses)

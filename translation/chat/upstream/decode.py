@@ -52,9 +52,13 @@ _CUT_REASONS: Final = ("length", "content_filter")
 
 
 @lru_cache(64)
-def _find_fields(reasoning_fields: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns the fields that may hold text, and those that may hold reasoning. The results are few."""
-    return frozenset({"content", *reasoning_fields}), frozenset({DETAILS_FIELD, *reasoning_fields})
+def _find_fields(configured: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
+    """Returns the fields of reasoning in their order, those that may hold text, and those that may hold reasoning.
+
+    The results are few.
+    """
+    fields = list_text_fields(configured)
+    return fields, frozenset({"content", *fields}), frozenset({DETAILS_FIELD, *fields})
 
 
 class DecoderState(Enum):
@@ -95,8 +99,7 @@ class ChatDecoder:
         self._writer = ItemWriter(new_id)
         self._calls: CallAssembler | None = None
         self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
-        reasoning_fields = list_text_fields(profile)
-        self._text_fields, self._reasoning_fields = _find_fields(reasoning_fields)
+        reasoning_fields, self._text_fields, self._reasoning_fields = _find_fields(profile.reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
@@ -287,8 +290,12 @@ class ChatDecoder:
             for kind, text in self._reasoning.feed(delta):
                 events += self._write_reasoning(kind, text)
         if content := delta.get("content"):
-            read = self._read_text if isinstance(content, str) else self._read_parts
-            events += read(content)
+            if not isinstance(content, str):
+                events += self._read_parts(content)
+            elif self._is_plain:
+                events += self._write_text("text", content)
+            else:
+                events += self._read_text(content)
         if is_plain and not self._annotations:
             return events
         if refusal := delta.get("refusal"):
@@ -404,7 +411,8 @@ class ChatDecoder:
 
     def _end_items(self, status: ItemStatus) -> list[Event]:
         events: list[Event] = []
-        events += self._write_segments(self._tagged_text.interrupt())
+        if not self._is_plain:
+            events += self._write_segments(self._tagged_text.interrupt())
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:

@@ -25,7 +25,7 @@ DATA: Json = {"google": {"thought_signature": "s"}}
     ],
 )
 def test_configured_fields_are_read_first_and_none_twice(configured: tuple[str, ...], fields: tuple[str, ...]) -> None:
-    assert list_text_fields(Profile(reasoning_fields=configured)) == fields
+    assert list_text_fields(configured) == fields
 
 
 @pytest.mark.parametrize(
