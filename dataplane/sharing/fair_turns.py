@@ -92,7 +92,7 @@ class FairTurns:
     def try_enter(self, owner: str) -> bool:
         """Takes a place of this owner if it need not wait. The caller gives it back with `leave`."""
         held = self._held.get(owner, 0)
-        if not self._may_hold_more(owner, held) or (self._queue.waiting and owner in self._queue):
+        if owner in self._queue.waiting or not self._may_hold_more(owner, held):
             return False
         self._free -= 1
         self._held[owner] = held + 1
@@ -117,7 +117,12 @@ class FairTurns:
         self._free += 1
         if (held := self._held.pop(owner) - 1) > 0:
             self._held[owner] = held
-        is_given = bool(self._queue.waiting)
+        if self._queue.waiting:
+            self._give_places()
+
+    def _give_places(self) -> None:
+        """Gives free places to those that wait, as far as their owners may hold more."""
+        is_given = True
         while is_given:
             is_given = False
             for waiting in self._queue:

@@ -1,8 +1,9 @@
 """Decides how a routed request is served: relayed, translated, or refused by parameter. Nothing is sent here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities
@@ -72,7 +73,7 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
     reasoning cannot be loaded; Unrepresentable for the first loss of a strict request.
     """
     facts, target = request.facts, request.target
-    if target.reasoning_seal is not None:
+    if target.reasoning_seal is not None and isinstance(facts.input_value, list):
         target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
     if facts.wants_summary:
         target = replace(target, profile=replace(target.profile, reasoning_part="summary_text"))
@@ -123,6 +124,17 @@ def find_tool_host(
     if find_relay(endpoint, facts, target):
         tool_host = tool_host.leave_to_upstream(target.capabilities.relayed_tools)
     return tool_host.restrict_to_key(allowed_servers) if tool_host.runs_any_tool(tools) else None
+
+
+def _check_results(
+    sampling: Mapping[str, Any], endpoint: Endpoint, losses: Sequence[Loss], event_stage: EventStage
+) -> EventStage:
+    """Returns the stage followed by checks whether the reply has the results that these parameters request."""
+    if sampling.get("logprobs"):
+        event_stage = LogprobsCheck(endpoint.param_names.logprobs, event_stage)
+    if requests_tier(sampling) and all(loss.param != "service_tier" for loss in losses):
+        event_stage = ServiceTierCheck(event_stage)
+    return event_stage
 
 
 def _list_hidden_calls(endpoint: Endpoint, tool_host: ToolHost) -> frozenset[str]:
@@ -289,10 +301,8 @@ def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
         params.rename_param_of(error)
         raise
     event_stage = InvisibleOutputCheck(endpoint.reply.visible_items, event_stage)
-    if turn.sampling.get("logprobs"):
-        event_stage = LogprobsCheck(endpoint.param_names.logprobs, event_stage)
-    if requests_tier(turn.sampling) and all(loss.param != "service_tier" for loss in turn_losses):
-        event_stage = ServiceTierCheck(event_stage)
+    if turn.sampling:
+        event_stage = _check_results(turn.sampling, endpoint, turn_losses, event_stage)
     if facts.tools.is_single_call:
         # The legacy form has no parallel calls, so the client loses nothing.
         turn_losses = [loss for loss in turn_losses if loss.param != "parallel_tool_calls"]

@@ -37,15 +37,13 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
     history_count = request.history_count or 0
     turn = endpoint.request.lift(body, model=target.upstream_model)
     params = ClientParams(endpoint.param_names, body, turn, history_count)
-    if endpoint.reply.carries_seals and target.reasoning_seal is not None:
-        turn = target.reasoning_seal.remove_foreign_content(turn)
-    if endpoint.reply.carries_seals and target.capabilities.sealed_reasoning and turn.thinking:
-        turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
-    if (
-        endpoint.reply.shows_search_results
-        and target.capabilities.search_sources
-        and any(map(is_search_tool, turn.tools))
-    ):
+    reply = endpoint.reply
+    if reply.carries_seals:
+        if target.reasoning_seal is not None:
+            turn = target.reasoning_seal.remove_foreign_content(turn)
+        if target.capabilities.sealed_reasoning and turn.thinking:
+            turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
+    if reply.shows_search_results and target.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
         turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
     if endpoint.context is None:
         return turn, params
@@ -75,33 +73,34 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     `endpoint` is the client's. Losses are appended to `losses`. Raises InvalidRequest and StoreUnavailable. Parameters
     in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
-    require_continuable(turn, target.profile, endpoint)
+    profile = target.profile
+    require_continuable(turn, profile, endpoint)
     fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
     if (stop := fitted.sampling.get("stop")) and not sends_stop(target):
         require_short_sequences(stop, target)
         fitted = remove_stop(fitted)
-    if target.profile.removed_lines:
-        fitted = remove_lines_of_turn(fitted, target.profile.removed_lines)
-    if target.profile.volatile_lines:
-        fitted = move_volatile_lines_of_turn(fitted, target.profile.volatile_lines)
-    if fitted.text_format is not None and target.profile.schema_shims:
+    if profile.removed_lines:
+        fitted = remove_lines_of_turn(fitted, profile.removed_lines)
+    if profile.volatile_lines:
+        fitted = move_volatile_lines_of_turn(fitted, profile.volatile_lines)
+    if fitted.text_format is not None and profile.schema_shims:
         param = f"{endpoint.param_names.text_format}.schema"
-        text_format = shim_format(fitted.text_format, target.profile.schema_shims, param, losses)
+        text_format = shim_format(fitted.text_format, profile.schema_shims, param, losses)
         fitted = replace(fitted, text_format=text_format)
     if is_tool_free(fitted):
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
-        return fitted, _build_event_stage(fitted, target.profile, None)
+        return fitted, _build_event_stage(fitted, profile, None) if profile.fix_empty_final else None
     can = target.capabilities
     rewritten = rewrite_tools(
         fitted,
         kinds=can.tool_kinds,
         hosted=can.hosted_tools,
         holds_grammars=can.input_grammars,
-        name_form=target.profile.tool_names,
+        name_form=profile.tool_names,
     )
     losses += rewritten.losses
-    normalized = normalize_turn(rewritten.turn, target.profile, losses)
-    return normalized, _build_event_stage(normalized, target.profile, rewritten.call_mapper)
+    normalized = normalize_turn(rewritten.turn, profile, losses)
+    return normalized, _build_event_stage(normalized, profile, rewritten.call_mapper)
 
 
 def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:

@@ -26,6 +26,7 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 """Characters that a header cannot contain, and the comma, which ends an entry. Names of unknown parameters come from
 the client and may have any characters."""
 
+_ENDS: Final = (Finished, Failed)
 _is_noted: Final = partial(is_, Noted)
 
 _CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
@@ -75,7 +76,7 @@ def collect_unreported(facts: Iterable[Json]) -> list[str]:
 def find_final_usage(batch: Sequence[Event]) -> Usage | None:
     """Returns the token counts with which a batch ends a reply; None if it does not end one, or has none."""
     end = batch[-1] if batch else None
-    return end.usage if isinstance(end, Finished | Failed) else None
+    return end.usage if isinstance(end, _ENDS) else None
 
 
 def is_cut_off(batch: Sequence[Event]) -> bool:

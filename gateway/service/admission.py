@@ -168,8 +168,8 @@ class Admission:
         if form.normalize is not None:
             body = form.normalize(body)
         self._check_lengths(endpoint, body)
-        if form.share_tools is not None:
-            body = form.share_tools(body)
+        if form.tools_param in body:
+            body = self._check_tools(form, body)
         refusal = find_refusal(form, body)
         model = body.get("model")
         if not model and adapter is not None:
@@ -230,9 +230,15 @@ class Admission:
         name = endpoint.param_names.overflow_input
         if isinstance(items := body.get(name), list) and len(items) > self._max_items:
             raise _build_length_error(name, len(items), self._max_items, "max_items")
-        form = endpoint.request
-        if form.tools_param in body and (count := form.count_tools(body)) > self._max_tools:
+
+    def _check_tools(self, form: RequestForm, body: Json) -> Json:
+        """Returns a body with tools that are not too many, and shared with other requests if they have the same ones.
+
+        Raises InvalidRequest.
+        """
+        if (count := form.count_tools(body)) > self._max_tools:
             raise _build_length_error(form.tools_param, count, self._max_tools, "max_tools")
+        return body if form.share_tools is None else form.share_tools(body)
 
 
 def find_refusal(form: RequestForm, body: Json, *, merged: bool = False) -> InvalidRequest | None:

@@ -42,7 +42,6 @@ from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError, UpstreamTimeout
 from translation.errors import InvalidRequest
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
-from translation.representation.delta_runs import EventStage
 from translation.representation.events import Failed, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
@@ -66,9 +65,12 @@ UNSTORED: Final = Loss("store", "unavailable")
 """The loss of a reply that is sent although it could not be stored."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Run:
-    """One reply to an accepted request, which is produced once: as a stream, or as one JSON object."""
+    """One reply to an accepted request, which is produced once: as a stream, or as one JSON object.
+
+    Fields that most runs do not have are attributes of the class until they are set, and cost these runs nothing.
+    """
 
     request: AdmittedRequest
     """The request of the client, before it was joined with what it continues."""
@@ -85,15 +87,15 @@ class Run:
     """Plans the request for another target of its route, if there may be further attempts."""
     names_upstream: bool = False
     """Whether the headers of the reply name its upstream, and count the attempts."""
-    context: Sequence[Item] = ()
+    context: Sequence[Item] = field(default=(), init=False)
     """The whole input of a Responses request: history items, then the request's own items."""
-    recorder: ReplyRecorder | None = None
+    recorder: ReplyRecorder | None = field(default=None, init=False)
     """Stores the reply of a request in the foreground; None if it is not stored, or runs as a job."""
-    job: NewResponse | None = None
+    job: NewResponse | None = field(default=None, init=False)
     """The response to store before the request is answered, if it runs as a job; None in the foreground."""
-    approvals: ResponseApprovals | None = None
+    approvals: ResponseApprovals | None = field(default=None, init=False)
     """The approvals of its tools; None if none of its tools needs approvals."""
-    late_losses: list[Loss] = field(default_factory=list, init=False)
+    late_losses: Sequence[Loss] = field(default=(), init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
     _model_observer: ModelObserver | None = field(default=None, init=False)
     """Knows the model that answers, if the upstream chooses it."""
@@ -159,12 +161,14 @@ class Run:
             if self._model_observer is not None:
                 relay = ModelRelay(relay, self._model_observer.note_model)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._rejection_params, observer)
-        encoder = endpoint.reply.encoder(self.body, self.identity, presentation)
+        encoder, event_stage = endpoint.reply.encoder(self.body, self.identity, presentation), plan.event_stage
         if is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
+        if self._model_observer is not None:
+            event_stage = ModelStage(event_stage, self._model_observer.note_model)
         return TranslatedReply(
             plan.exchange,
-            self._build_event_stage(plan),
+            event_stage,
             encoder,
             plan.params,
             self.provider_hold,
@@ -180,17 +184,12 @@ class Run:
         self._model_observer = ModelObserver(self.observer)
         return self._model_observer
 
-    def _build_event_stage(self, plan: TranslationPlan) -> EventStage | None:
-        if self._model_observer is None:
-            return plan.event_stage
-        return ModelStage(plan.event_stage, self._model_observer.note_model)
-
     def plan_attempt(self, index: int) -> None:
         """Replaces the plan by one for another target. Raises InvalidRequest if that cannot serve the request."""
         if self.plan_target is not None:
             self.attempt = self.plan_target(self.request.route.find_target(index))
             # Nobody gets the reply of the attempt before, so its losses do not count.
-            self.late_losses[:] = [loss for loss in self.late_losses if loss is UNSTORED]
+            self.late_losses = [loss for loss in self.late_losses if loss is UNSTORED]
             self._collector = None
 
     def produce_reply(self) -> Awaitable[Json]:
@@ -301,7 +300,9 @@ class Run:
             self._record_end(ReplyEnd(usage, warnings, failed=failed), observer)
 
     async def _translate_reply(self, plan: TranslationPlan, observer: RequestObserver) -> Json:
-        exchange, event_stage = plan.exchange, self._build_event_stage(plan)
+        exchange, event_stage = plan.exchange, plan.event_stage
+        if self._model_observer is not None:
+            event_stage = ModelStage(event_stage, self._model_observer.note_model)
         collector = self.request.endpoint.reply.collector(self.body, self.identity, self.attempt.presentation)
         self._collector = collector if plan.loop_io is not None else None
         usage: Usage | None = None
@@ -334,9 +335,9 @@ class Run:
         """Records what the end of a JSON reply says of it, as observations and as losses."""
         observer.observe_end(end)
         if end.warnings:
-            self.late_losses += build_warning_losses(end.warnings)
+            self.late_losses = [*self.late_losses, *build_warning_losses(end.warnings)]
         if end.unreported:
-            self.late_losses += [Loss(param, "not reported") for param in end.unreported]
+            self.late_losses = [*self.late_losses, *(Loss(param, "not reported") for param in end.unreported)]
 
     def build_loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""
@@ -382,7 +383,7 @@ class Run:
 
     def report_unstored(self) -> None:
         """Adds a loss to the log line, and to headers that have not been sent: the reply could not be stored."""
-        self.late_losses.append(UNSTORED)
+        self.late_losses = [*self.late_losses, UNSTORED]
         self.build_loss_headers()
 
     def render_losses(self) -> str | None:

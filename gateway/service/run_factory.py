@@ -24,7 +24,6 @@ from gateway.upstreams.shared_turn import SharedTurn
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
-from translation.hygiene.call_tracker import DEFAULT_RULES
 from translation.representation.json_types import Json
 
 _MB: Final = 1024 * 1024
@@ -155,26 +154,25 @@ class RunFactory:
         self, request: AdmittedRequest, planned: AdmittedRequest, plan: RelayPlan | TranslationPlan, *, is_stored: bool
     ) -> Presentation:
         target, route_name = planned.target, request.route.name
-        item_seal = None
-        if target.reasoning_seal is not None:
-            carries_seals = request.endpoint.reply.carries_seals or request.facts.wants_sealed_reasoning
-            item_seal = ReplyItemSeal(target.reasoning_seal, carries_seals)
-        call_rules, summarizes_reasoning = DEFAULT_RULES, False
-        if isinstance(plan, RelayPlan):
-            call_rules, summarizes_reasoning = plan.call_rules, plan.summarizes_reasoning
-        return Presentation(
+        seal, credentials = target.reasoning_seal, planned.facts.tools.credentials
+        redact = _find_redact(request.route, target, plan)
+        presentation = Presentation(
             self._reasoning_fields,
             self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES),
             self._clock,
             None if route_name == target.upstream_model else route_name,
             target.profile,
             is_stored,
-            build_redactor(planned.facts.tools.credentials, _find_redact(request.route, target, plan)),
-            item_seal,
-            call_rules,
-            summarizes_reasoning,
-            request.hides_thinking,
+            build_redactor(credentials, redact) if credentials else redact,
         )
+        if seal is not None:
+            carries_seals = request.endpoint.reply.carries_seals or request.facts.wants_sealed_reasoning
+            presentation.item_seal = ReplyItemSeal(seal, carries_seals)
+        if isinstance(plan, RelayPlan):
+            presentation.call_rules, presentation.summarizes_reasoning = plan.call_rules, plan.summarizes_reasoning
+        if request.hides_thinking:
+            presentation.hides_thinking = True
+        return presentation
 
 
 def _find_redact(route: Route, target: Target, plan: RelayPlan | TranslationPlan) -> Callable[[str], str]:

@@ -43,13 +43,14 @@ class InvisibleOutputCheck:
     `event_stage` sees the events first.
     """
 
+    _has_answer = False
+    _watched = _PLACES
+    """The types of events that are examined."""
+
     def __init__(self, visible_items: frozenset[str] | None, event_stage: EventStage | None) -> None:
         self._visible_items = visible_items
         self._event_stage = event_stage
-        self._has_answer = False
         self._invisible: dict[str, None] = {}
-        self._watched = _PLACES
-        """The types of events that are examined."""
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
         """Returns the observers of the stage before. Deltas are of parts that were examined."""

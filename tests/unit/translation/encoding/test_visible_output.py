@@ -96,5 +96,13 @@ def test_an_api_that_shows_all_items_lacks_only_what_is_in_none() -> None:
         assert "audio" in end.message
 
 
+@pytest.mark.parametrize("split", range(1, 7), ids=str)
+def test_output_apart_is_noted_in_whatever_batches_it_comes(split: int) -> None:
+    events: list[Event] = [*TEXT, Opaque("chat", {"type": "audio"}, is_output=True), END]
+    check = InvisibleOutputCheck(None, None)
+    replies = [*check.feed(events[:split]), *check.feed(events[split:])]
+    assert replies[-2:] == [Noted(facts={UNREPORTED_FACT: "output.audio"}), replace(END, lacks=("output.audio",))]
+
+
 def test_deltas_of_a_run_bypass_it() -> None:
     assert InvisibleOutputCheck(frozenset(), None).delta_observers((0, 0)) == ()
