@@ -76,7 +76,7 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     profile = target.profile
     require_continuable(turn, profile, endpoint)
     fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
-    if (stop := fitted.sampling.get("stop")) and not sends_stop(target):
+    if fitted.sampling and (stop := fitted.sampling.get("stop")) and not sends_stop(target):
         require_short_sequences(stop, target)
         fitted = remove_stop(fitted)
     if profile.removed_lines:
@@ -122,7 +122,7 @@ def prepare_exchange(turn: Turn, target: Target, endpoint: Endpoint) -> tuple[Ex
     exchange = target.provider.prepare(prepared, profile)
     if profile.fix_empty_final == "retry":
         exchange = RetriedExchange(exchange, lambda: target.provider.prepare(ask_for_answer(prepared), profile))
-    if (stop := turn.sampling.get("stop")) and not prepared.sampling.get("stop"):
+    if prepared is not turn and (stop := turn.sampling.get("stop")) and not prepared.sampling.get("stop"):
         exchange = StoppedExchange(exchange, stop)
     losses += exchange.losses
     return exchange, event_stage, losses

@@ -75,7 +75,7 @@ class HttpProvider:
         body, losses = self._dialect.lower(turn, profile)
         if unenforced := self._unenforced_losses(turn, profile):
             losses = (*losses, *unenforced)
-        if profile.think_open is not False and _disables_thinking(body):
+        if profile.think_open is not False and not _THINKING_KEYS.isdisjoint(body) and _disables_thinking(body):
             profile = replace(profile, think_open=False)
         dialect = self._dialect
         check = self._body_check_of(turn)
@@ -358,8 +358,6 @@ class HttpExchange(Source[Batch]):
 
 def _disables_thinking(body: Json) -> bool:
     """Returns whether the body turns thinking off. The chat template then does not open the think tag."""
-    if _THINKING_KEYS.isdisjoint(body):
-        return False
     if body.get("think") is False:
         return True
     template, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
