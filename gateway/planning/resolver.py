@@ -206,6 +206,16 @@ class ServedName:
         ]
 
     @property
+    def is_shared(self) -> bool:
+        """Whether its turns are shared between upstreams, or limited."""
+        return self._sharing is not None
+
+    @property
+    def has_own_models(self) -> bool:
+        """Whether its upstreams get the same models whatever name a client sends."""
+        return self.is_exact or all(row.model is not None for row in self._model.rows)
+
+    @property
     def provider(self) -> Provider:
         """The provider of the first upstream."""
         return self.upstreams[0].provider

@@ -111,7 +111,7 @@ class ContextService:
         ProviderError.
         """
         request = await self._admit(client_request)
-        return await ask_targets(request, lambda planned: self._compact(planned, client_request.weight))
+        return await ask_targets(request, lambda planned: self._compact(planned, client_request.weight), judges=True)
 
     async def _compact(self, request: AdmittedRequest, weight: int) -> CompactionReply:
         prepared = await self._prepare_turn(request, weight, runs_tools=False)
@@ -147,7 +147,7 @@ class ContextService:
         async def count(planned: AdmittedRequest) -> TokenCount:
             return await _count_prepared(await self._prepare_turn(planned, client_request.weight, runs_tools=True))
 
-        return await ask_targets(request, count)
+        return await ask_targets(request, count, judges=False)
 
     async def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
         """Returns a request that is valid to every upstream, because its context is read here.
@@ -166,7 +166,7 @@ class ContextService:
         and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
         request = await self._admit(client_request)
-        return await ask_targets(request, lambda planned: self._count_tokens(planned, client_request))
+        return await ask_targets(request, lambda planned: self._count_tokens(planned, client_request), judges=False)
 
     async def _count_tokens(self, request: AdmittedRequest, client_request: ClientRequest) -> TokenCount:
         endpoint, target = request.endpoint, request.target

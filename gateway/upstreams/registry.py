@@ -102,6 +102,10 @@ class UpstreamRegistry:
                 self._upstreams.popitem(last=False)
         return state
 
+    def list_models(self) -> list[str]:
+        """Returns the models of all upstreams that are known, the newest last."""
+        return list(dict.fromkeys(name.model for name in self._upstreams))
+
     def find_name(self, name: str) -> NameState:
         if (state := self._names.get(name)) is None:
             state = self._names[name] = NameState(

@@ -65,8 +65,10 @@ class SharedTurn:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
         preferred: str | None = None,
+        judges: bool = True,
     ) -> None:
-        """`preferred` is the upstream of the round before, which is chosen if it is available."""
+        """`preferred` is the upstream of the round before, which is chosen if it is available. Without `judges` the
+        outcomes say nothing of the health of upstreams: one that fails to count tokens may well reply."""
         self.attempt_count = 0
         self.tried: list[TriedUpstream] = []
         self.queue_s = 0.0
@@ -80,6 +82,7 @@ class SharedTurn:
         self._clock = clock
         self._rng = rng or _RNG
         self._preferred = preferred
+        self._judges = judges
         self._proposed: tuple[Candidate, int] | None = None
         """The candidate that the turn was planned for, and its attempts in progress at that time."""
         self._began_at: float | None = None
@@ -195,7 +198,8 @@ class SharedTurn:
     def succeed(self) -> None:
         """Ends the attempt, whose reply is complete."""
         if (attempt := self._end("ok")) is not None:
-            attempt.candidate.health.record_success(attempt, self._clock())
+            if self._judges:
+                attempt.candidate.health.record_success(attempt, self._clock())
             attempt.candidate.health.end_attempt(attempt)
 
     def leave(self) -> None:
@@ -221,21 +225,27 @@ class SharedTurn:
         if outcome is not None:
             delay = self._failures.add(error, outcome)
             self._outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
-            if outcome.health == "ejection":
-                if self._may_eject:
-                    cause: EjectionReason = "unauthorized" if outcome.result == "unauthorized" else "not_found"
-                    health.eject(cause, now, longest=True)
-            elif (weight := _FAILURE_WEIGHTS.get(outcome.health)) is not None:
-                health.record_failure(attempt, weight, now, may_eject=self._may_eject)
-            elif outcome.result == "rate_limited":
-                is_quota = outcome.same == "never"
-                health.record_success(attempt, now)
-                reason: ParkingReason = "insufficient_quota" if is_quota else "rate_limit_exceeded"
-                health.park(reason, _QUOTA_S if is_quota else delay, now)
-            elif outcome.proves_alive:
-                health.record_success(attempt, now)
+            if self._judges:
+                self._judge(attempt, outcome, delay, now)
         health.end_attempt(attempt)
         return outcome
+
+    def _judge(self, attempt: SharedAttempt, outcome: Outcome, delay: float | None, now: float) -> None:
+        """Records what the outcome of an attempt says of its upstream, which named this delay."""
+        health = attempt.candidate.health
+        if outcome.health == "ejection":
+            if self._may_eject:
+                cause: EjectionReason = "unauthorized" if outcome.result == "unauthorized" else "not_found"
+                health.eject(cause, now, longest=True)
+        elif (weight := _FAILURE_WEIGHTS.get(outcome.health)) is not None:
+            health.record_failure(attempt, weight, now, may_eject=self._may_eject)
+        elif outcome.result == "rate_limited":
+            is_quota = outcome.same == "never"
+            health.record_success(attempt, now)
+            reason: ParkingReason = "insufficient_quota" if is_quota else "rate_limit_exceeded"
+            health.park(reason, _QUOTA_S if is_quota else delay, now)
+        elif outcome.proves_alive:
+            health.record_success(attempt, now)
 
     async def move_on(
         self, error: Exception, larger_than: Callable[[Candidate, Candidate], bool] | None = None

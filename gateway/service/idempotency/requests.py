@@ -21,6 +21,7 @@ from gateway.errors import (
     StoredFailure,
 )
 from gateway.http.guard import DrainState, RequestGuard
+from gateway.http.headers import build_upstream_headers
 from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.replies.endpoints import ResponseForm
@@ -75,6 +76,9 @@ class IdempotentRequests:
         # A repeated request may ask for the stream, which has to be stored as long as its key holds.
         self._lifetime_s = min(settings.store.idempotency_hours, settings.store.events_hours) * 3600
         self._quota = KeyQuota(settings.limits.idempotency_keys)
+        self._replayed_headers = dict(_REPLAYED_HEADER)
+        if settings.routing.reply_headers:
+            self._replayed_headers |= build_upstream_headers(None, 0)
         self._max_outage_s = settings.background.lease_s
 
     async def serve(
@@ -156,13 +160,13 @@ class IdempotentRequests:
     async def _follow(self, owner: str, stored: StoredResponse, waiter: _Waiter) -> Response:
         """Returns the reply to a request that is not run, from the response that has its key."""
         response_id = stored.response["id"]
-        headers = render_stored_losses(stored.losses) | _REPLAYED_HEADER
+        headers = render_stored_losses(stored.losses) | self._replayed_headers
         if waiter.streams:
             replay = await open_log_replay(self._store, owner, response_id, after=None, max_outage_s=self._max_outage_s)
             return self._build_event_stream(replay, headers)
         if stored.background:
             return build_json_reply(stored.response, headers=headers)
-        return await self._wait_for_end(owner, response_id, _REPLAYED_HEADER, waiter)
+        return await self._wait_for_end(owner, response_id, self._replayed_headers, waiter)
 
     async def _wait_for_end(
         self, owner: str, response_id: str, headers: Mapping[str, str], waiter: _Waiter

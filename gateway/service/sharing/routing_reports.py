@@ -1,11 +1,13 @@
 """Explains where the turns of a name go: the state of its upstreams, and what each could do with one request."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
 
 from gateway.config.settings import Settings
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import make_plan
-from gateway.planning.resolver import Resolver, Route, Target
+from gateway.planning.resolver import Resolver, Route, ServedName, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.service.admission import Admission, ClientRequest
 from gateway.upstreams.affinity import AffinityFacts, AffinityKey, find_affinity_key
@@ -15,6 +17,9 @@ from gateway.upstreams.registry import Sharing, UpstreamRegistry
 from gateway.upstreams.routing_report import UpstreamFacts, build_routing_report, find_unavailable
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+
+_MAX_NAMES: Final = 64
+"""The number of names that are examined for a pattern, the newest."""
 
 _OTHER_MAKER = "another upstream made the reasoning in the input"
 
@@ -47,7 +52,23 @@ class RoutingReporter:
 
     def find_unavailable_names(self) -> list[str]:
         """Returns the names and patterns with several upstreams of which none is available."""
-        return find_unavailable(self.list_candidates(), self._registry.clock())
+        now = self._registry.clock()
+        return [row.pattern for row in self._resolver.list_rows() if self._is_unavailable(row, now)]
+
+    def _is_unavailable(self, row: ServedName, now: float) -> bool:
+        """Whether no name of a row has an available upstream. Of a pattern those count that clients have asked for."""
+        if not row.is_shared:
+            return False
+        names = [row.pattern]
+        if not row.has_own_models:
+            known = (name for name in self._registry.list_models() if name != row.pattern)
+            names = [name for name in known if fnmatchcase(name, row.pattern)]
+        routes = {name: row.build_route(name) for name in names[-_MAX_NAMES:]}
+        candidates = {
+            name: [target.candidate for target in route.targets if target.candidate is not None]
+            for name, route in routes.items()
+        }
+        return bool(candidates) and len(find_unavailable(candidates, now)) == len(candidates)
 
     def list_candidates(self) -> Mapping[str, Sequence[Candidate]]:
         """Returns the names that share turns, with their upstreams. Patterns are left out: their upstreams have the

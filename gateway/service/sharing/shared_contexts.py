@@ -15,17 +15,21 @@ _ResultT = TypeVar("_ResultT")
 _REFUSALS = (InvalidRequest, NotFound)
 
 
-async def ask_targets(request: AdmittedRequest, ask: Callable[[AdmittedRequest], Awaitable[_ResultT]]) -> _ResultT:
+async def ask_targets(
+    request: AdmittedRequest, ask: Callable[[AdmittedRequest], Awaitable[_ResultT]], *, judges: bool
+) -> _ResultT:
     """Returns the result of the first target that can serve a request and does not fail.
 
-    `ask` gets the request for one target. Raises the refusal of the first target if all refuse, and otherwise what the
-    last failure of an upstream is.
+    `ask` gets the request for one target. `judges` says whether the outcomes count for the health of upstreams. Raises
+    the refusal of the first target if all refuse, and otherwise what the last failure of an upstream is.
     """
     route = request.route
     if route.sharing is None:
         bind_fields(attempts=1)
         return await ask(request)
-    turn = SharedTurn(route.sharing, [each.candidate for each in route.targets if each.candidate is not None])
+    turn = SharedTurn(
+        route.sharing, [each.candidate for each in route.targets if each.candidate is not None], judges=judges
+    )
     refusals: dict[int, Exception] = {}
     while turn.candidates or not refusals:
         candidate = await turn.begin()

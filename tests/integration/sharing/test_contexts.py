@@ -43,6 +43,20 @@ async def test_the_next_upstream_is_asked_after_a_failure(path: str, body: Json)
     assert len(first.requests) == 1
 
 
+@pytest.mark.parametrize("status", [401, 404, 429, 503])
+async def test_failures_to_count_tokens_say_nothing_of_health(status: int) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(status))
+        second.script(sound(ANSWERS["chat"]))
+        with serving(configure(first.url, second.url)) as running:
+            for _ in range(6):
+                await post(running.v1, *REQUESTS["count tokens"])
+            async with client() as asking:
+                report = (await asking.get(f"{running.v1}/gateway/routes/scripted-model")).json()
+    assert [row["state"] for row in report["upstreams"]] == ["available", "available"]
+    assert len(first.requests) == 6
+
+
 async def test_an_upstream_that_cannot_count_is_passed_over() -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         second.script(sound(ANSWERS["chat"]))

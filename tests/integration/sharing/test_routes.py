@@ -88,6 +88,22 @@ async def test_a_name_without_an_available_upstream_is_degraded_and_the_server_i
     assert (after.status_code, after.json()) == (200, {"status": "degraded", "degraded": {"upstreams": ["m"]}})
 
 
+@pytest.mark.parametrize("model", [{}, {"model": "scripted-model"}], ids=["by name", "one model"])
+async def test_a_pattern_is_degraded_if_none_of_its_names_has_an_available_upstream(model: Json) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(rejected(429, retry_after="30"))
+        config = shared(upstream.url, upstream.url)
+        config["models"] = {"m-*": {**config["models"]["*"], **model}}
+        for provider in config["providers"].values():
+            provider["unlisted_models"] = "forward"
+        with serving(config) as running:
+            before = (await fetch(f"{running.url}/readyz")).json()
+            await ask(running.v1, "/chat/completions", stream=False, model="m-1")
+            after = (await fetch(f"{running.url}/readyz")).json()
+    assert before == {"status": "ready"}
+    assert after == {"status": "degraded", "degraded": {"upstreams": ["m-*"]}}
+
+
 CONFIG = """providers:
   gpu-a: {type: openai_compatible, base_url: "http://127.0.0.1:9/v1", capabilities: {images: true}}
   gpu-b: {type: openai_compatible, base_url: "http://127.0.0.1:9/v1", capabilities: {images: false}}

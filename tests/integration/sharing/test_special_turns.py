@@ -97,6 +97,7 @@ async def test_an_idempotency_key_makes_attempts_once(tmp_path: Path) -> None:
         with serving(configure(first.url, second.url, tmp_path)) as running:
             replies = [await post(running, {"idempotency-key": "k"}) for _ in range(2)]
     assert [text_of(reply.json()) for reply in replies] == [TEXT, TEXT]
+    assert replies[1].headers["x-gateway-attempts"] == "0"
     assert (len(first.requests), len(second.requests)) == (1, 1)
 
 
