@@ -6,7 +6,7 @@ Knows nothing of turns and events.
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame
 
 _CLOSE_TIMEOUT_S = 2.0
 """Seconds that the peer has to answer a close frame."""
@@ -40,6 +40,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         message += event.data
         if event.fin:
             self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        # By default a text that is not UTF-8 is logged as an error of the server, with a traceback and no request.
+        data = b"".join(self.frames)
+        if self.curr_msg_data_type == "text" and not self.close_sent and not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError as error:
+                self.frames = []
+                self.conn.send_close(CloseCode.INVALID_DATA, f"the message is not UTF-8 text: byte {error.start}")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
     def handle_ping(self) -> None:
         # No pongs accumulate for a peer that sends pings and reads nothing.
