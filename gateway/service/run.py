@@ -99,6 +99,8 @@ class Run:
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
     _model_observer: ModelObserver | None = field(default=None, init=False)
     """Knows the model that answers, if the upstream chooses it."""
+    _unbegun_stream: ReplyStream | None = field(default=None, init=False)
+    """The stream of the first plan, until its attempt begins."""
     _collector: ReplyCollector | None = field(default=None, init=False)
     """Collects the JSON reply of a run that calls tools."""
 
@@ -147,13 +149,17 @@ class Run:
         if self.attempts is None:
             return self.build_attempt_stream()
         is_whole = self.job is not None and not self.job.logged
-        return AttemptedReply(self.attempts, self.build_attempt_stream(is_begun=False), is_whole=is_whole)
+        self._unbegun_stream = self.build_attempt_stream(is_begun=False)
+        return AttemptedReply(self.attempts, self._unbegun_stream, is_whole=is_whole)
 
     def build_attempt_stream(self, *, is_begun: bool = True) -> ReplyStream:
         """Returns the stream of the plan of the attempt in progress."""
         target, plan, presentation = self.attempt
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
         observer = self._begin_attempt(target) if is_begun else self.observer
+        unbegun, self._unbegun_stream = self._unbegun_stream, None
+        if unbegun is not None and observer is self.observer:  # building one costs more than choosing the upstream
+            return unbegun
         if isinstance(plan, RelayPlan):
             relay = plan.relay.make_relay(self.body, self.identity, presentation)
             if is_obfuscated:
@@ -188,6 +194,7 @@ class Run:
         """Replaces the plan by one for another target. Raises InvalidRequest if that cannot serve the request."""
         if self.plan_target is not None:
             self.attempt = self.plan_target(self.request.route.find_target(index))
+            self._unbegun_stream = None
             # Nobody gets the reply of the attempt before, so its losses do not count.
             self.late_losses = [loss for loss in self.late_losses if loss is UNSTORED]
             self._collector = None
