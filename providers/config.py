@@ -157,7 +157,7 @@ class ProviderConfig(BaseModel):
         description="What happens to a request for a name that only a pattern under `models` matches, and that the "
         "upstream does not list: `refuse` replies with 404 and similar names, `forward` sends it. The default is "
         "`refuse` for `openai_compatible`, `vllm`, `llama_server` and `ollama`. A list that cannot be fetched refuses "
-        "nothing.",
+        "nothing. Of several `upstreams`, one that lists the name, or forwards any, is enough.",
     )
     connect_s: Number = Field(default=5.0, gt=0, description="Seconds to get a connection.")
     silence_s: Number = Field(default=120.0, gt=0, description="Seconds without data after which a stream is given up.")

@@ -81,7 +81,7 @@ class Route:
     """The targets that can serve it, the first choice first. There is at least one."""
     strict: bool
     must_be_listed: bool = False
-    """The name goes to the upstream as the client sent it, and is refused if the upstream does not list it."""
+    """The name goes to the upstream as the client sent it, and is refused if no upstream that gets turns lists it."""
     resumable: bool = False
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
     """The defaults of requests that all targets have."""
@@ -92,6 +92,12 @@ class Route:
     def target(self) -> Target:
         """The first choice."""
         return self.targets[0]
+
+    @property
+    def serving_targets(self) -> Sequence[Target]:
+        """The targets that may get turns: those with a weight, or all of them if none has one."""
+        serving = [each for each in self.targets if each.candidate is None or each.candidate.weight > 0]
+        return serving or self.targets
 
     def find_target(self, index: int) -> Target:
         """Returns the target of a candidate, by the candidate's index."""
@@ -204,6 +210,8 @@ class ServedName:
             _ServingUpstream(row, settings, providers[row.provider], shared, has_twin=counts[row.provider] > 1)
             for row in rows
         ]
+        weighted = [each for each, row in zip(self.upstreams, rows, strict=True) if row.weight > 0]
+        self._serving = weighted or self.upstreams
 
     @property
     def is_shared(self) -> bool:
@@ -220,6 +228,11 @@ class ServedName:
         """The provider of the first upstream."""
         return self.upstreams[0].provider
 
+    @property
+    def serving_providers(self) -> Sequence[Provider]:
+        """The providers of the upstreams that may get turns."""
+        return list({upstream.provider.name: upstream.provider for upstream in self._serving}.values())
+
     def build_route(self, name: str) -> Route:
         return Route(
             name=name,
@@ -228,7 +241,7 @@ class ServedName:
                 for index, upstream in enumerate(self.upstreams)
             ),
             strict=self._model.strict,
-            must_be_listed=not self.is_exact and all(upstream.lists_names for upstream in self.upstreams),
+            must_be_listed=not self.is_exact and all(upstream.lists_names for upstream in self._serving),
             resumable=self._model.resumable,
             request_defaults=self._request_defaults,
             sharing=self._sharing,

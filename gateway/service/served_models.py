@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Scope
 
 from gateway.errors import UnknownModel
-from gateway.planning.resolver import Resolver, Route, suggest_models
+from gateway.planning.resolver import Resolver, Route, Target, suggest_models
 from gateway.relayed_paths.relays import PathRoute, PathTarget
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.upstreams.affinity import AffinityFacts, find_affinity_key
@@ -83,7 +83,7 @@ class ServedModels:
         `wait_s`, only the timeouts of the upstream apply.
         """
         rows = self._resolver.list_rows()
-        patterned = {row.provider.name: row.provider for row in rows if not row.is_exact}
+        patterned = {each.name: each for row in rows if not row.is_exact for each in row.serving_providers}
         await asyncio.gather(*(self._refresh_for_listing(provider, wait_s) for provider in patterned.values()))
         return [
             {"id": name, "object": "model", "created": self._created, "owned_by": owner}
@@ -156,40 +156,49 @@ class ServedModels:
     def list_serving_providers(self, name: str) -> list[str]:
         """Returns the names of the providers that may get turns for a model, the first choice first. Raises
         UnknownModel."""
-        targets = self._resolver.resolve(name).targets
-        serving = [each for each in targets if each.candidate is None or each.candidate.weight > 0]
-        return list(dict.fromkeys(each.provider.name for each in serving or targets))
+        targets = self._resolver.resolve(name).serving_targets
+        return list(dict.fromkeys(target.provider.name for target in targets))
 
     async def get_model(self, name: str, allowed: Sequence[str]) -> Json:
         """Returns one model object. Raises UnknownModel if no model matches, if none of the `allowed` patterns does, or
-        if its upstream does not list it."""
+        if none of its upstreams lists it."""
         route = self._resolver.resolve(name, allowed)
         await self.require_listed(route, allowed)
-        return {"id": name, "object": "model", "created": self._created, "owned_by": route.target.provider.name}
+        owner = route.target
+        if route.must_be_listed:
+            owner = next((target for target in route.serving_targets if self._is_listed(target)), owner)
+        return {"id": name, "object": "model", "created": self._created, "owned_by": owner.provider.name}
 
     async def require_listed(self, route: Route, allowed: Sequence[str]) -> None:
-        """Raises UnknownModel if the route's name is only known by a pattern and its upstream does not list it.
+        """Raises UnknownModel if the route's name is only known by a pattern and none of its upstreams lists it.
 
-        A name that was listed once costs no request. For another name the list is fetched, if it is older than a few
-        seconds. If it cannot be fetched, every name is accepted. The error names similar models that one of the
-        `allowed` patterns matches.
+        A name that was listed once costs no request. For another name the lists are fetched that are older than a few
+        seconds. If one of them cannot be fetched, every name is accepted. The error names similar models that one of
+        the `allowed` patterns matches.
         """
-        provider = route.target.provider
-        if not route.must_be_listed or self._is_listed(route) or self._is_unavailable(provider):
+        if not route.must_be_listed or self._may_have(route):
             return
-        async with self._fetching.setdefault(provider.name, asyncio.Lock()):
-            if not (self._is_listed(route) or self._is_unavailable(provider)):
-                await self._refresh_models(provider, _LIST_WAIT_S, _RECHECK_S)
-        if self._is_listed(route) or self._is_unavailable(provider):
+        providers = {target.provider.name: target.provider for target in route.serving_targets}
+        await asyncio.gather(*(self._recheck(provider, route) for provider in providers.values()))
+        if self._may_have(route):
             return
-        _log.info("model_not_listed", provider=provider.name, hint="unlisted_models: forward")
+        _log.info("model_not_listed", provider=", ".join(providers), hint="unlisted_models: forward")
         raise UnknownModel(route.name, suggest_models(route.name, self._known_models(allowed)))
 
-    def _is_listed(self, route: Route) -> bool:
-        listing = self._listings.get(route.target.provider.name)
+    async def _recheck(self, provider: Provider, route: Route) -> None:
+        """Fetches a provider's list of models, unless another request has found the route's name in the meantime."""
+        async with self._fetching.setdefault(provider.name, asyncio.Lock()):
+            if not self._may_have(route):
+                await self._refresh_models(provider, _LIST_WAIT_S, _RECHECK_S)
+
+    def _may_have(self, route: Route) -> bool:
+        """Whether one of the upstreams that get turns lists the route's name, or has no list at present."""
+        return any(self._is_listed(target) or self._is_unavailable(target.provider) for target in route.serving_targets)
+
+    def _is_listed(self, target: Target) -> bool:
+        listing = self._listings.get(target.provider.name)
         return listing is not None and (
-            route.target.upstream_model in listing.names
-            or not listing.lowered.isdisjoint(_spellings(route.target.upstream_model))
+            target.upstream_model in listing.names or not listing.lowered.isdisjoint(_spellings(target.upstream_model))
         )
 
     def _is_unavailable(self, provider: Provider) -> bool:
@@ -199,11 +208,13 @@ class ServedModels:
         """Returns model name -> provider, for the names that one of the `allowed` patterns matches."""
         names: dict[str, str] = {}
         for row in self._resolver.list_rows():
-            owner = row.provider.name
-            listing = self._listings.get(owner, _NOTHING_LISTED)
-            for name in [row.pattern] if row.is_exact else listing.names:
-                if row.is_exact or fnmatchcase(name, row.pattern):
-                    names.setdefault(name, owner)
+            if row.is_exact:
+                names.setdefault(row.pattern, row.provider.name)
+                continue
+            for owner in row.serving_providers:
+                for name in self._listings.get(owner.name, _NOTHING_LISTED).names:
+                    if fnmatchcase(name, row.pattern):
+                        names.setdefault(name, owner.name)
         return {name: owner for name, owner in names.items() if any(fnmatchcase(name, entry) for entry in allowed)}
 
     async def _refresh_for_listing(self, provider: Provider, wait_s: float | None) -> None:

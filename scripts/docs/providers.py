@@ -62,7 +62,7 @@ models:
 A pattern such as `"*"` passes names on. On `vllm`, `ollama`, `llama_server` and `openai_compatible` such a name must be one that the
 upstream lists: another one gets 404 `model_not_found` with similar names, because some servers reply with whatever model they have. The
 list is fetched with the first such request, and again if a name is not on it; a name that was listed once costs nothing. A list that
-cannot be fetched refuses nothing. Set `unlisted_models: forward` for a server whose list is incomplete. Hosted services check names
+cannot be fetched refuses nothing. Of several `upstreams` of a pattern, one that lists the name is enough. Set `unlisted_models: forward` for a server whose list is incomplete. Hosted services check names
 themselves: their lists leave out aliases."""  # noqa: E501
 
 _CHOSEN_MODELS = """\

@@ -1,6 +1,7 @@
 """The list of models has the configured names, and those that upstreams behind patterns list."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -172,3 +173,49 @@ async def test_configured_names_are_not_checked_against_a_list() -> None:
     for name in ("mine", "alias-1"):
         await require(served, name)
     assert a.asked == 0
+
+
+def shared_pattern(a: Sequence[str] | Exception, b: Sequence[str] | Exception, **second: Any) -> ServedModels:
+    """The models of a pattern with two upstreams that list these names."""
+    rows = [{"provider": "a"}, {"provider": "b", **second}]
+    providers = (Recorder("a", served=a), Recorder("b", served=b))
+    return ServedModels(resolver({"m*": {"upstreams": rows}}, *providers))
+
+
+async def test_a_pattern_lists_the_names_of_all_its_upstreams() -> None:
+    served = shared_pattern(["m1", "both-not"], ["m1", "m2"])
+    assert [(model["id"], model["owned_by"]) for model in await served.list_models(EVERY)] == [("m1", "a"), ("m2", "b")]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "second", "is_known"),
+    [
+        (["m1"], ["m2"], {}, True),
+        (["m2"], ["m1"], {}, True),
+        (["m1"], ["m1"], {}, False),
+        (["m1"], UpstreamUnreachable("down"), {}, True),
+        (UpstreamUnreachable("down"), ["m1"], {}, True),
+        (["m1"], [], {"capabilities": {"models": False}}, True),
+        (["m1"], [], {"model": "fixed"}, True),
+        (["m1"], ["m2"], {"weight": 0}, False),
+        (["m1"], [], {"capabilities": {"models": False}, "weight": 0}, False),
+    ],
+    ids=str,
+)
+async def test_one_upstream_of_a_pattern_that_may_have_a_model_makes_it_known(
+    a: Sequence[str] | Exception, b: Sequence[str] | Exception, second: dict[str, Any], is_known: bool
+) -> None:
+    served = shared_pattern(a, b, **second)
+    if is_known:
+        await require(served, "m2")
+    else:
+        with pytest.raises(UnknownModel, match="'m2' does not exist"):
+            await require(served, "m2")
+
+
+async def test_the_owner_of_a_model_is_the_first_upstream_that_lists_it() -> None:
+    assert (await shared_pattern(["m1"], ["m2"]).get_model("m2", EVERY))["owned_by"] == "b"
+
+
+async def test_an_upstream_that_gets_no_turns_is_not_asked_for_its_models() -> None:
+    assert await names(shared_pattern(["m1"], ["m2"], weight=0)) == ["m1"]
