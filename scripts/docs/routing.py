@@ -74,9 +74,12 @@ time until the first is free. If all are ejected, the one whose ejection ends so
 
 As long as nothing was delivered, the next upstream is asked: another one of the tier, then one of the next tier. Once all were tried,
 one of them may be asked again. `attempts` counts all of them. For the upstream that is asked next, the request is planned anew: capabilities, losses,
-defaults, relay or translation, sealed reasoning. Nothing is repeated after content was sent to the client or written to an event log, and no
-reply whose tools the gateway runs. Embeddings and other [relayed paths](relay.md) share turns in the same way, among the rows that have the path; a
-form is sent to one upstream only. Token counts and compaction go to any row that can serve them.
+defaults, relay or translation, sealed reasoning. Nothing is repeated after content was sent to the client or written to an event log.
+If the gateway runs tools for a reply, each round of the model is a turn with attempts of its own: the upstream that is asked next gets
+the history with all calls, no tool is run again, and rounds prefer the upstream of the round before. Encrypted reasoning of one round leaves only
+its maker for the next. An upstream that runs these tools itself does not take over such a round. `x-gateway-attempts` counts the attempts of all
+rounds; a stream says how many there were before its first content. Embeddings and other [relayed paths](relay.md) share turns in the same way, among the rows that have the path; a
+form is sent to one upstream only. Token counts and compaction go to any row that can serve them; a failure to count says nothing of health.
 
 `health`: five failures in a row, or half of at least five results within ten seconds, eject an upstream for five seconds, then ten, up to
 a minute. After that, one turn is its trial. The only upstream of a name is never ejected."""  # noqa: E501
@@ -90,10 +93,12 @@ another kind. `Retry-After` is the least delay that an upstream named.
 
 ## What you see
 
-- Replies have `x-gateway-upstream` and `x-gateway-attempts`, errors too (`routing.reply_headers: false` turns them off).
+- Replies have `x-gateway-upstream` and `x-gateway-attempts`, errors too (`routing.reply_headers: false` turns them off). A request that
+  repeats an idempotency key has `x-gateway-attempts: 0`.
 - The log line of a request has `provider`, `attempts`, `affinity`, `queue_ms`, and `tried` with the result and time of each attempt if there were
   several. `upstream_ejected` and `upstream_restored` are lines of their own.
-- `/readyz` has the names without an available upstream in `degraded.upstreams`. Its status does not change.
+- `/readyz` has the names without an available upstream in `degraded.upstreams`, and patterns if none of the names that clients asked for
+  has one. Its status does not change.
 - `responses-gateway routes explain MODEL` says which upstreams serve a name and with which shares, with `--request FILE` also what each could
   do with a request. `--server URL` adds the live state, which `GET /v1/gateway/routes/MODEL` returns as JSON (with keys, for administrators).
 
