@@ -60,3 +60,10 @@ def test_a_file_is_asked_for_again_by_its_content(name: str) -> None:
     assert re.fullmatch('"[0-9a-f]{32}"', headers["etag"])
     assert headers["x-content-type-options"] == "nosniff"
     assert headers.items() >= PAGE_HEADERS.items()
+
+
+def test_each_client_says_once_where_its_lines_are_written() -> None:
+    """The title of its snippet says so. The summary above it has only the client's name."""
+    [template] = re.findall(r'<template id="client-template">(.*?)</template>', text_of(FILES["home.html"]), re.DOTALL)
+    assert re.findall('data-text="(.*?)"', template) == ["title"]
+    assert text_of(FILES["home.js"]).count("client.place") == 1
