@@ -27,7 +27,10 @@ request contain too.
 If a stream fails before the upstream has sent content, the reply is an error status like any other. After the first content the
 failure is the stream's last event, with the same code and message. On Responses it is `response.failed`. On Chat Completions it is
 a chunk with `finish_reason: "error"` and an `error` object, followed by `data: [DONE]`. A stream that ends without a terminal event
-was cut between the gateway and the client."""  # noqa: E501
+was cut between the gateway and the client.
+
+A message on a [WebSocket](websocket.md) that is not one JSON object as text gets an `error` event with status 400, and the connection stays
+open. There `code` is the type if the table has none. Bytes that are no WebSocket frame close the connection, without an event."""  # noqa: E501
 
 _ERRORS = """\
 The message contains more detail than the table, except where the table quotes it. `retry-after`, `retry-after-ms` and

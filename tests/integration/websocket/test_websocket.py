@@ -227,6 +227,21 @@ async def test_a_message_too_large_to_be_read_closes_the_connection(upstream: Sc
             assert await talk.closed() == (1009, [])
 
 
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (b"\x81\x02{}", 1002),
+        (b"\xf1\x82\0\0\0\0{}", 1002),
+        (b"\x83\x82\0\0\0\0{}", 1002),
+        (b"\x81\x81\0\0\0\0\xff", 1007),
+    ],
+    ids=["not masked", "reserved bits", "an opcode that does not exist", "not UTF-8"],
+)
+async def test_bytes_that_are_no_message_close_the_connection(frame: bytes, code: int, talk: Talk) -> None:
+    talk.socket.transport.write(frame)
+    assert await talk.closed() == (code, [])
+
+
 async def test_a_message_may_arrive_in_many_fragments(talk: Talk, upstream: ScriptedUpstream) -> None:
     message = json.dumps({"type": "response.create", "model": "some-model", "input": "Hello" * 400})
 
