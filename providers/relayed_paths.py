@@ -73,6 +73,10 @@ class ReplyBytes(Protocol):
         """Yields the body as it arrives. Raises ProviderError, also in the middle of the body."""
         ...
 
+    async def read_whole(self) -> bytes:
+        """Returns the whole body. Raises ProviderError, also for a body that is longer than `max_line_mb`."""
+        ...
+
     async def close(self, *, whole: bool = False) -> None:
         """Closes the connection, unless the body was read to its end."""
         ...

@@ -1,12 +1,13 @@
 """Serves the relayed paths: their table, and the relay of a body to the model's upstream and of the reply back."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
@@ -142,13 +143,13 @@ class RelayedPaths:
             reply = await _relayer_of(target).relay_path(row.name, sent, streams=False)
             is_whole = False
             try:
-                whole = b"".join([read async for read in reply.iterate_reads()])
-                _check_json(whole, target, is_whole=True)
+                whole = await reply.read_whole()
                 _check_length(reply, whole, target, is_whole=True)
+                is_heavy = len(whole) > _EXAMINED_BYTES
+                parsed = await run_in_pool(_parse, whole, target) if is_heavy else _parse(whole, target)
                 is_whole = True
             finally:
                 await reply.close(whole=is_whole)
-            parsed = orjson.loads(whole)
             if not isinstance(parsed, dict):
                 raise _build_garbled_error(target, "is not a JSON object")
             return parsed
@@ -300,8 +301,13 @@ def _check_json(head: bytes, target: PathTarget, *, is_whole: bool) -> None:
         if head.lstrip()[:1] not in (b"{", b"["):
             raise _build_garbled_error(target, "is not JSON")
         return
+    _parse(head, target)
+
+
+def _parse(whole: bytes, target: PathTarget) -> Any:
+    """Returns a whole body as JSON. Raises what `_check_json` raises."""
     try:
-        parsed = orjson.loads(head)
+        parsed = orjson.loads(whole)
     except orjson.JSONDecodeError:
         raise _build_garbled_error(target, "is not JSON") from None
     error = parsed.get("error") if isinstance(parsed, Mapping) else None
@@ -309,6 +315,7 @@ def _check_json(head: bytes, target: PathTarget, *, is_whole: bool) -> None:
         message = error.get("message") if isinstance(error, Mapping) else error
         text = target.provider.redact(str(message or "the upstream replied with an error"))
         raise UpstreamRejected(text, provider=target.provider.name, status=502)
+    return parsed
 
 
 def _check_length(reply: ReplyBytes, head: bytes, target: PathTarget, *, is_whole: bool) -> None:

@@ -31,10 +31,14 @@ def select_headers(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, s
 
 
 class ReplyOrigin(Protocol):
-    """The part of an upstream that its replies need: its name, and the errors for failures of the transport."""
+    """The part of an upstream that its replies need: its name, its bound of whole replies, and the errors for
+    failures of the transport."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def max_frame_bytes(self) -> int: ...
 
     def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
         """Raises the ProviderError for a failure of the transport."""
@@ -103,6 +107,9 @@ class UpstreamReply(Source[bytes]):
                 yield read
             elif not self.ended:
                 await self._source.wait_for_read()
+
+    async def read_whole(self) -> bytes:
+        return await self.read_body(self._upstream.max_frame_bytes)
 
     async def read_body(self, limit: int) -> bytes:
         """Returns the whole body. Raises UpstreamGarbled if it is longer than `limit` bytes."""

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.relayed_paths import relays
 from tests.integration.over_chat import gateway_over_chat
 from tests.unit.support.stream_checks.ollama_order import check_lines, read_lines
 from tests.upstream import Script, ScriptedUpstream, error_reply, json_reply
@@ -232,6 +234,30 @@ async def test_embeddings_are_those_of_the_upstream() -> None:
     assert "1 numbers instead of 3. Leave 'dimensions' out" in sized.json()["error"]
     sent = {"model": "m", "input": ["a", "b"], "encoding_format": "float", "dimensions": 1}
     assert upstream.requests[0].json == sent
+
+
+@pytest.mark.parametrize(("count", "status"), [(20_000, 200), (1_100_000, 502)], ids=["heavy", "too long"])
+async def test_large_embeddings_are_parsed_in_a_thread_and_bounded(
+    count: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    parse = relays._parse
+
+    def note_thread(whole: bytes, target: relays.PathTarget) -> Any:
+        threads.append(threading.current_thread().name)
+        return parse(whole, target)
+
+    monkeypatch.setattr(relays, "_parse", note_thread)
+    async with gateway() as (client, upstream):
+        upstream.on("/embeddings", json_reply({"data": [{"index": 0, "embedding": [0.12345678901234] * count}]}))
+        reply = await client.post("/embed", json={"model": "m", "input": "a"})
+    assert reply.status_code == status
+    if status == 200:
+        assert len(reply.json()["embeddings"][0]) == count
+        assert [name.partition("_")[0] for name in threads] == ["heavy-work"]
+    else:
+        assert "longer than 16777216 bytes" in reply.json()["error"]
+        assert threads == []
 
 
 async def test_tools_of_the_operator_run_for_clients_that_do_not_know_them() -> None:

@@ -15,6 +15,9 @@ def listed(value: bytes, count: int) -> bytes:
     return b"[" + b",".join([value] * count) + b"]"
 
 
+OTHER = b'{"token":" abc","logprob":-0.51234567,"bytes":[32,97,98,99]}'
+TOKEN = OTHER[:-1] + b',"top_logprobs":' + listed(OTHER, 20) + b"}"
+
 LIGHT = {
     "a text with commas": b'["' + b"a, [b] {c} " * 100_000 + b'"]',
     "a text with quotes and commas": b'["' + b'a\\", [b] {c} ' * 100_000 + b'"]',
@@ -24,6 +27,7 @@ LIGHT = {
     "keys": b"{" + b",".join(b'"k%d":1' % number for number in range(60_000)) + b"}",
     "objects": listed(b'{"text":"0123456789"}', 8_000),
     "descriptions of tokens": b'{"logprobs":' + listed(b'{"token":"a","logprob":-1,"bytes":[97]}', 60_000) + b"}",
+    "2,000 tokens with 20 others each": b'{"logprobs":' + listed(TOKEN, 2_000) + b"}",
     "tools": b'{"tools":' + listed(b'{"type":"x","a":[1]}', 20_000) + b"}",
     "one number": b"1" + b" " * LIGHT_BYTES + b"," * 9_000,
     "no JSON": b"[" * 10_000 + b"x" * LIGHT_BYTES,
