@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gateway.config.model_rows import ModelRow, check_upstreams, list_model_rows
-from gateway.config.own_address import check_own_addresses
+from gateway.config.own_address import check_metrics_address, check_own_addresses
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
@@ -97,6 +97,7 @@ def validate_settings(
     problems += _check_families(tree)
     problems += _check_engines(tree)
     problems += check_own_addresses(tree)
+    problems += check_metrics_address(tree)
     problems += _check_exposure(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)

@@ -21,17 +21,17 @@ class MetricsSettings(BaseModel):
     @field_validator("listen")
     @classmethod
     def _check_address(cls, address: str | None) -> str | None:
-        if address is not None and _split_address(address) is None:
+        if address is not None and split_address(address) is None:
             raise PydanticCustomError("address", "write HOST:PORT, such as 127.0.0.1:9464 or [::1]:9464")
         return address
 
     @property
     def address(self) -> tuple[str, int] | None:
         """The host and port of the own listener; None without one."""
-        return None if self.listen is None else _split_address(self.listen)
+        return None if self.listen is None else split_address(self.listen)
 
 
-def _split_address(address: str) -> tuple[str, int] | None:
+def split_address(address: str) -> tuple[str, int] | None:
     """Returns the host and the port of `HOST:PORT`; None if it is no such text."""
     try:
         parts = urlsplit(f"//{address}")

@@ -1,6 +1,6 @@
 """Finds upstreams that are the gateway itself, which would send requests to itself until its resources are exhausted.
 
-Also describes addresses of upstreams for the log.
+Also finds a listener for metrics at the address of the gateway, and describes addresses of upstreams for the log.
 """
 
 import ipaddress
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from gateway.config.metrics_settings import split_address
 from gateway.config.yaml_file import Problem
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, is_loopback
 from translation.representation.json_types import mapping_or_empty
@@ -40,6 +41,34 @@ def check_own_addresses(tree: Mapping[str, Any]) -> Iterator[Problem]:
         if url is not None and _is_own_address(url, host, port):
             message = f"{url} is where the gateway itself listens: write the upstream's address, or another server.port"
             yield Problem(("providers", name, "base_url"), message)
+
+
+def check_metrics_address(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yields a problem if the metrics have the address of the server. `tree` is the unvalidated configuration."""
+    server, metrics = mapping_or_empty(tree.get("server")), mapping_or_empty(tree.get("metrics"))
+    host, port = server.get("host", _DEFAULT_HOST), server.get("port", _DEFAULT_PORT)
+    listen = metrics.get("listen")
+    if not isinstance(host, str) or not isinstance(listen, str) or metrics.get("enabled") is False:
+        return
+    address = split_address(listen)
+    if address is not None and address[1] == port and port and _share_addresses(address[0], host):
+        message = (
+            f"{listen} is where the server itself listens: write another port, or leave the key out, "
+            "and /metrics is on the main port"
+        )
+        yield Problem(("metrics", "listen"), message)
+
+
+def _share_addresses(one: str, other: str) -> bool:
+    """Whether two hosts to listen on have an address in common."""
+    if one == other:
+        return True
+    if "::" in (one, other):
+        return True  # all addresses, those of IPv4 too
+    if _is_wildcard(one) or _is_wildcard(other):
+        return ":" not in one + other
+    # `localhost` stands for both loopback addresses, 127.0.0.1 and ::1.
+    return is_loopback(one) and is_loopback(other) and not (_is_ip_address(one) and _is_ip_address(other))
 
 
 def _base_url_of(provider: Mapping[str, Any]) -> str | None:

@@ -53,6 +53,14 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(commands.app, arguments)
 
 
+def test_metrics_at_the_address_of_the_server_are_refused_with_their_line(config: Path) -> None:
+    config.write_text("server: {port: 9464}\nmetrics:\n  listen: localhost:9464\n")
+    done = run("check-config", str(config))
+    assert done.exit_code == 2
+    assert f"{config}:3: metrics.listen: localhost:9464 is where the server itself listens" in done.stderr
+    assert "write another port" in done.stderr
+
+
 def test_a_good_configuration_is_ok_and_summed_up(config: Path) -> None:
     done = run("check-config", str(config))
     assert (done.exit_code, done.stdout) == (0, f"{config}: ok: 2 providers, 2 models, 1 key\n")

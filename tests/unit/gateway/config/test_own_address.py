@@ -1,10 +1,10 @@
-"""gateway/config/own_address.py: upstreams that would be the gateway itself."""
+"""gateway/config/own_address.py: upstreams that would be the gateway itself, and metrics at its address."""
 
 from typing import Any
 
 import pytest
 
-from gateway.config.own_address import check_own_addresses
+from gateway.config.own_address import check_metrics_address, check_own_addresses
 from gateway.config.settings import ServerSettings, parse_settings
 from gateway.config.yaml_file import ConfigError
 from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS
@@ -60,3 +60,51 @@ def test_a_configuration_that_names_the_gateway_itself_is_refused_with_advice() 
 def test_every_type_of_server_has_a_usual_place_but_the_one_that_stands_for_any() -> None:
     without = {kind for kind, row in PROVIDER_DEFAULTS.items() if row.base_url is None and kind not in EMBEDDED_TYPES}
     assert without == {"openai_compatible"}
+
+
+@pytest.mark.parametrize(
+    ("server", "listen"),
+    [
+        (None, "127.0.0.1:8080"),
+        ({}, "localhost:8080"),
+        ({"host": "localhost"}, "[::1]:8080"),
+        ({"host": "10.0.0.5", "port": 9464}, "10.0.0.5:9464"),
+        ({"host": "0.0.0.0"}, "127.0.0.1:8080"),
+        ({"host": "0.0.0.0"}, "10.0.0.5:8080"),
+        ({"host": "10.0.0.5"}, "0.0.0.0:8080"),
+        ({"host": "::"}, "0.0.0.0:8080"),
+        ({"host": "::"}, "[::1]:8080"),
+        ({"host": "::1"}, "[::]:8080"),
+    ],
+)
+def test_metrics_are_not_at_the_address_of_the_server(server: dict[str, Any] | None, listen: str) -> None:
+    [problem] = check_metrics_address({"server": server, "metrics": {"listen": listen}})
+    assert problem.path == ("metrics", "listen")
+    assert f"{listen} is where the server itself listens: write another port" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("server", "metrics"),
+    [
+        ({}, {"listen": "127.0.0.1:9464"}),
+        ({"port": 9000}, {"listen": "127.0.0.1:8080"}),
+        ({"port": 0}, {"listen": "127.0.0.1:0"}),
+        ({"host": "10.0.0.5"}, {"listen": "127.0.0.1:8080"}),
+        ({"host": "127.0.0.1"}, {"listen": "[::1]:8080"}),
+        ({"host": "0.0.0.0"}, {"listen": "[::1]:8080"}),
+        ({"host": 1}, {"listen": "127.0.0.1:8080"}),
+        ({}, {"listen": "127.0.0.1:8080", "enabled": False}),
+        ({}, {"listen": "8080"}),
+        ({}, {"listen": 8080}),
+        ({}, {}),
+        ({}, None),
+    ],
+)
+def test_any_other_address_is_the_metrics(server: Any, metrics: Any) -> None:
+    assert list(check_metrics_address({"server": server, "metrics": metrics})) == []
+
+
+def test_the_port_of_the_command_line_counts_for_metrics() -> None:
+    tree = {"metrics": {"listen": "127.0.0.1:9464"}}
+    with pytest.raises(ConfigError, match=r"metrics\.listen: 127\.0\.0\.1:9464 is where"):
+        parse_settings(tree, server={"port": 9464}, environ={})
