@@ -70,6 +70,8 @@ class ChoiceReader:
                     | self._reasoning.move(delta)
                     | self._normalize_calls(index, delta)
                 )
+        elif delta:
+            raise ProtocolViolation("a delta of the upstream's stream is not a JSON object")
         if choice.get("finish_reason"):
             if index not in self.finished:
                 self.finished.add(index)

@@ -79,6 +79,16 @@ FAILURES: dict[str, tuple[bytes, str, str]] = {
         "upstream_garbled",
         "a choice of the upstream's stream is not a JSON object",
     ),
+    "a delta that is a text": (
+        wire(text_chunk("a"), {"choices": [{"index": 0, "delta": "b"}]}),
+        "upstream_garbled",
+        "a delta of the upstream's stream is not a JSON object",
+    ),
+    "a delta that is a list, at the end": (
+        wire(text_chunk("a"), {"choices": [{"index": 0, "delta": ["b"], "finish_reason": "stop"}]}),
+        "upstream_garbled",
+        "a delta of the upstream's stream is not a JSON object",
+    ),
     "a choice whose number is none": (
         wire(text_chunk("a"), {"choices": [{"index": [1], "delta": {}, "finish_reason": "stop"}]}),
         "upstream_garbled",
@@ -105,6 +115,22 @@ def test_a_stream_that_breaks_ends_in_an_error(sent: bytes, code: str, message: 
     assert [each["model"] for each in chunks_of(out)] == ["ours", "ours"]
     for each in chunks_of(out)[:-1]:
         TypeAdapter(ChatCompletionChunk).validate_python({**each, "created": 0}, strict=True)
+
+
+def test_a_stream_of_malformed_deltas_fails_before_anything_is_sent() -> None:
+    relaying = relay()
+    deltas = [{"choices": [{"index": 0, "delta": "b", "finish_reason": reason}]} for reason in (None, "stop")]
+    assert relaying.feed(wire(*deltas)) == b""
+    assert relaying.failed is not None
+    assert not relaying.has_content
+
+
+@pytest.mark.parametrize("delta", [None, "", []], ids=repr)
+def test_a_last_chunk_may_have_an_empty_delta_of_any_type(delta: Any) -> None:
+    relaying = relay()
+    out = run(relaying, [wire(text_chunk("a"), {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]})])
+    assert relaying.failed is None
+    assert chunks_of(out)[-1]["choices"][0]["finish_reason"] == "stop"
 
 
 def test_a_recorded_death_of_the_engine_ends_in_an_error() -> None:
