@@ -21,6 +21,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from gateway.config.settings import SealingSettings, Settings
+from gateway.config.yaml_file import render_path
 from gateway.metrics.place import MetricsPlace
 from gateway.process.banner import render_banner
 from gateway.process.updates import ConfigurationSource, LoadSettings, SettingsUpdates, on_hangup
@@ -49,6 +50,7 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
 
     def announce() -> None:
         output.write(f"listening on {url}\n{render_banner(settings, url)}\n".encode())
+        _log_hints(settings)
 
     source = ConfigurationSource(settings, load, _ensure_sealing_key(settings))
     configure_logs(settings.log.level_number, settings.log.format)  # the process that supervises workers logs too
@@ -59,6 +61,17 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
             partial(run_worker, metrics_place=place), import_server, source, listener, settings.server
         ).run(announce):
             sys.exit(1)
+
+
+def _log_hints(settings: Settings) -> None:
+    """Logs what `check-config` warns about."""
+    import structlog
+
+    from gateway.config.hints import find_hints
+
+    log = structlog.get_logger(__name__)
+    for path, message in find_hints(settings):
+        log.warning("config_warning", key=render_path(path), message=message)
 
 
 @contextmanager
