@@ -71,7 +71,7 @@ def _log_hints(settings: Settings) -> None:
 
     log = structlog.get_logger(__name__)
     for path, message in find_hints(settings):
-        log.warning("config_warning", key=render_path(path), message=message)
+        log.warning("config_warning", key=render_path(path), detail=message)
 
 
 @contextmanager
