@@ -26,5 +26,6 @@ def test_every_parameter_of_responses_has_a_row() -> None:
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Profile)])
 def test_every_field_of_a_profile_is_described_by_a_sentence(field: str) -> None:
-    told = [(ROOT / "docs" / page).read_text() for page in ("providers.md", "thinking.md", "tools.md", "generate.md")]
+    pages = ("providers.md", "thinking.md", "tools.md", "generate.md", "extensions.md")
+    told = [(ROOT / "docs" / page).read_text() for page in pages]
     assert any(f"`{field}`" in page or f"`{field}:" in page for page in told)
