@@ -1,4 +1,4 @@
-"""The modules that a server imports, and those that it does not."""
+"""The modules that a server imports, and those that it does not; and what it logs at its start."""
 
 import json
 import subprocess
@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from bench.scenarios.startup import find_unwanted_packages
 from gateway.http.request_docs import DocumentedApp, document_json_body
 from gateway.process.serving import hide_terminal_packages
+from tests.serving import command
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}
@@ -109,3 +110,18 @@ def test_request_schemas_are_built_once_when_the_document_is_requested() -> None
         assert body["schema"]["title"] == "Asked"
     assert made == ["schema"]
     assert "/bare" in paths
+
+
+def test_what_check_config_warns_about_is_logged_at_the_start(tmp_path: Path) -> None:
+    config = {
+        "providers": {"demo": {"type": "scripted"}},
+        "models": {"demo": {"provider": "demo"}},
+        "limits": {"open_requests": 5},
+        "log": {"format": "json"},
+    }
+    with command(config, tmp_path, forked=True):
+        pass
+    lines = [json.loads(line) for line in (tmp_path / "gateway.log").read_text().splitlines()]
+    [warning] = [line for line in lines if line["message"] == "config_warning"]
+    assert (warning["key"], warning["level"]) == ("limits.open_requests", "warning")
+    assert warning["detail"].startswith("never applied: without auth.keys")
