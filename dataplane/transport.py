@@ -21,11 +21,21 @@ import httpx
 from dataplane.coalescing import ReadCoalescer
 from dataplane.connection import ServerOrigin, UpstreamConnection
 from dataplane.read_waiter import ReadWaiter
+from dataplane.sharing.descriptors import close_idle_connections, is_lack_of_descriptors, register_idle_pool
 from dataplane.sharing.fair_turns import NO_OWNER, FairTurns, current_owner
 from dataplane.source import Sink, Source
 
 _IDLE_S = 30.0
 """The seconds that a connection may wait for its next request: fewer than servers and load balancers commonly allow."""
+
+_DESCRIPTOR_S = 5.0
+"""The most seconds that a new connection waits for a free descriptor; fewer if its deadline is earlier."""
+
+_DESCRIPTOR_POLL_S = 0.05
+
+
+class DescriptorsExhausted(httpx.PoolTimeout):
+    """The process had no free file descriptor for a new connection in time, so nothing was sent."""
 
 
 class RequestDeadlines(NamedTuple):
@@ -133,9 +143,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         return ReplyBody(self, target.origin, connection)
 
     async def aclose(self) -> None:
-        for connections in self._idle.values():
-            while connections:
-                self._discard(connections.pop()[0])
+        self.close_idle()
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,6 +166,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         if connection.end_request():
             if (connections := self._idle.get(origin)) is None:
                 connections = self._idle[origin] = deque()
+                register_idle_pool(self)
             connections.append((connection, monotonic()))
         else:
             self._discard(connection)
@@ -190,10 +199,23 @@ class PooledTransport(httpx.AsyncBaseTransport):
             raise
 
     async def _dial(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
-        if origin.scheme == "https" and self._tls is None:
-            self._tls = httpx.create_ssl_context()
-        tls = self._tls if origin.scheme == "https" else None
+        give_up_at = monotonic() + (_DESCRIPTOR_S if seconds is None else min(seconds, _DESCRIPTOR_S))
+        while True:
+            try:
+                return await self._dial_once(origin, seconds)
+            except httpx.ConnectError as error:
+                if not is_lack_of_descriptors(error):
+                    raise
+                if monotonic() + _DESCRIPTOR_POLL_S > give_up_at:
+                    raise DescriptorsExhausted("no file descriptor is free") from error
+            close_idle_connections()
+            await asyncio.sleep(_DESCRIPTOR_POLL_S)
+
+    async def _dial_once(self, origin: ServerOrigin, seconds: float | None) -> UpstreamConnection:
         try:
+            if origin.scheme == "https" and self._tls is None:
+                self._tls = httpx.create_ssl_context()
+            tls = self._tls if origin.scheme == "https" else None
             async with asyncio.timeout(seconds):
                 loop = asyncio.get_running_loop()
                 _, connection = await loop.create_connection(
@@ -204,6 +226,12 @@ class PooledTransport(httpx.AsyncBaseTransport):
         except (OSError, ssl.SSLError) as error:
             raise httpx.ConnectError(type(error).__name__) from error
         return connection
+
+    def close_idle(self) -> None:
+        """Closes all idle connections."""
+        for connections in self._idle.values():
+            while connections:
+                self._discard(connections.popleft()[0])
 
     def _discard_one_idle(self) -> None:
         for connections in self._idle.values():

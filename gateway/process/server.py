@@ -114,7 +114,7 @@ class GatewayServer(uvicorn.Server):
             raise ValueError("the server is started with its listener")
         (listener,) = sockets
         await super().startup(sockets=[listener.dup()])
-        self._gate.open(listener, self.servers, self._make_protocol)
+        self._gate.open(listener, self.servers, self._make_protocol, self.server_state.connections)
         # Everything imported by now remains in use, so the collector need not scan it while streams run.
         gc.collect()
         gc.freeze()
@@ -138,6 +138,7 @@ class GatewayServer(uvicorn.Server):
         ticks = 0
         while not await self.on_tick(ticks):
             ticks += 1
+            self._gate.check_descriptors()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await self._stop_requested.wait()

@@ -14,8 +14,9 @@ import httpx
 import orjson
 
 from dataplane.connection import ClosedWhileIdle, NotHttp
+from dataplane.sharing.descriptors import is_lack_of_descriptors
 from dataplane.sharing.work_pool import run_in_pool
-from dataplane.transport import PooledTransport, RequestDeadlines, RequestTarget
+from dataplane.transport import DescriptorsExhausted, PooledTransport, RequestDeadlines, RequestTarget
 from providers.base import HeadObserver
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig
 from providers.errors import (
@@ -356,9 +357,15 @@ class Upstream:
 
     def raise_provider_error(self, failure: Exception, *, reply_started: bool) -> NoReturn:
         """Raises the ProviderError for a failure of the transport. `reply_started`: some of the reply had arrived."""
-        if isinstance(failure, httpx.PoolTimeout):
+        # httpx's own transport does not wait for a descriptor.
+        lacks_descriptor = isinstance(failure, DescriptorsExhausted) or (
+            isinstance(failure, httpx.ConnectError) and is_lack_of_descriptors(failure)
+        )
+        if lacks_descriptor or isinstance(failure, httpx.PoolTimeout):
             # Not retried here, because the request has already waited for a connection.
             message = "every connection to the upstream is in use"
+            if lacks_descriptor:
+                message = "the gateway has no free file descriptor for a connection to the upstream: try again later"
             headers = {"retry-after": "1"}
             raise ConnectionsExhausted(message, provider=self.name, status=503, headers=headers) from failure
         if isinstance(failure, httpx.ReadTimeout):

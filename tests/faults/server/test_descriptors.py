@@ -10,6 +10,7 @@ import httpx
 from tests.faults.client_view import RESPONSES, question
 from tests.faults.config import config
 from tests.faults.connection import connected
+from tests.polling import wait_until
 from tests.serving import command
 from tests.upstream import Pause, Reply, ScriptedUpstream, Step
 from tests.upstream.builders import SSE
@@ -47,6 +48,7 @@ async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path
                         writer.close()
             async with httpx.AsyncClient(trust_env=False, timeout=20) as later:
                 assert (await later.get(f"{gateway.url}/healthz")).status_code == 200
+            await wait_until(lambda: "accept_resumed" in gateway.log.read_text())
         messages = [json.loads(line)["message"] for line in gateway.log.read_text().splitlines()]
         assert {"accept_paused", "accept_resumed"} <= set(messages)
         assert "request_failed" not in messages

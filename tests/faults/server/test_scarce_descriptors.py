@@ -1,0 +1,96 @@
+"""More clients than descriptors: each gets its answer or a refusal that says when to come back, and none is dropped."""
+
+import asyncio
+import json
+import resource
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.client_view import (
+    CHAT,
+    GEMINI,
+    MESSAGES,
+    OLLAMA,
+    RESPONSES,
+    address_of,
+    ask,
+    ask_with,
+    client,
+    question,
+)
+from tests.faults.config import config
+from tests.polling import wait_until
+from tests.serving import Command, command
+from tests.upstream import Reply, ScriptedUpstream
+from tests.upstream.builders import SSE
+from tests.upstream.faults import CHAT as ANSWER
+
+LIMIT = 64
+CLIENTS = 80
+PRLIMIT = shutil.which("prlimit")
+
+REFUSALS = {
+    RESPONSES: (503, "upstream_overloaded"),
+    CHAT: (503, "upstream_overloaded"),
+    MESSAGES: (529, "overloaded_error"),
+    GEMINI: (503, "upstream_overloaded"),
+    OLLAMA: (503, None),
+}
+"""The status and the code with which each API says that a server is overloaded."""
+
+
+def messages_of(gateway: Command) -> list[str]:
+    return [json.loads(line)["message"] for line in gateway.log.read_text().splitlines()]
+
+
+def leave_no_descriptor(gateway: Command) -> None:
+    """Lowers the limit of the process to its three standard streams. What it has open stays open."""
+    _, hard = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (3, hard))
+
+
+@pytest.mark.parametrize("store", [None, "sqlite"])
+@pytest.mark.parametrize("transport", ["pooled", "httpx"])
+async def test_each_of_many_streams_at_once_is_answered(tmp_path: Path, transport: str, store: str | None) -> None:
+    assert PRLIMIT is not None, "prlimit is part of util-linux"
+    async with ScriptedUpstream() as upstream:
+        upstream.script(*[Reply(headers=SSE, body=[ANSWER.stream])] * CLIENTS)
+        settings: dict[str, Any] = config(upstream.url, "chat", transport=transport)
+        settings["store"] = {"url": store and f"sqlite+aiosqlite:///{tmp_path}/store.db"}
+        with command(settings, tmp_path, within=[PRLIMIT, f"--nofile={LIMIT}:{LIMIT}"]) as gateway:
+            async with asyncio.timeout(40):
+                replies = [ask(gateway.v1, RESPONSES, stream=True) for _ in range(CLIENTS)]
+                seen = await asyncio.gather(*replies)
+            assert [reply.ending for reply in seen] == ["completed"] * CLIENTS
+            await wait_until(lambda: "accept_resumed" in messages_of(gateway))
+            logged = messages_of(gateway)
+        assert (logged.count("accept_paused"), logged.count("accept_resumed")) == (1, 1)
+
+
+@pytest.mark.parametrize("transport", ["pooled", "httpx"])
+async def test_without_a_descriptor_for_the_upstream_every_api_refuses(tmp_path: Path, transport: str) -> None:
+    async with ScriptedUpstream() as upstream:
+        settings = {
+            **config(upstream.url, "chat", server={"reachability_s": 0}, transport=transport, connect_s=0.2),
+            "store": {"url": None},
+        }
+        with command(settings, tmp_path, forked=True) as gateway:
+            async with client() as asking:
+                # What is imported for the first reply of an API needs descriptors too.
+                for path in REFUSALS:
+                    upstream.script(Reply(headers=SSE, body=[ANSWER.stream], framing="close"))
+                    assert (await ask_with(asking, gateway.v1, path, stream=True)).ending == "completed"
+                await wait_until(lambda: upstream.open_connections == 0)
+                leave_no_descriptor(gateway)
+                for path, (status, code) in REFUSALS.items():
+                    body = question(path, stream=True)
+                    base = gateway.url if path in (OLLAMA,) else gateway.v1
+                    refused = await asking.post(base + address_of(path, body), json=body)
+                    assert (path, refused.status_code, refused.headers.get("retry-after")) == (path, status, "1"), (
+                        refused.text
+                    )
+                    assert "no free file descriptor" in refused.text
+                    assert (await ask_with(asking, gateway.v1, path, stream=True)).code == code
