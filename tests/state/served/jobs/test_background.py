@@ -162,6 +162,10 @@ async def test_a_deleted_response_stops_and_its_followers_are_notified(
             await stream.read_to("response.output_text.delta")
             assert (await there.http.delete(f"/responses/{stream.response_id}")).status_code == 200
             await is_closed(await upstream.received(1))
-            error = await stream.read_all()
-            assert (error["type"], "deleted" in error["message"]) == ("error", True)
+            last = await stream.read_all()
+            # A response is cancelled before it is deleted. Followers read the end of its log, or find it gone.
+            if last["type"] == "error":
+                assert "deleted" in last["message"]
+            else:
+                assert (last["type"], last["response"]["status"]) == ("response.incomplete", "cancelled")
     postgres.give_back(url)
