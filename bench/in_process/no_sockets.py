@@ -110,7 +110,6 @@ class InProcessClient:
             create_app(settings, DrainState()),
             log_config=None,
             access_log=False,
-            interface="asgi3",  # as the server has it
             server_header=False,
             proxy_headers=False,
         )

@@ -102,10 +102,12 @@ class MainPortMetrics:
         self._find_refusal = find_refusal
         self._build_error_reply = build_error_reply
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Servers take an application that is no coroutine function for one of an older interface.
         if scope.get("path") == PATH and scope["type"] == "http":
-            return self._serve(scope, receive, send)
-        return self._app(scope, receive, send)
+            await self._serve(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (reply := self._find_refusal(scope)) is None:

@@ -241,7 +241,6 @@ def make_server(
         app.asgi,
         log_config=None,
         access_log=False,
-        interface="asgi3",  # uvicorn takes a callable that is no coroutine function for an older one
         http=protocol,
         backlog=gate.backlog,
         ws=WebSocketProtocol,

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -221,7 +220,9 @@ async def test_the_terminal_event_of_an_unstored_end_is_not_sent(monkeypatch: py
     opening = service.accept
 
     async def open_recorded(*given: Any, **named: Any) -> Run:
-        return replace(await opening(*given, **named), recorder=recording)
+        run = await opening(*given, **named)
+        run.recorder = recording
+        return run
 
     monkeypatch.setattr(service, "accept", open_recorded)
     async with connected(peer, service):

@@ -106,4 +106,5 @@ async def test_text_that_is_no_utf_8_closes_the_connection() -> None:
     async with served(App()) as (reader, writer):
         writer.write(frame(Opcode.TEXT, b"\xff"))
         async with asyncio.timeout(PATIENCE_S):
-            assert await reader.read() == Frame(Opcode.CLOSE, (1007).to_bytes(2, "big")).serialize(mask=False)
+            closing = (1007).to_bytes(2, "big") + b"the message is not UTF-8 text: byte 0"
+            assert await reader.read() == Frame(Opcode.CLOSE, closing).serialize(mask=False)
