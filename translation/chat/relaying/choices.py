@@ -78,7 +78,7 @@ class ChoiceReader:
                 self.has_content = True
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)
-            elif choice["finish_reason"] is not None:
+            else:
                 # Clients take the last reason for that of the choice, or end with the first.
                 choice["finish_reason"] = None
                 return True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.decoding.context_overflow import is_context_overflow
+from translation.decoding.context_overflow import build_limit_error, is_context_overflow
 
 OVERFLOWS = {
     "OpenAI": "This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens.",
@@ -39,3 +39,9 @@ def test_an_overflow_is_recognised_by_its_code(code: str) -> None:
 @pytest.mark.parametrize("message", OTHERS.values(), ids=OTHERS)
 def test_similar_messages_are_no_overflow(message: str) -> None:
     assert not is_context_overflow(message, "some_code")
+
+
+def test_a_limit_over_the_window_is_refused_with_both_numbers() -> None:
+    error = build_limit_error(5000, 4096, "max_tokens")
+    assert error.param == "max_tokens"
+    assert str(error).startswith("'max_tokens' is 5000, and the model's context is 4096 tokens")

@@ -106,3 +106,12 @@ def test_output_apart_is_noted_in_whatever_batches_it_comes(split: int) -> None:
 
 def test_deltas_of_a_run_bypass_it() -> None:
     assert InvisibleOutputCheck(frozenset(), None).delta_observers((0, 0)) == ()
+
+
+def test_an_api_that_shows_all_items_gets_whole_replies_unchanged() -> None:
+    whole = [*TEXT, *item("novel_item"), END]
+    assert feed(None, *whole) == whole
+
+
+def test_a_batch_without_output_of_other_types_is_unchanged() -> None:
+    assert feed(frozenset({"message"}), Delta(0, 0, "Here.")) == [Delta(0, 0, "Here.")]

@@ -21,6 +21,7 @@ TOKEN = OTHER[:-1] + b',"top_logprobs":' + listed(OTHER, 20) + b"}"
 LIGHT = {
     "a text with commas": b'["' + b"a, [b] {c} " * 100_000 + b'"]',
     "a text with quotes and commas": b'["' + b'a\\", [b] {c} ' * 100_000 + b'"]',
+    "a longer text with quotes and commas": b'["' + b'a\\", [b] {c} ' * 200_000 + b'"]',
     "many texts with commas": listed(b'"a,b,c,[d]"', 20_000),
     "texts that end with a backslash": listed(rb'"a,\\"', 20_000),
     "numbers": listed(b"1", 300_000),
@@ -32,6 +33,7 @@ LIGHT = {
     "one number": b"1" + b" " * LIGHT_BYTES + b"," * 9_000,
     "no JSON": b"[" * 10_000 + b"x" * LIGHT_BYTES,
     "no object": b'"' + b"\\u002c,[" * 20_000 + b'"',
+    "only a text": b'"' + b'a\\", ' * 20_000 + b'"',
     "long numbers": b'{"input":{"a":' + listed(b"12345678901234567890", 30_000) + b"}}",
 }
 
@@ -53,6 +55,7 @@ HEAVY = {
 @pytest.mark.parametrize("text", LIGHT.values(), ids=LIGHT)
 def test_what_honest_replies_have_is_light(text: bytes) -> None:
     require_light(text, MAX_BYTES)
+    assert is_light(text, MAX_BYTES)
     assert FrameDecoder(MAX_BYTES).parse_payloads(b"data: " + text + b"\n\n") == [text]
 
 

@@ -6,7 +6,7 @@ import pytest
 from openai.types.chat import completion_create_params
 from openai.types.shared import ReasoningEffort
 
-from translation.chat.client.schema import REQUEST_FIELDS, REQUEST_SCHEMA, validate
+from translation.chat.client.schema import REQUEST_FIELDS, REQUEST_SCHEMA, keep_known, validate
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
@@ -215,3 +215,24 @@ def test_the_schema_for_the_documentation_names_what_is_required() -> None:
     assert schema["required"] == ["messages", "model"]
     assert schema["$id"], "its references resolve inside it"
     assert REQUEST_SCHEMA() is schema, "it is made once"
+
+
+FUNCTION_CALL: Json = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+OTHER_CALL: Json = {"id": "b", "type": "other", "other": {}}
+
+
+def answer_to(call_id: str) -> Json:
+    return {"role": "tool", "tool_call_id": call_id, "content": "ok"}
+
+
+def test_the_known_part_leaves_out_values_that_are_not_allowed() -> None:
+    calling: Json = {"role": "assistant", "tool_calls": [FUNCTION_CALL]}
+    messages = [USER, calling, answer_to("a")]
+    assert keep_known(body(messages=messages, temperature=7, seed=3)) == body(messages=messages, seed=3)
+
+
+def test_the_known_part_has_no_answers_to_calls_of_unknown_types() -> None:
+    calling: Json = {"role": "assistant", "tool_calls": [FUNCTION_CALL, OTHER_CALL]}
+    known = keep_known(body(messages=[USER, calling, answer_to("a"), answer_to("b")], seed=3))
+    calling_known: Json = {"role": "assistant", "tool_calls": [FUNCTION_CALL]}
+    assert known == body(messages=[USER, calling_known, answer_to("a")], seed=3)

@@ -315,3 +315,20 @@ def test_a_line_that_no_model_needs_is_left_out() -> None:
     first, last = relay_body(body, Profile(removed_lines=("x-billing:*",)), model="theirs").body["messages"]
     assert first == {"role": "system", "content": "Be short."}
     assert last == QUESTION
+
+
+SCHEMA_FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"$schema": "s", "type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (SCHEMA_FORMAT, {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}),
+        ({"type": "json_object"}, {"type": "json_object"}),
+    ],
+    ids=["schema", "no schema"],
+)
+def test_the_schema_of_an_answer_is_relayed_in_the_form_of_its_family(given: Json, expected: Json) -> None:
+    body = {"model": "m", "messages": [QUESTION], "response_format": given}
+    profile = Profile(schema_shims=frozenset({"no_schema_key"}))
+    assert relay_body(body, profile, model="m").body["response_format"] == expected

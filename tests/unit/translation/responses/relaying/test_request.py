@@ -131,3 +131,15 @@ def test_system_messages_become_instructions_where_the_upstream_accepts_no_other
     assert losses == [Loss("input", "system messages merged")]
     assert relay_body({"model": "m", "input": [user]}, profile, model="m") == ({"model": "m", "input": [user]}, [])
     assert "instructions" not in relay_body({"model": "m", "input": "Hi"}, profile, model="m").body
+
+
+def test_the_format_of_the_answer_is_relayed_in_the_form_of_the_upstream() -> None:
+    profile = Profile(schema_shims=frozenset({"no_schema_key"}))
+    answer_format: Json = {"type": "json_schema", "name": "n", "schema": {"$schema": "s", "type": "object"}}
+    text: Json = {"format": answer_format, "verbosity": "low"}
+    relayed, losses = relay_body({"model": "m", "input": "Hi", "text": text}, profile, model="m")
+    assert relayed["text"] == {"format": {**answer_format, "schema": {"type": "object"}}, "verbosity": "low"}
+    assert losses == []
+    assert text["format"]["schema"] == {"$schema": "s", "type": "object"}, "the client's body is not changed"
+    plain: Json = {"verbosity": "low"}
+    assert relay_body({"model": "m", "input": "Hi", "text": plain}, profile, model="m").body["text"] is plain

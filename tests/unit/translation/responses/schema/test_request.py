@@ -10,7 +10,13 @@ from openai.types.responses.response_input_item_param import ResponseInputItemPa
 from openai.types.responses.tool_param import ToolParam
 
 from translation.errors import InvalidRequest
-from translation.responses.schema.request import REQUEST_FIELDS, REQUEST_SCHEMA, partial_request_schema, validate
+from translation.responses.schema.request import (
+    REQUEST_FIELDS,
+    REQUEST_SCHEMA,
+    keep_known,
+    partial_request_schema,
+    validate,
+)
 
 Json = dict[str, Any]
 
@@ -370,3 +376,15 @@ def test_the_schema_of_some_parameters_is_the_schema_of_all_without_the_others()
     assert (schema["$id"], schema["properties"].keys()) == ("counting", {"model", "input"})
     assert schema["properties"]["input"] == whole["properties"]["input"]
     assert {**schema, "$id": whole["$id"], "properties": whole["properties"]} == whole
+
+
+def test_the_known_part_leaves_out_values_that_are_not_allowed() -> None:
+    body = {"model": "m", "input": "a", "temperature": 7, "service_tier": "other", "seed": 3}
+    assert keep_known(body) == {"model": "m", "input": "a", "seed": 3}
+
+
+def test_the_known_part_needs_input() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        keep_known({"model": "m", "temperature": 7})
+    assert (refused.value.param, refused.value.code) == ("input", "missing_required_parameter")
+    assert keep_known({"model": "m", "temperature": 7, "prompt": {"id": "p"}}) == {"model": "m", "prompt": {"id": "p"}}

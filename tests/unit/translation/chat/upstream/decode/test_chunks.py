@@ -350,3 +350,11 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
 @pytest.mark.parametrize(("chunks", "expected"), CASES.values(), ids=CASES)
 def test_chunks_become_events(chunks: list[Json], expected: list[Event]) -> None:
     assert decode(ChatDecoder(counting_ids()), chunks) == expected
+
+
+def test_further_choices_that_nobody_asked_for_are_noted_once() -> None:
+    further: list[Json] = [{"choices": [{"index": index, "delta": {"content": "no"}}]} for index in (1, 1, 2)]
+    events = decode(ChatDecoder(counting_ids()), [text_chunk("yes"), *further, chunk(finish="stop")])
+    assert [event for event in events if isinstance(event, Opaque)] == [
+        Opaque("chat", {"type": "choice"}, is_output=True)
+    ]

@@ -1,0 +1,69 @@
+"""The choices of a relayed stream are normalized in place, and their leading thinking is separated."""
+
+from typing import Any
+
+import pytest
+
+from translation.chat.relaying.choices import ChoiceReader, ChunkForm
+from translation.chat.relaying.reasoning_mover import ReasoningMover
+from translation.errors import ProtocolViolation
+from translation.hygiene.call_tracker import DEFAULT_RULES
+from translation.representation.json_types import Json
+from translation.representation.profile import Profile
+
+FIELDS = frozenset({"reasoning"})
+THINKING = Profile(parsing_format="leading_think_tags")
+
+
+def build_reader(**form: Any) -> ChoiceReader:
+    return ChoiceReader(ReasoningMover(("reasoning",), FIELDS), ChunkForm(FIELDS, **form), DEFAULT_RULES)
+
+
+def text_choice(text: str, index: int = 0) -> Json:
+    return {"index": index, "delta": {"content": text}}
+
+
+def test_thinking_is_separated_and_content_may_be_forwarded_after_it() -> None:
+    reader = build_reader(profile=THINKING)
+    first, second, third = text_choice("<think>hm"), text_choice("</think>Yes"), text_choice("<think>")
+    assert reader.read_choice(first)
+    assert first["delta"] == {"content": "", "reasoning": "hm"}
+    assert reader.has_content
+    assert not reader.may_forward
+    assert reader.read_choice(second)
+    assert second["delta"] == {"content": "Yes"}
+    assert reader.may_forward
+    assert not reader.read_choice(third)
+    assert third["delta"] == {"content": "<think>"}
+
+
+def test_content_is_not_forwarded_until_no_choice_may_be_thinking() -> None:
+    reader = build_reader(profile=THINKING, choice_count=2)
+    assert not reader.read_choice(text_choice("Yes"))
+    assert not reader.may_forward
+    assert not reader.read_choice(text_choice("No", index=1))
+    assert reader.may_forward
+
+
+def test_text_that_may_become_a_tag_is_sent_at_the_end() -> None:
+    reader = build_reader(profile=THINKING)
+    assert reader.read_choice(text_choice("<thi"))
+    last: Json = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    assert reader.read_choice(last)
+    assert last == {"index": 0, "delta": {"content": "<thi"}, "finish_reason": "stop"}
+
+
+def test_only_the_first_finish_reason_of_a_choice_is_kept() -> None:
+    reader = build_reader()
+    first: Json = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    second: Json = {"index": 0, "delta": {}, "finish_reason": "length"}
+    assert not reader.read_choice(first)
+    assert reader.read_choice(second)
+    assert (first["finish_reason"], second["finish_reason"]) == ("stop", None)
+    assert reader.finished == {0}
+
+
+@pytest.mark.parametrize("choice", [{"index": "a", "delta": {}}, {"index": 0, "delta": "a"}], ids=["index", "delta"])
+def test_a_choice_of_another_form_is_a_violation(choice: Json) -> None:
+    with pytest.raises(ProtocolViolation):
+        build_reader().read_choice(choice)

@@ -1,0 +1,24 @@
+"""A whole completion of a chat upstream is relayed with its thinking in the field that the client reads."""
+
+import pytest
+
+from translation.chat.relaying.whole_completion import relay_completion
+from translation.representation.json_types import Json
+from translation.representation.profile import DEFAULT_PROFILE, Profile
+
+TAGGED = "<think>hm</think>Yes."
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        (Profile(parsing_format="leading_think_tags"), {"content": "Yes.", "reasoning": "hm"}),
+        (DEFAULT_PROFILE, {"content": TAGGED}),
+    ],
+    ids=["separated", "left in the text"],
+)
+def test_thinking_in_the_text_is_separated_if_the_profile_says_so(profile: Profile, expected: Json) -> None:
+    completion: Json = {"choices": [{"message": {"content": TAGGED}, "finish_reason": "stop"}]}
+    relayed = relay_completion(completion, model="asked", reasoning_fields=frozenset({"reasoning"}), profile=profile)
+    assert relayed == {"model": "asked", "choices": [{"message": expected, "finish_reason": "stop"}]}
+    assert completion["choices"][0]["message"] == {"content": TAGGED}, "the upstream's completion is not changed"
