@@ -5,9 +5,10 @@ import gc
 import signal
 import ssl
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.unit.support.deadlines import LastDeadlines
@@ -79,3 +80,17 @@ def calc(counting_server: "CountingServer") -> "CountingServer":
     """The MCP server of the module, which has counted nothing yet."""
     counting_server.reset()
     return counting_server
+
+
+@pytest.fixture(autouse=True)
+def logs_as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undoes what a command in this process set for the log, and lets no logger keep it: other tests capture theirs."""
+    configure = structlog.configure
+
+    def configure_without_cache(*given: Any, **options: Any) -> None:
+        configure(*given, **{**options, "cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", configure_without_cache)
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
