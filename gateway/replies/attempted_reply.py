@@ -106,11 +106,7 @@ class AttemptedReply(ForwardedSource):
 
     def _find_end_of_attempt(self) -> float | None:
         """Returns when the attempt must have content, if it must."""
-        first_s, deadline = self._attempts.first_content_s, self._attempts.deadline
-        if first_s is None:
-            return deadline
-        end = asyncio.get_running_loop().time() + first_s
-        return end if deadline is None else min(end, deadline)
+        return find_content_deadline(self._attempts.first_content_s, self._attempts.deadline)
 
     async def _read_to_content(self) -> None:
         stream, source = self._stream, self._source
@@ -166,3 +162,12 @@ class AttemptedReply(ForwardedSource):
 
 def _source_of(stream: ReplyStream) -> Source[bytes]:
     return as_source(stream, stream.frames, b"")
+
+
+def find_content_deadline(first_content_s: float | None, deadline: float | None) -> float | None:
+    """Returns when an attempt that begins now must have content: after `first_content_s` seconds, and not after the
+    `deadline` of the whole turn. Times are those of the event loop; None is no bound."""
+    if first_content_s is None:
+        return deadline
+    end = asyncio.get_running_loop().time() + first_content_s
+    return end if deadline is None else min(end, deadline)

@@ -11,7 +11,7 @@ from dataplane.source import Sink, Source
 from gateway.errors import TurnFailed
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Route, Target
-from gateway.replies.attempted_reply import ATTEMPT_FAILURES
+from gateway.replies.attempted_reply import ATTEMPT_FAILURES, find_content_deadline
 from gateway.replies.observers import RequestObserver
 from gateway.replies.reply_streams import batch_has_content
 from gateway.sealing.reply_seal import ReplyItemSeal, has_upstream_content
@@ -225,11 +225,8 @@ class SharedRound(Source[Batch]):
 
     def _find_end_of_attempt(self) -> float | None:
         """Returns when the attempt must have content, or with `holds_all` must be complete, if it must."""
-        first_s, deadline = self._shared.routing.first_content_s, self._shared.deadline
-        if first_s is None or self._rounds.holds_all:
-            return deadline
-        end = asyncio.get_running_loop().time() + first_s
-        return end if deadline is None else min(end, deadline)
+        first_s = None if self._rounds.holds_all else self._shared.routing.first_content_s
+        return find_content_deadline(first_s, self._shared.deadline)
 
     async def _read_ahead(self, source: Source[Batch]) -> None:
         """Reads until the attempt may no longer be repeated."""
