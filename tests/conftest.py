@@ -5,10 +5,9 @@ import gc
 import signal
 import ssl
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import structlog
 from hypothesis import settings
 
 from tests.unit.support.deadlines import LastDeadlines
@@ -82,15 +81,10 @@ def calc(counting_server: "CountingServer") -> "CountingServer":
     return counting_server
 
 
-@pytest.fixture(autouse=True)
-def logs_as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undoes what a command in this process set for the log, and lets no logger keep it: other tests capture theirs."""
-    configure = structlog.configure
+@pytest.fixture
+def logs_unconfigured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a command that runs in the test's own process leave the log of that process as it is.
 
-    def configure_without_cache(*given: Any, **options: Any) -> None:
-        configure(*given, **{**options, "cache_logger_on_first_use": False})
-
-    monkeypatch.setattr(structlog, "configure", configure_without_cache)
-    yield
-    if structlog.is_configured():
-        structlog.reset_defaults()
+    The command's stderr is closed once it is over, and the loggers and access lines of later tests would go there.
+    """
+    monkeypatch.setattr("gateway.logs.configure_logs", lambda *_: None)

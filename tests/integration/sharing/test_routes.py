@@ -1,5 +1,7 @@
 """What a server says of the upstreams of a name: its live report, /readyz, the command, and reloads."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import serving
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.server import ScriptedUpstream, closed_port
+
+pytestmark = pytest.mark.usefixtures("logs_unconfigured")
 
 Json = dict[str, Any]
 KEYS: Json = {
@@ -168,11 +172,22 @@ def test_the_command_names_similar_models_and_missing_keys(tmp_path: Path) -> No
     assert explain(tmp_path, "m", body={"messages": 1})[0] == 1
 
 
+def ask_server(tmp_path: Path, model: str, url: str) -> tuple[int, str]:
+    """Runs the command as a process: a server in this one writes its log to the stdout that the command would have."""
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    command = ["routes", "explain", model, "--server", url, "--config", str(file)]
+    result = subprocess.run(
+        [sys.executable, "-m", "responses_gateway", *command], capture_output=True, text=True, timeout=30, check=False
+    )
+    return result.returncode, result.stdout
+
+
 def test_the_command_asks_a_running_server(tmp_path: Path) -> None:
     config = {"providers": {"a": {"type": "scripted"}}, "models": {"m": {"upstreams": [{"provider": "a"}]}}}
     with serving(config) as running:
-        code, text = explain(tmp_path, "m", "--server", running.url)
-        unknown = explain(tmp_path, "mm", "--server", running.url)
+        code, text = ask_server(tmp_path, "m", running.url)
+        unknown = ask_server(tmp_path, "mm", running.url)
     assert (code, text) == (0, "m: least_busy, no affinity key\n  a (m): tier 0, 100%, available, 0 in flight\n")
     assert unknown[0] == 1
-    assert explain(tmp_path, "m", "--server", f"http://127.0.0.1:{closed_port()}")[0] == 1
+    assert ask_server(tmp_path, "m", f"http://127.0.0.1:{closed_port()}")[0] == 1

@@ -79,6 +79,7 @@ async def test_the_log_line_has_the_place_and_the_remedy() -> None:
     assert "s3cret" not in str(line)
 
 
+@pytest.mark.usefixtures("logs_unconfigured")
 def test_commands_print_the_place_and_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("store: {url: 'sqlite+aiosqlite:////proc/no-such-folder/state.db'}\n")
