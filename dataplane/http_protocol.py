@@ -9,7 +9,7 @@ import re
 import socket
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -204,6 +204,21 @@ class HttpProtocol(BoundedHttpProtocol):
     _path = ""
     """The last request target that was a plain path, decoded. The requests of a connection mostly have the same one."""
     _socket = -1
+    _closes_connections: ClassVar[bool] = False
+    """Whether each reply ends its connection, because the server stops."""
+
+    @classmethod
+    def close_connections_after_replies(cls) -> None:
+        """Ends each connection with the next reply that begins on it, which says so. Called when the server stops.
+
+        It holds for all connections of this class, of which each server has its own (`limit_heads`).
+        """
+        cls._closes_connections = True
+
+    def announce_close(self) -> None:
+        """Ends the connection with the reply that has not begun yet, if there is one."""
+        if self.cycle is not None and not self.cycle.response_started:
+            self.cycle.keep_alive = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -269,6 +284,8 @@ class HttpProtocol(BoundedHttpProtocol):
         return self._path
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._closes_connections:
+            cycle.keep_alive = False
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         if scope["http_version"] == "1.0":
             # A client writer writes chunks.

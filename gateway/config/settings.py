@@ -108,10 +108,16 @@ class ServerSettings(_Section):
         gt=0,
         description="Seconds of silence after which a comment is sent on a stream, so that the connection stays open.",
     )
+    linger_s: Number = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds after SIGTERM in which new requests are still served, while `/readyz` replies 503 and "
+        "each reply ends its connection. Proxies need them to notice that the server stops. 0 closes the port at once.",
+    )
     drain_s: Number = Field(
         default=20.0,
         ge=0,
-        description="Seconds in which open streams may end after the server received a signal to stop.",
+        description="Seconds in which open streams may end after the server has closed its port, because it stops.",
     )
     max_worker_deaths: WholeNumber = Field(
         default=10,

@@ -16,12 +16,17 @@ class ClientDisconnected(Exception):
 
 
 class DrainState:
-    """The shutdown state of one server process: the requests in flight, and whether the time to finish them is over."""
+    """The shutdown state of one server process: the requests in flight, and whether the time to finish them is over.
+
+    A server that stops may serve new requests for a while (`stopping`), and then finishes those in flight (`begun`).
+    """
 
     def __init__(self) -> None:
         self.guards: set[RequestGuard] = set()
         """The guards of the requests in flight. Each guard adds and removes itself."""
         self._listeners: set[Callable[[], None]] = set()
+        self.stopping = False
+        """Whether the server has been told to stop. Set with `begun`, or before it."""
         self.begun = False
         self.expired = False
         self.expiry = asyncio.Event()
@@ -32,7 +37,7 @@ class DrainState:
 
     def begin(self) -> None:
         """Begins to drain: new requests are unwanted, those in flight may finish. Calls every listener."""
-        self.begun = True
+        self.stopping = self.begun = True
         for listener in list(self._listeners):
             listener()
 

@@ -131,7 +131,7 @@ class JobRunner:
     def _has_room(self, owner: str) -> bool:
         shares = self._measure_shares()
         self._others_wait = self._others_wait or self._count_free_places(shares) <= 0
-        return not (self._is_draining or self._others_wait) and shares.has_room(owner)
+        return not (self._is_stopping or self._others_wait) and shares.has_room(owner)
 
     def _measure_shares(self) -> OwnerShares:
         """Returns the shares of owners: of four places, one is left for other owners."""
@@ -147,10 +147,11 @@ class JobRunner:
         return self._settings.max_running - in_use
 
     @property
-    def _is_draining(self) -> bool:
+    def _is_stopping(self) -> bool:
+        """Whether new jobs are left to other replicas, which have the time to run them to the end."""
         if self._drain.begun:
             self._record_drain()
-        return self._drain.begun
+        return self._drain.stopping
 
     def _record_drain(self) -> float:
         """Returns the time at which this runner first noticed the drain."""
@@ -198,10 +199,10 @@ class JobRunner:
             await self._release_orphans(leased - tracked - set(self._job_tasks) - self._tracked)
             self._abandoned -= abandoned
         shares = self._measure_shares()
-        if (free := self._count_free_places(shares)) > 0 and not self._is_draining:
+        if (free := self._count_free_places(shares)) > 0 and not self._is_stopping:
             jobs = await self._store.jobs.claim_jobs(self.worker, free, shares)
             self._others_wait = len(jobs) >= free
-            if jobs and self._is_draining:  # draining began during the query
+            if jobs and self._is_stopping:  # the server was told to stop during the query
                 await self._store.jobs.release_jobs(self.worker, {(job.owner, job.response_id) for job in jobs})
                 return
             for job in jobs:

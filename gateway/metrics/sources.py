@@ -50,7 +50,7 @@ class WorkerFigures(NamedTuple):
         if service.store is not None:
             for op, times in service.store.times.items():
                 yield sample_histogram("gateway_store_seconds", (op,), times)
-        yield Sample("gateway_draining", (), int(service.drain.begun))
+        yield Sample("gateway_draining", (), int(service.drain.stopping))
         yield Sample("gateway_workers", (), 1)
         yield Sample("gateway_build_info", (_VERSION,), 1)
         yield Sample("gateway_config_loaded_timestamp_seconds", (), service.loaded_at)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 import uvicorn
@@ -25,6 +25,7 @@ from gateway.process.accept_gate import AcceptGate
 from gateway.process.app import build_app
 from gateway.process.huge_pages import use_huge_pages
 from gateway.process.updates import SettingsUpdates
+from gateway.process.workers import SKIP_LINGER
 from gateway.service.provider_lifetimes import EmbeddedEngines, build_providers
 from gateway.websocket.protocol import WebSocketProtocol
 from providers.base import Provider
@@ -74,11 +75,23 @@ With the default of 5 ms, each step of a small request would wait 5 ms while a l
 _ONLY_WORKER = MetricsPlace()
 
 
-class GatewayServer(uvicorn.Server):
-    """A uvicorn server that runs the coroutines of `beside` from when it accepts requests until it stops.
+class StopTimes(NamedTuple):
+    """The seconds of a stop: in the first, new requests are served; in the others, open ones may finish.
 
-    When it stops, open requests may finish within `drain_s` seconds. Then, or at a second SIGINT, each is ended with an
-    error of its API.
+    The first are only after SIGTERM, and end at a second SIGTERM. Of a supervised worker they end at SIGUSR1 instead,
+    because service managers and the supervisor may both send it SIGTERM.
+    """
+
+    linger_s: float
+    drain_s: float
+    is_supervised: bool = False
+
+
+class GatewayServer(uvicorn.Server):
+    """A uvicorn server that runs the coroutines of `beside` from when it accepts requests until it closes its port.
+
+    When it stops, new requests are served and open ones may finish as its StopTimes say. Then, or at a second SIGINT,
+    each is ended with an error of its API.
     """
 
     def __init__(
@@ -86,15 +99,16 @@ class GatewayServer(uvicorn.Server):
         config: uvicorn.Config,
         gate: AcceptGate,
         drain: DrainState,
-        drain_s: float,
+        times: StopTimes,
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     ) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_requested = asyncio.Event()
+        self._linger_ended = asyncio.Event()
         super().__init__(config)
         self._gate = gate
         self._drain = drain
-        self._drain_s = drain_s
+        self._times = times
         self._beside = beside
 
     @property
@@ -129,30 +143,53 @@ class GatewayServer(uvicorn.Server):
     async def main_loop(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(run()) for run in self._beside]
-            await self._tick_until_stop()
+            await self._tick_until(self._stop_requested)
+            if self._times.linger_s > 0 and not self._linger_ended.is_set():
+                await self._linger()
             for task in beside:
                 task.cancel()
 
-    async def _tick_until_stop(self) -> None:
-        """Runs uvicorn's main loop, but stops without waiting for the next tick."""
+    async def _tick_until(self, event: asyncio.Event) -> None:
+        """Runs uvicorn's main loop, but ends at the event without waiting for the next tick."""
         ticks = 0
-        while not await self.on_tick(ticks):
+        while not event.is_set():
+            await self.on_tick(ticks)
             ticks += 1
             self._gate.check_descriptors()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
-                    await self._stop_requested.wait()
+                    await event.wait()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    async def _linger(self) -> None:
+        """Serves new requests for a while, and ends each connection with the next reply on it.
+
+        Proxies go on to send requests until they have noticed that the server stops.
+        """
+        self._log_stop("server_lingering", linger_s=self._times.linger_s)
+        self._drain.stopping = True
+        protocol: type[HttpProtocol] = self.config.http_protocol_class  # type: ignore[assignment]
+        protocol.close_connections_after_replies()
+        for connection in self.server_state.connections:
+            if isinstance(connection, HttpProtocol):
+                connection.announce_close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._times.linger_s):
+                await self._tick_until(self._linger_ended)
+
+    def _log_stop(self, message: str, **times: float) -> None:
         _log.info(
-            "server_stopping",
+            message,
             signal=signal.Signals(self._captured_signals[-1]).name if self._captured_signals else None,
             open_requests=len(self.server_state.tasks),
-            drain_s=self._drain_s,
+            **times,
         )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        drain_s = self._times.drain_s
+        self._log_stop("server_stopping", drain_s=drain_s)
         self._gate.close()
         self._drain.begin()
-        expiry = asyncio.get_running_loop().call_later(self._drain_s, self._drain.expire)
+        expiry = asyncio.get_running_loop().call_later(drain_s, self._drain.expire)
         for server in self.servers:
             server.close()
         for listener in sockets or []:
@@ -183,7 +220,16 @@ class GatewayServer(uvicorn.Server):
         self._captured_signals.append(sig)
         if self.should_exit and sig == signal.SIGINT and self._loop is not None:
             self._loop.call_soon_threadsafe(self._end_requests)
+        if sig == signal.SIGINT or (self.should_exit and not self._times.is_supervised):
+            self.skip_linger()
         self.should_exit = True
+
+    def skip_linger(self, *_: object) -> None:
+        """Closes the port as soon as the server stops, or now if it stops already. May be the handler of a signal."""
+        if self._loop is None or self._loop.is_closed():
+            self._linger_ended.set()
+        else:
+            self._loop.call_soon_threadsafe(self._linger_ended.set)
 
     def _end_requests(self) -> None:
         if not self._drain.expired:
@@ -203,16 +249,20 @@ def run_server(
     on_ready: Callable[[], None],
     updates: SettingsUpdates,
     metrics_place: MetricsPlace = _ONLY_WORKER,
+    *,
+    is_supervised: bool = False,
 ) -> None:
     """Runs a server in this process until SIGTERM or SIGINT. Exits with 1 if it could not start.
 
-    `updates` deliver further configurations while it runs.
+    `updates` deliver further configurations while it runs. `is_supervised` says that this is one of several workers.
     """
     configure_logs(settings.log.level_number, settings.log.format)
     # uvicorn raises the signal again after it has drained. The process must then exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    server = make_server(settings, on_ready, updates=updates, metrics_place=metrics_place)
+    server = make_server(settings, on_ready, updates=updates, metrics_place=metrics_place, is_supervised=is_supervised)
+    if is_supervised:
+        signal.signal(SKIP_LINGER, server.skip_linger)
     use_huge_pages()  # before an engine is loaded into this process
     server.run(sockets=[listener])
     if not server.started:
@@ -225,6 +275,8 @@ def make_server(
     providers: Mapping[str, Provider] | None = None,
     updates: SettingsUpdates | None = None,
     metrics_place: MetricsPlace = _ONLY_WORKER,
+    *,
+    is_supervised: bool = False,
 ) -> GatewayServer:
     """Builds a server that has not started. It calls `on_ready` once it accepts requests and its engines have started
     or failed. `providers` replaces configured providers of the same names."""
@@ -254,7 +306,7 @@ def make_server(
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_TIMEOUT_S,
     )
     engines = EmbeddedEngines(all_providers.values())
-    drain_s = settings.server.drain_s
+    times = StopTimes(settings.server.linger_s, settings.server.drain_s, is_supervised)
 
     async def announce_ready() -> None:
         """Calls `on_ready`, also if an engine has failed: the log has the reason, and other models are served."""
@@ -262,4 +314,4 @@ def make_server(
         on_ready()
 
     follow_updates = partial(app.reloader.follow, updates or SettingsUpdates())
-    return GatewayServer(config, gate, drain, drain_s, [announce_ready, follow_updates])
+    return GatewayServer(config, gate, drain, times, [announce_ready, follow_updates])

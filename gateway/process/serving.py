@@ -58,7 +58,11 @@ def serve_gateway(settings: Settings, load: LoadSettings, *, host: str, port: in
         if workers == 1:
             _serve_alone(source, listener, announce, place)
         elif not WorkerPool(
-            partial(run_worker, metrics_place=place), import_server, source, listener, settings.server
+            partial(run_worker, metrics_place=place, is_supervised=True),
+            import_server,
+            source,
+            listener,
+            settings.server,
         ).run(announce):
             sys.exit(1)
 
@@ -117,11 +121,13 @@ def run_worker(
     on_ready: Callable[[], None],
     updates: SettingsUpdates,
     metrics_place: MetricsPlace,
+    *,
+    is_supervised: bool = False,
 ) -> None:
     """Runs a server in this process until SIGTERM or SIGINT. `on_ready` is called once it is ready."""
     with hide_terminal_packages():
         from gateway.process.server import run_server
-    run_server(settings, listener, on_ready, updates, metrics_place)
+    run_server(settings, listener, on_ready, updates, metrics_place, is_supervised=is_supervised)
 
 
 def import_server(settings: Settings) -> None:

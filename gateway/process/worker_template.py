@@ -55,11 +55,6 @@ class ForkedWorker:
             self.exitcode = _UNKNOWN_EXIT_CODE if code is None else code
             os.close(self._status)
 
-    def terminate(self) -> None:
-        """Sends SIGTERM."""
-        with suppress(ProcessLookupError):  # the process has ended
-            os.kill(self.pid, signal.SIGTERM)
-
 
 class WorkerTemplate:
     """The supervisor's connection to the template. Creating it forks the template, which needs `can_fork()`.

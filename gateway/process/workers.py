@@ -37,6 +37,9 @@ _log = structlog.get_logger(__name__)
 
 _READY: Final = b"ready"
 
+SKIP_LINGER: Final = signal.SIGUSR1
+"""The signal upon which a worker closes its port as soon as it stops, without serving new requests before."""
+
 _WATCH_INTERVAL_S: Final = 0.5
 
 _EXIT_GRACE_S: Final = 15.0
@@ -71,6 +74,7 @@ class WorkerPool:
         self._deaths = DeathCount(server.max_worker_deaths, server.worker_deaths_s)
         self._wake_up = threading.Event()
         self._is_stopping = False
+        self._skips_linger = False
         self._reload_requested = False
         self._workers: list[_Worker] = []
 
@@ -107,8 +111,9 @@ class WorkerPool:
         if self._template is not None:
             self._template.stop()
         for worker in self._workers:
-            if worker.process.is_alive():
-                worker.process.terminate()
+            if self._skips_linger:
+                worker.send_signal(SKIP_LINGER)
+            worker.send_signal(signal.SIGTERM)
         for worker in self._workers:
             worker.process.join()
         if self._template is not None:
@@ -152,9 +157,10 @@ class WorkerPool:
         self._wake_up.set()
 
     def _stop(self, number: int, _frame: FrameType | None) -> None:
-        if self._is_stopping and number == signal.SIGINT:
+        if self._is_stopping:
             for worker in self._workers:
-                worker.interrupt()
+                worker.send_signal(signal.SIGINT if number == signal.SIGINT else SKIP_LINGER)
+        self._skips_linger = self._skips_linger or self._is_stopping or number == signal.SIGINT
         self._is_stopping = True
         self._wake_up.set()
 
@@ -196,10 +202,15 @@ class _Worker:
         """Closes the pipe of a dead process."""
         self._updates.put(None)
 
-    def interrupt(self) -> None:
-        """Sends SIGINT, which ends all streams of a process that is stopping."""
-        if self.process.is_alive() and self.process.pid is not None:
-            os.kill(self.process.pid, signal.SIGINT)
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the process, if it has not ended.
+
+        SIGTERM stops it. SIGINT ends all streams of a process that is stopping.
+        """
+        # Not `is_alive`: signal handlers call this, perhaps while the main thread waits for the same process.
+        if self.process.exitcode is None and self.process.pid is not None:
+            with suppress(ProcessLookupError):  # the process has ended just now
+                os.kill(self.process.pid, number)
 
     def _send_updates(self, sender: Connection) -> None:
         with sender:
@@ -239,6 +250,7 @@ def _follow_supervisor(receiver: Connection, updates: SettingsUpdates, exit_s: f
         except (EOFError, OSError):
             break
     _log.error("supervisor_died")
+    os.kill(os.getpid(), SKIP_LINGER)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(exit_s)
     os._exit(1)

@@ -56,7 +56,7 @@ def report_readiness(service: Service) -> tuple[Json, int]:
 
     The body has a `status`, and details of what is not ready.
     """
-    if service.drain.begun:
+    if service.drain.stopping:
         return {"status": "draining"}, 503
     report = service.current.engines.report_conditions()
     details: Json = {"engines": report} if report else {}

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 from tests.faults.client_view import Json
 
+EXIT_S = 10
+"""Seconds in which a server that was told to stop closes its port, and in which its process ends."""
+
 
 class Connection:
     """One connection, on which all sent and received data is bytes."""
@@ -47,3 +50,16 @@ async def connected(base_url: str) -> AsyncIterator[Connection]:
         yield connection
     finally:
         await connection.leave()
+
+
+async def refuses_connections(base_url: str) -> None:
+    """Returns once the server of `base_url` has closed its port."""
+    async with asyncio.timeout(EXIT_S):
+        while True:
+            try:
+                async with connected(base_url):
+                    await asyncio.sleep(0)
+            except ConnectionResetError:
+                continue  # in the queue of the listener just as it closed
+            except ConnectionRefusedError:
+                return

@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.client_view import CHAT, RESPONSES, question
 from tests.faults.config import LONG_S, config
-from tests.faults.connection import Connection, connected
+from tests.faults.connection import EXIT_S, Connection, connected, refuses_connections
 from tests.polling import wait_until
 from tests.processes import is_running, needs_proc, worker_pids
 from tests.serving import command
@@ -20,7 +20,6 @@ from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.websocket_client import talking
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
-EXIT_S = 10
 
 
 def settings(base_url: str, drain_s: float) -> dict:
@@ -139,15 +138,3 @@ async def test_workers_end_with_their_supervisor_and_free_the_port_at_once(
                     end = await client.read_to(b"data: [DONE]\n\n")
             assert b'"finish_reason":"stop"' in end, "what had begun may end"
             await wait_until(lambda: not any(is_running(worker) for worker in workers))
-
-
-async def refuses_connections(base_url: str) -> None:
-    async with asyncio.timeout(EXIT_S):
-        while True:
-            try:
-                async with connected(base_url):
-                    await asyncio.sleep(0)
-            except ConnectionResetError:
-                continue  # in the queue of the listener just as it closed
-            except ConnectionRefusedError:
-                return

@@ -215,6 +215,22 @@ async def test_a_job_whose_lease_cannot_be_renewed_is_left_to_others(store_url: 
         assert await read_log_events(store, head) == WHOLE
 
 
+async def test_a_replica_that_stops_leaves_queued_jobs_to_others_while_it_serves_requests(store: SqlStore) -> None:
+    queued_head, streamed = queued(), response()
+    wire = ScriptedWire(streamed)
+    async with replica(store) as here:
+        here.drain.stopping = True
+        queued_job = new(queued_head, message_item("hello"), worker=None, job_request={"a": 1})
+        await here.runner.submit_job(queued_job, ScriptedWire(queued_head))
+        await here.runner.submit_job(logged(streamed), wire)
+        assert (await ended(store, streamed))["status"] == "completed", "a stream that has begun runs here"
+        stored = await store.responses.load_response("ann", queued_head["id"])
+        assert stored is not None
+        assert stored.response["status"] == "queued"
+        async with replica(store, "worker-2"):
+            assert (await ended(store, queued_head))["status"] == "completed"
+
+
 async def test_leased_responses_without_a_job_are_ended(store: SqlStore) -> None:
     kept, left = response(), response()
     async with replica(store, lease_s=0.5) as here:
