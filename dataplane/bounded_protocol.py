@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from dataplane.read_waiter import TIMER_STEP_S
+
 _LATE_BODY_S = 60.0
 """Seconds in which the rest of a request's body may arrive after its reply was sent."""
 
@@ -21,8 +23,6 @@ _LINGER_BYTES = 4 * 1024 * 1024
 
 Closing a connection on which the client still sends resets it, and the client loses the reply.
 """
-
-_TIMER_RESOLUTION_S = 0.001
 
 _UPGRADE_HEADERS = frozenset({b"upgrade", b"http2-settings"})
 """Headers of an upgrade. `Connection` lists them too."""
@@ -286,7 +286,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         else:
             return
-        if left > _TIMER_RESOLUTION_S:
+        if left > TIMER_STEP_S:
             self._check_within(left)
         elif self._in_head:
             self._refuse(HeadFailure.TOO_SLOW)

@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import Callable, Generator
 from contextvars import Context
 from time import monotonic
-from typing import Any
+from typing import Any, Final
+
+TIMER_STEP_S: Final = 0.001
+"""uvloop's timers count whole milliseconds, so one may fire this much before its time by the clock."""
 
 
 class ReadWaiter:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from dataplane.read_waiter import TIMER_STEP_S
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.executors.executor import CallExecutor, ToolFault
 from gateway.tools.loop_io import LoopIO
@@ -22,9 +23,6 @@ from translation.hosted.result_reader import READ_RESULT, ResultReader
 from translation.representation.loss import Loss
 
 _log = structlog.get_logger(__name__)
-
-_TIMER_STEP_S: Final = 0.001
-"""uvloop's timers count whole milliseconds, so that one may fire a little early."""
 
 
 class LoopClock:
@@ -44,7 +42,7 @@ class LoopClock:
         if self._ends_at == inf:
             return inf
         left = self._ends_at - asyncio.get_running_loop().time()
-        return left if left > _TIMER_STEP_S else 0.0
+        return left if left > TIMER_STEP_S else 0.0
 
 
 class ReadResultRunner:

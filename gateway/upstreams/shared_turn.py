@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
+from dataplane.read_waiter import TIMER_STEP_S
 from gateway.config.routing_settings import TurnRouting
 from gateway.upstreams.affinity import AffinityKey, choose_by_key
 from gateway.upstreams.balance import choose_candidate
@@ -422,7 +423,7 @@ class SharedTurn:
         return self._sharing.state.budget.take(now)
 
     def _exceeds_deadline(self, wait_s: float) -> bool:
-        return self.deadline is not None and self._clock() + wait_s >= self.deadline
+        return self.deadline is not None and self._clock() + wait_s + TIMER_STEP_S >= self.deadline
 
     @property
     def _may_eject(self) -> bool:

@@ -310,6 +310,14 @@ async def test_the_time_of_a_turn_ends_its_attempts() -> None:
     assert str(turn.build_timeout()) == "the turn took longer than 5 s"
 
 
+async def test_a_timer_that_fires_a_little_early_ends_the_turn_too() -> None:
+    fleet = uniform(3, total_s=5)
+    turn = fleet.begin_turn()
+    await turn.begin()
+    fleet.clock.now += 4.9995
+    assert not await turn.move_on(UNREACHABLE)
+
+
 async def test_a_client_that_leaves_says_nothing_about_the_upstream() -> None:
     fleet = uniform(2, eject_failures=1)
     turn = fleet.begin_turn()
