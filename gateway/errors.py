@@ -238,11 +238,15 @@ class CompactionFailed(GatewayError):
 
 
 class StoredFailure(GatewayError):
-    """A stored response that has failed, as the error of a request that gets it instead of a run of its own."""
+    """A stored response that has failed, as the error of a request that gets it instead of a run of its own.
 
-    def __init__(self, response: Json) -> None:
+    The reply to that request has these headers.
+    """
+
+    def __init__(self, response: Json, headers: Mapping[str, str]) -> None:
         error = response["error"]
         super().__init__(f"{error['message']} (response {response['id']})", param=error.get("param"))
+        self.headers = dict(headers)
         self.code: str = error.get("type") or error["code"]
         """The code of the error table, which the stored error may have replaced by the nearest of the API."""
 

@@ -54,7 +54,7 @@ def build_error_reply(
     bind_failure(error)
     body, status, headers = _render_error(error, scope, forms)
     if names_upstream() and (bound_upstream := read_bound_upstream()) is not None:
-        headers = {**headers, **build_upstream_headers(*bound_upstream)}
+        headers = {**build_upstream_headers(*bound_upstream), **headers}
     return build_json_reply(body, status, headers)
 
 

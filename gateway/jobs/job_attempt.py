@@ -15,7 +15,7 @@ from gateway.errors import GatewayError, StoreUnavailable
 from gateway.replies.event_stream import ReplyStream, require_response
 from gateway.state import endings
 from gateway.state.store import Store, retry_write
-from gateway.state.values import Job, LeaseLost, LogEntry
+from gateway.state.values import Job, LeaseLost, LogEntry, StoredHeaders
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 from translation.framing import sse
@@ -26,9 +26,6 @@ _log = structlog.get_logger(__name__)
 
 _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
 """The beginning of frames from the gateway's encoder. Frames with another beginning are parsed."""
-
-LAST_OPENING_EVENT: Final = 1
-"""The last sequence number of an attempt that sent only `response.created` and `response.in_progress`."""
 
 _OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
 
@@ -44,8 +41,8 @@ class UnstartedRun(Protocol):
         """Returns the reply as a stream."""
         ...
 
-    def render_losses(self) -> str | None:
-        """Returns the losses known so far, in the form that is stored with the response."""
+    def find_stored_headers(self) -> StoredHeaders:
+        """Returns the headers of the reply that are stored with it, as far as they are known."""
         ...
 
 
@@ -92,7 +89,8 @@ class JobAttempt:
         self._worker = worker
         self._max_outage_s = max_outage_s
         self._entry_builder = LogEntryBuilder(job.last_sequence_number)
-        self._losses: str | None = None
+        self._headers: StoredHeaders | None = None
+        """The headers that are stored with the end; None leaves those that are stored."""
         self._finished = False
 
     async def produce(self, run: UnstartedRun) -> None:
@@ -101,14 +99,16 @@ class JobAttempt:
         try:
             async with aclosing(stream.frames()) as frames:
                 async for batch_frames in frames:
-                    self._losses = run.render_losses() if stream.ended else None
+                    if stream.ended:
+                        self._headers = run.find_stored_headers()
                     await self._persist_frames(stream, batch_frames)
             if stream.ended and not self._finished:  # the last batch had no frames before the terminal event
-                self._losses = run.render_losses()
+                self._headers = run.find_stored_headers()
                 await self._persist_frames(stream, b"")
         except (LeaseLost, StoreUnavailable):
             raise
         except (GatewayError, ProviderError, TranslationError) as error:
+            self._headers = run.find_stored_headers()
             await self._persist_frames(stream, stream.fail(error))
         except Exception as error:
             _log.exception("run_failed")
@@ -169,14 +169,14 @@ class JobAttempt:
         await self._commit_end(response, LogEntry(number, number, frame) if job.logged else None, has_calls=bool(calls))
 
     async def _commit_end(self, response: Json, last: LogEntry | None, *, has_calls: bool = False) -> None:
-        job, worker, losses = self._job, self._worker, self._losses
+        job, worker, headers = self._job, self._worker, self._headers
         await retry_write(
             lambda: self._store.responses.finish_response(
                 job.owner,
                 response,
                 worker=worker,
                 last=last,
-                losses=losses,
+                headers=headers,
                 has_calls=has_calls or bool(job.request.get("runs_tools")),
             ),
             self._max_outage_s,

@@ -19,8 +19,9 @@ from gateway.config.settings import BackgroundSettings
 from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
-from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobAttempt, JobNotResumable, UnstartedRun
+from gateway.jobs.job_attempt import JobAttempt, JobNotResumable, UnstartedRun
 from gateway.logs import reset_fields
+from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
 from providers.request_ids import CURRENT_IDS, RequestIds

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from gateway.replies.event_stream import SSE_FRAMING, StreamFraming
-from gateway.replies.recorder import ForegroundRecorder, RenderLosses, ReplyRecorder
+from gateway.replies.recorder import FindHeaders, ForegroundRecorder, ReplyRecorder
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Lease, Store
@@ -112,7 +112,7 @@ class ThreadedRequest(Protocol):
         ...
 
     def make_recorder(
-        self, store: Store, lease: Lease, owner: str, render_losses: RenderLosses, *, begin_delay_s: float
+        self, store: Store, lease: Lease, owner: str, find_headers: FindHeaders, *, begin_delay_s: float
     ) -> ForegroundRecorder:
         """Returns the recorder that stores the turn's response while it is produced."""
         ...
@@ -218,7 +218,7 @@ class CompletionForm(NamedTuple):
 
     remove_storage: Callable[[Json], Json]
     """Returns the body without parameters about its storage, which the gateway has."""
-    make_recorder: Callable[[Store, str, Json, RenderLosses], ReplyRecorder]
+    make_recorder: Callable[[Store, str, Json, FindHeaders], ReplyRecorder]
     """Returns the recorder of the completion, for (store, owner, body, losses)."""
 
 

@@ -11,13 +11,16 @@ from gateway.error_replies import build_openai_error_body
 from gateway.errors import NotFound, StoreUnavailable
 from gateway.replies.obfuscation import pad_frames
 from gateway.state.store import Store
-from gateway.state.values import ACTIVE_STATUSES, LogEntry, LogPage
+from gateway.state.values import ACTIVE_STATUSES, NO_HEADERS, LogEntry, LogPage
 from translation.errors import InvalidRequest
 from translation.framing import sse
 from translation.representation.json_types import Json
 
 _TERMINAL_EVENTS: Final = frozenset({b"response.completed", b"response.incomplete", b"response.failed"})
 _RETRY_S: Final = 0.5
+
+LAST_OPENING_EVENT: Final = 1
+"""The last sequence number of a log that has only `response.created` and `response.in_progress`."""
 
 
 class LogReplay:
@@ -26,10 +29,10 @@ class LogReplay:
     It ends with [DONE] after the terminal event. A replay that cannot go on ends with an `error` event, which has no
     number of its own: the response continues, and the client can resume after the last number it has. It retries while
     the database is unavailable, for up to `max_outage_s`. With `obfuscates` deltas are padded.
-    """
 
-    has_content = True
-    """The status is sent at once, since the response is known to exist."""
+    The status is sent at once, since the response is known to exist; with `holds` not before its first content.
+    `headers` are those that were stored with the response when the replay was opened.
+    """
 
     def __init__(
         self,
@@ -40,8 +43,11 @@ class LogReplay:
         after: int = -1,
         max_outage_s: float,
         obfuscates: bool = False,
+        holds: bool = False,
     ) -> None:
         self.ended = False
+        self.has_content = not holds
+        self.headers = NO_HEADERS
         self._is_concluded = False
         self._store = store
         self._owner = owner
@@ -59,6 +65,7 @@ class LogReplay:
                 for entry in page.entries:
                     frames = select_frames_after(entry, self._after)
                     self._after = entry.last
+                    self.has_content = self.has_content or entry.last > LAST_OPENING_EVENT
                     self._detect_end(frames)
                     yield pad_frames(frames) if self._obfuscates else frames
                 if page.ended and not self.ended:
@@ -139,6 +146,7 @@ async def open_log_replay(
         )
     last = -1 if after is None else after
     replay = LogReplay(store, owner, response_id, after=last, max_outage_s=max_outage_s, obfuscates=obfuscates)
+    replay.headers = stored.headers
     # A client that has the last event only gets [DONE].
     replay.ended = stored.response["status"] not in ACTIVE_STATUSES and page.entries[-1].last == after
     return replay

@@ -1,4 +1,7 @@
-"""The header `x-gateway-loss`, which reports the parts of a request that the upstream cannot honour."""
+"""The header `x-gateway-loss`, which reports the parts of a request that the upstream cannot honour.
+
+It is stored with a reply, and so is the upstream that answered.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +10,9 @@ from itertools import compress
 from operator import is_
 from typing import Final, cast
 
+from gateway.http.headers import UPSTREAM_HEADER
 from gateway.logs import bind_losses
+from gateway.state.values import StoredHeaders
 from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Event, Failed, Finished, FinishReason, Noted, Usage
@@ -54,7 +59,7 @@ def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
             rendered[f"...={len(entries) - count} more"] = None
             break
         rendered[entry] = None
-    return render_stored_losses(", ".join(rendered))
+    return {LOSS_HEADER: ", ".join(rendered)}
 
 
 def collect_facts(batch: Sequence[Event]) -> list[Json]:
@@ -101,6 +106,9 @@ def build_warning_losses(warnings: Iterable[Json]) -> list[Loss]:
     return [Loss("tool_calls", f"{name or 'one'} has a warning") for name in names]
 
 
-def render_stored_losses(losses: str | None) -> dict[str, str]:
-    """Returns the header for losses as stored with a reply; empty if there are none."""
-    return {LOSS_HEADER: losses} if losses else {}
+def render_stored_headers(stored: StoredHeaders, *, names_upstream: bool) -> dict[str, str]:
+    """Returns the headers that are stored with a reply, as far as they have values."""
+    headers = {LOSS_HEADER: stored.losses} if stored.losses else {}
+    if names_upstream and stored.upstream is not None:
+        headers[UPSTREAM_HEADER] = stored.upstream
+    return headers

@@ -12,13 +12,13 @@ import structlog
 
 from gateway.errors import StoreUnavailable
 from gateway.state.store import Lease, Store, start_detached_task
-from gateway.state.values import LeaseLost, NewResponse
+from gateway.state.values import LeaseLost, NewResponse, StoredHeaders
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import NO_ANSWERS
 from translation.representation.json_types import Json
 
-RenderLosses: TypeAlias = Callable[[], str | None]
-"""Returns the losses known so far as the value of `x-gateway-loss`, or None. Some are known only after the reply."""
+FindHeaders: TypeAlias = Callable[[], StoredHeaders]
+"""Returns the headers of a reply that are stored with it, as far as they are known. Some are known only at its end."""
 
 _log = structlog.get_logger(__name__)
 
@@ -67,12 +67,12 @@ class ForegroundRecorder:
     """
 
     def __init__(
-        self, store: Store, lease: Lease, new: NewResponse, render_losses: RenderLosses, *, begin_delay_s: float
+        self, store: Store, lease: Lease, new: NewResponse, find_headers: FindHeaders, *, begin_delay_s: float
     ) -> None:
         self._store = store
         self._lease = lease
         self._new_response = new
-        self._render_losses = render_losses
+        self._find_headers = find_headers
         self._begin_delay_s = begin_delay_s
         self.call_records: CallTracker | None = None
         """The calls of a response that runs hosted tools; None for any other."""
@@ -143,14 +143,14 @@ class ForegroundRecorder:
             self._begin_timer.cancel()
 
     async def _commit_whole(self, result: Json) -> None:
-        await self._store.responses.store_ended_response(self._new_response, result, losses=self._render_losses())
+        await self._store.responses.store_ended_response(self._new_response, result, headers=self._find_headers())
 
     async def _commit_end(self, begin: asyncio.Task[None], result: Json) -> None:
         try:
             await begin
-            owner, losses = self._new_response.owner, self._render_losses()
+            owner, headers = self._new_response.owner, self._find_headers()
             await self._store.responses.finish_response(
-                owner, result, worker=self._lease.worker, losses=losses, has_calls=self._has_calls
+                owner, result, worker=self._lease.worker, headers=headers, has_calls=self._has_calls
             )
         except LeaseLost:
             _log.info("response_end_not_stored", why="deleted or cancelled while it ran")
@@ -170,6 +170,7 @@ class ForegroundRecorder:
                     self._new_response.owner,
                     _cancelled_response(unfinished),
                     worker=self._lease.worker,
+                    headers=self._find_headers(),
                     has_calls=self._has_calls,
                 )
         except (StoreUnavailable, LeaseLost):

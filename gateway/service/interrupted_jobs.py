@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dataplane.sharing.work_pool import run_in_pool
-from gateway.jobs.job_attempt import LAST_OPENING_EVENT, JobNotResumable
+from gateway.jobs.job_attempt import JobNotResumable
 from gateway.replies.endpoints import Endpoint, ResponseForm, SentStream
+from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.service.run import Run
 from gateway.state.call_records import CallRecord
 from gateway.state.store import Store

@@ -27,7 +27,7 @@ def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker
         parent_id=state.parent_id,
         conversation_id=state.conversation_id,
         worker=worker,
-        losses=run.render_losses(),
+        headers=run.find_stored_headers(),
     )
 
 

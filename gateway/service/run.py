@@ -18,6 +18,7 @@ from gateway.replies.attempted_reply import ATTEMPT_FAILURES, AttemptedReply
 from gateway.replies.client_params import RejectionParams
 from gateway.replies.endpoints import Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
+from gateway.replies.log_replay import LogReplay
 from gateway.replies.loss_header import (
     LOSS_HEADER,
     build_warning_losses,
@@ -35,7 +36,8 @@ from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_attempts import SharedAttempts
-from gateway.state.values import NewResponse
+from gateway.state.store import Store
+from gateway.state.values import NewResponse, StoredHeaders
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, batch_source_of
@@ -353,9 +355,14 @@ class Run:
 
     def build_early_headers(self) -> dict[str, str]:
         """Returns the headers that are known before the reply begins. With several upstreams they are known later."""
-        return {} if self.attempts is not None else {**self.build_loss_headers(), **self._build_upstream_headers()}
+        return {} if self.attempts is not None else {**self.build_loss_headers(), **self.build_upstream_headers()}
 
-    def _build_upstream_headers(self) -> dict[str, str]:
+    def build_queued_headers(self) -> dict[str, str]:
+        """Returns the headers of the reply that a background response was accepted: nobody has been asked yet."""
+        headers = {} if self.attempts is not None else self.build_loss_headers()
+        return headers | build_upstream_headers(None, 0) if self.names_upstream else headers
+
+    def build_upstream_headers(self) -> dict[str, str]:
         """Returns the headers that name the upstream and the number of attempts, unless they are turned off."""
         if not self.names_upstream:
             return {}
@@ -365,7 +372,7 @@ class Run:
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, the model, and relayed headers."""
-        headers = self.build_loss_headers() | self._build_upstream_headers()
+        headers = self.build_loss_headers() | self.build_upstream_headers()
         if self.request.endpoint.reply.relays_headers and isinstance(exchange := self.plan.exchange, HeaderedReply):
             headers |= exchange.reply_headers
         if self._model_observer is not None and self.request.facts.lists_models:
@@ -374,8 +381,20 @@ class Run:
                 headers[MODEL_HEADER] = model
         return headers
 
+    def follow_job(self, store: Store, *, max_outage_s: float) -> LogReplay:
+        """Returns the stream of a run that is a job. Its upstream is known with its first content."""
+        holds = self.attempts is not None
+        return LogReplay(store, self.owner, self.identity.id, max_outage_s=max_outage_s, holds=holds)
+
     @property
-    def has_late_headers(self) -> bool:
+    def late_headers(self) -> Callable[[], dict[str, str]] | None:
+        """Returns the headers that are known once a stream begins, when it is called; None if there are none."""
+        if self.job is not None:
+            return None if self.attempts is None else self.build_late_headers
+        return self.build_late_headers if self._has_late_headers else None
+
+    @property
+    def _has_late_headers(self) -> bool:
         """Whether more headers may become known after the reply was planned.
 
         Whether input was truncated is known once the upstream has accepted the shorter input, and which tools exist
@@ -393,6 +412,10 @@ class Run:
         self.late_losses = [*self.late_losses, UNSTORED]
         self.build_loss_headers()
 
-    def render_losses(self) -> str | None:
-        """Returns the losses known so far as stored with the response: the value of `x-gateway-loss`, or None."""
-        return self.build_loss_headers().get(LOSS_HEADER)
+    def find_stored_headers(self) -> StoredHeaders:
+        """Returns the headers of the reply that are stored with it, as far as they are known."""
+        if self.attempts is None:
+            return StoredHeaders(self.build_loss_headers().get(LOSS_HEADER), self.attempt.target.provider.name)
+        if (upstream := self.attempts.upstream) is None:
+            return StoredHeaders()  # the losses of the plan are those of an upstream that may never be asked
+        return StoredHeaders(self.build_loss_headers().get(LOSS_HEADER), upstream)

@@ -32,7 +32,8 @@ from gateway.relayed_paths.form_upload import FormLimits
 from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.event_stream import SSE_FRAMING, EventStreamReply, ReplyStream, StreamFraming
-from gateway.replies.log_replay import LogReplay, open_log_replay
+from gateway.replies.log_replay import open_log_replay
+from gateway.replies.loss_header import render_stored_headers
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
@@ -44,7 +45,7 @@ from gateway.service.run import Run
 from gateway.service.served_models import ServedModels
 from gateway.service.sharing.upstream_watch import run_upstream_watch
 from gateway.state.store import Store
-from gateway.state.values import Job, NewResponse
+from gateway.state.values import Job, NewResponse, StoredHeaders
 from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.upstreams.registry import UpstreamRegistry
@@ -189,13 +190,12 @@ class Service:
             return await self._reply_detached(self._jobs, accepted, accepted.job)
         build_own_headers = endpoint.reply.build_headers
         if accepted.streams:
-            late_headers = accepted.build_late_headers if accepted.has_late_headers else None
             headers = accepted.build_early_headers()
             return self.build_event_stream(
                 accepted.build_stream(),
                 headers if build_own_headers is None else headers | build_own_headers(),
                 accepted.recorder,
-                late_headers,
+                accepted.late_headers,
                 endpoint.reply.stream,
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
@@ -249,7 +249,7 @@ class Service:
             max_outage_s=self.settings.background.lease_s,
             obfuscates=obfuscates,
         )
-        return self.build_event_stream(replay, {})
+        return self.build_event_stream(replay, self.render_stored_headers(replay.headers))
 
     def build_event_stream(
         self,
@@ -303,10 +303,9 @@ class Service:
     async def _reply_detached(self, jobs: StoredJobs, accepted: Run, new: NewResponse) -> Response:
         await jobs.submit(accepted, new)
         if not (new.logged and accepted.streams):
-            return build_json_reply(new.response, headers=accepted.build_loss_headers())
-        max_outage_s = self.settings.background.lease_s
-        replay = LogReplay(jobs.store, new.owner, accepted.identity.id, max_outage_s=max_outage_s)
-        return self.build_event_stream(replay, accepted.build_loss_headers())
+            return build_json_reply(new.response, headers=accepted.build_queued_headers())
+        stream = accepted.follow_job(jobs.store, max_outage_s=self.settings.background.lease_s)
+        return self.build_event_stream(stream, accepted.build_early_headers(), None, accepted.late_headers)
 
     def authenticate(self, request: HTTPConnection) -> Principal:
         """Returns the principal of a request or WebSocket, and adds the name of its key to the request's log fields.
@@ -344,6 +343,10 @@ class Service:
         current_owner.set(NO_OWNER if principal is ANONYMOUS else principal.owner)
         bind_fields(client=principal.key_name)
         return principal
+
+    def render_stored_headers(self, stored: StoredHeaders) -> dict[str, str]:
+        """Returns the headers that are stored with a reply, without those that the configuration turns off."""
+        return render_stored_headers(stored, names_upstream=self.settings.routing.reply_headers)
 
     def require_store(self) -> Store:
         """Returns the store. Raises NotFound if the config has none."""

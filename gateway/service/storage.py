@@ -163,7 +163,7 @@ class CompletionStorage:
         run = self._runs.build_run(request, body, planned=planned, is_stored=True)
         if request.tool_host is not None:
             self._parts.journal_open_calls(run)
-        run.recorder = self._form.make_recorder(self._parts.store, request.owner, body, run.render_losses)
+        run.recorder = self._form.make_recorder(self._parts.store, request.owner, body, run.find_stored_headers)
         if self._falls_back and not run.streams and request.tool_host is None:
             # A completion has no field that says so, and the headers of a stream have been sent when its end is stored.
             run.recorder = LenientRecorder(run.recorder, run.report_unstored)
@@ -201,7 +201,7 @@ class ThreadStorage:
 
         run = self._runs.build_run(threaded, body, replan=replan, is_stored=True)
         run.recorder = recorder = turn.make_recorder(
-            parts.store, parts.lease, request.owner, run.render_losses, begin_delay_s=parts.begin_delay_s
+            parts.store, parts.lease, request.owner, run.find_stored_headers, begin_delay_s=parts.begin_delay_s
         )
         parts.journal_calls(run, recorder)
         return run
@@ -366,7 +366,7 @@ class ForegroundResponse:
         parts = self._parts
         new = _build_new_response(run, request, parts.lease.worker)
         run.recorder = recorder = ForegroundRecorder(
-            parts.store, parts.lease, new, run.render_losses, begin_delay_s=parts.begin_delay_s
+            parts.store, parts.lease, new, run.find_stored_headers, begin_delay_s=parts.begin_delay_s
         )
         if run.approvals is not None:
             run.approvals.confirmation = recorder.wait_until_begun

@@ -18,6 +18,7 @@ from gateway.state.idempotency import KeyStore
 from gateway.state.operator_records import AddedServerStore, GrantStore
 from gateway.state.owner_data import OwnerData, Retention
 from gateway.state.values import (
+    NO_HEADERS,
     History,
     Job,
     LogEntry,
@@ -27,6 +28,7 @@ from gateway.state.values import (
     Page,
     PageRequest,
     StoredCompletion,
+    StoredHeaders,
     StoredResponse,
     WeighedItems,
 )
@@ -50,11 +52,13 @@ class ResponseStore(Protocol):
         """
         ...
 
-    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+    async def store_ended_response(
+        self, new: NewResponse, response: Json, *, headers: StoredHeaders | None = None
+    ) -> None:
         """Stores a response that was not stored before and has ended: `create_response` and `finish_response` in one.
 
-        `response` is its end. `new` must have no job, event log, thread or key, and continue no message. Raises
-        InvalidRequest if the parent has been deleted meanwhile.
+        `response` is its end, and `headers` replace those of `new`. `new` must have no job, event log, thread or key,
+        and continue no message. Raises InvalidRequest if the parent has been deleted meanwhile.
         """
         ...
 
@@ -65,15 +69,15 @@ class ResponseStore(Protocol):
         *,
         worker: str,
         last: LogEntry | None = None,
-        losses: str | None = None,
+        headers: StoredHeaders | None = None,
         has_calls: bool = False,
     ) -> None:
         """Stores the end of a response in one transaction.
 
         The transaction stores the response and its output items, appends `last` to the event log, appends the turn's
-        items to the conversation, deletes the job, and with `has_calls` settles the calls in the journal. With `losses`
-        None, the losses that `create_response` stored remain. Raises LeaseLost unless the response is active and held
-        by this worker.
+        items to the conversation, deletes the job, and with `has_calls` settles the calls in the journal. Without
+        `headers` those that `create_response` stored remain. Raises LeaseLost unless the response is active and held by
+        this worker.
         """
         ...
 
@@ -164,7 +168,7 @@ class CompletionStore(Protocol):
     None or False."""
 
     async def store_completion(
-        self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
+        self, owner: str, completion: Json, messages: Sequence[Json], headers: StoredHeaders = NO_HEADERS
     ) -> None:
         """Stores a completion. The object has `metadata`, and every message has an `id`."""
         ...

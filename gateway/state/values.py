@@ -45,6 +45,18 @@ class UnknownCursor(Exception):
     """The list has no row with the id in `PageRequest.after`."""
 
 
+class StoredHeaders(NamedTuple):
+    """The values of a reply's headers that are stored with it."""
+
+    losses: str | None = None
+    """The losses of its request: the value of `x-gateway-loss`."""
+    upstream: str | None = None
+    """The upstream that answered: the value of `x-gateway-upstream`."""
+
+
+NO_HEADERS: Final = StoredHeaders()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTurn:
     """A response that is the next run of a thread of AG-UI, which is a conversation.
@@ -78,8 +90,8 @@ class NewResponse:
     and so is no job."""
     worker: str | None = None
     """The id of the replica that runs it. With None, the first replica that claims the job runs it."""
-    losses: str | None = None
-    """The losses of the request, as the value of the header `x-gateway-loss`."""
+    headers: StoredHeaders = NO_HEADERS
+    """The headers of its reply, as far as they are known."""
     answers: ApprovalAnswers = NO_ANSWERS
     """The approvals of calls that the request gives or denies. They are stored in the same transaction."""
     thread: ThreadTurn | None = None
@@ -92,12 +104,12 @@ class NewResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """The current state of a stored response. `losses` is the value of the header `x-gateway-loss`."""
+    """The current state of a stored response."""
 
     response: Json
     logged: bool
     background: bool
-    losses: str | None = None
+    headers: StoredHeaders = NO_HEADERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +151,7 @@ class StoredCompletion:
     """The current state of a stored chat completion."""
 
     completion: Json
-    losses: str | None = None
-    """The losses of its request, as the value of the header `x-gateway-loss`."""
+    headers: StoredHeaders = NO_HEADERS
 
 
 class LogEntry(NamedTuple):

@@ -94,7 +94,10 @@ another kind. `Retry-After` is the least delay that an upstream named.
 ## What you see
 
 - Replies have `x-gateway-upstream` and `x-gateway-attempts`, errors too (`routing.reply_headers: false` turns them off). A request that
-  repeats an idempotency key has `x-gateway-attempts: 0`.
+  repeats an idempotency key has `x-gateway-attempts: 0`, and the upstream of the run as far as it is known. So has the reply that a background
+  response was accepted, without an upstream.
+- What is stored of a response or completion has the upstream that answered: `GET` sends it as `x-gateway-upstream`, with the losses of that
+  upstream and no others.
 - The log line of a request has `provider`, `attempts`, `affinity`, `queue_ms`, and `tried` with the result and time of each attempt if there were
   several. `upstream_ejected` and `upstream_restored` are lines of their own.
 - `/readyz` has the names without an available upstream in `degraded.upstreams`, and patterns if none of the names that clients asked for

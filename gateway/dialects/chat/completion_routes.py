@@ -10,7 +10,6 @@ from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
 from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
-from gateway.replies.loss_header import render_stored_losses
 from gateway.service.service import Service
 from translation.chat.client.completion import build_stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
@@ -44,7 +43,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         query_params.check_param_names(request.query_params, ())
         stored = await service.require_store().completions.load_completion(owner, completion_id)
         stored = require_found(stored, _OBJECT_NAME, completion_id)
-        return build_json_reply(stored.completion, headers=render_stored_losses(stored.losses))
+        return build_json_reply(stored.completion, headers=service.render_stored_headers(stored.headers))
 
     @router.post("/v1/chat/completions/{completion_id}", openapi_extra=document_json_body(UPDATE_SCHEMA))
     async def update_completion(completion_id: str, request: Request) -> Response:
@@ -55,7 +54,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         validate_update(body)
         updated = await service.require_store().completions.update_completion(owner, completion_id, body["metadata"])
         updated = require_found(updated, _OBJECT_NAME, completion_id)
-        return build_json_reply(updated.completion, headers=render_stored_losses(updated.losses))
+        return build_json_reply(updated.completion, headers=service.render_stored_headers(updated.headers))
 
     @router.delete("/v1/chat/completions/{completion_id}")
     async def delete_completion(completion_id: str, request: Request) -> Response:

@@ -1,6 +1,6 @@
 """Completions that are stored: collects the frames that were sent to one completion, and stores it at its end."""
 
-from gateway.replies.recorder import RenderLosses
+from gateway.replies.recorder import FindHeaders
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from gateway.state.store import Store
 from translation.chat import reply_objects
@@ -57,11 +57,11 @@ def _build_completion(sent_frames: list[bytes], reply: ChatEncoder | ChatRelay) 
 class CompletionRecorder:
     """Stores a chat completion, in one write at its end. `body` is its request."""
 
-    def __init__(self, store: Store, owner: str, body: Json, render_losses: RenderLosses) -> None:
+    def __init__(self, store: Store, owner: str, body: Json, find_headers: FindHeaders) -> None:
         self._store = store
         self._owner = owner
         self._body = body
-        self._render_losses = render_losses
+        self._find_headers = find_headers
 
     def begin(self) -> None:
         return
@@ -76,7 +76,7 @@ class CompletionRecorder:
             {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]
         completion = {**result, "metadata": self._body.get("metadata") or {}}
-        await self._store.completions.store_completion(self._owner, completion, messages, self._render_losses())
+        await self._store.completions.store_completion(self._owner, completion, messages, self._find_headers())
 
     async def abandon(self, unfinished: Json | None) -> None:
         return

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dataplane.source import ReadTemplate
 from gateway.replies.endpoints import Endpoint, Lift, Presentation, ReplyCollector, ReplyIdentity
-from gateway.replies.recorder import ForegroundRecorder, RenderLosses
+from gateway.replies.recorder import FindHeaders, ForegroundRecorder
 from gateway.replies.reply_streams import FrameEncoder
 from gateway.replies.wrappers import StoredReplyEncoder
 from gateway.state.store import Lease, Store
@@ -94,11 +94,11 @@ class ThreadRecorder(ForegroundRecorder):
         store: Store,
         lease: Lease,
         new: NewResponse,
-        render_losses: RenderLosses,
+        find_headers: FindHeaders,
         *,
         begin_delay_s: float,
     ) -> None:
-        super().__init__(store, lease, new, render_losses, begin_delay_s=begin_delay_s)
+        super().__init__(store, lease, new, find_headers, begin_delay_s=begin_delay_s)
         self._reply = reply
 
     async def finish(self, result: Json | None) -> None:

@@ -8,7 +8,7 @@ from gateway.dialects.messages.thread_reply import ThreadRecorder, ThreadReply
 from gateway.errors import StoreUnavailable, ThreadNotFound
 from gateway.planning.continuation import drop_unfinished_calls, refuse_long_history
 from gateway.replies.endpoints import Endpoint, ReplyIdentity
-from gateway.replies.recorder import RenderLosses
+from gateway.replies.recorder import FindHeaders
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.state.store import Lease, Store
 from gateway.state.values import ACTIVE_STATUSES, ENDED_WELL_STATUSES, MESSAGE_THREAD_KEY, THREAD_IN_FLIGHT, NewResponse
@@ -120,7 +120,7 @@ class ThreadedMessage:
         return self._history.tokens
 
     def make_recorder(
-        self, store: Store, lease: Lease, owner: str, render_losses: RenderLosses, *, begin_delay_s: float
+        self, store: Store, lease: Lease, owner: str, find_headers: FindHeaders, *, begin_delay_s: float
     ) -> ThreadRecorder:
         """Returns the recorder that stores the turn's response while it is produced."""
         new = NewResponse(
@@ -130,9 +130,9 @@ class ThreadedMessage:
             parent_id=self._history.previous_id,
             continues_message=self._history.previous_id is not None,
             worker=lease.worker,
-            losses=render_losses(),
+            headers=find_headers(),
         )
-        return ThreadRecorder(self._reply, store, lease, new, render_losses, begin_delay_s=begin_delay_s)
+        return ThreadRecorder(self._reply, store, lease, new, find_headers, begin_delay_s=begin_delay_s)
 
     def _lift(self, body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
         if relayed:

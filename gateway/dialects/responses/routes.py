@@ -12,7 +12,6 @@ from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
-from gateway.replies.loss_header import render_stored_losses
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
 from translation.responses.schema.request import REQUEST_SCHEMA
@@ -65,7 +64,7 @@ def build_responses_routes(service: Service) -> APIRouter:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         stored = await service.require_store().responses.load_response(owner, response_id)
         stored = require_found(stored, "Response", response_id)
-        return build_json_reply(stored.response, headers=render_stored_losses(stored.losses))
+        return build_json_reply(stored.response, headers=service.render_stored_headers(stored.headers))
 
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
@@ -80,7 +79,7 @@ def build_responses_routes(service: Service) -> APIRouter:
             )
         cancelled = stored and await store.responses.cancel_response(owner, response_id)
         cancelled = require_found(cancelled, "Response", response_id)
-        return build_json_reply(cancelled.response, headers=render_stored_losses(cancelled.losses))
+        return build_json_reply(cancelled.response, headers=service.render_stored_headers(cancelled.headers))
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:

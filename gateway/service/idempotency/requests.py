@@ -27,7 +27,7 @@ from gateway.http.large_bodies import LargeBodyPool
 from gateway.replies.endpoints import ResponseForm
 from gateway.replies.event_stream import EventStreamReply
 from gateway.replies.log_replay import LogReplay, open_log_replay
-from gateway.replies.loss_header import render_stored_losses
+from gateway.replies.loss_header import LOSS_HEADER, render_stored_headers
 from gateway.service.admission import ClientRequest
 from gateway.service.idempotency.keys import KeyQuota, read_keyed_request
 from gateway.service.run import Run
@@ -76,8 +76,9 @@ class IdempotentRequests:
         # A repeated request may ask for the stream, which has to be stored as long as its key holds.
         self._lifetime_s = min(settings.store.idempotency_hours, settings.store.events_hours) * 3600
         self._quota = KeyQuota(settings.limits.idempotency_keys)
+        self._names_upstream = settings.routing.reply_headers
         self._replayed_headers = dict(_REPLAYED_HEADER)
-        if settings.routing.reply_headers:
+        if self._names_upstream:
             self._replayed_headers |= build_upstream_headers(None, 0)
         self._max_outage_s = settings.background.lease_s
 
@@ -149,30 +150,32 @@ class IdempotentRequests:
 
     async def _follow_own(self, new: NewResponse, accepted: Run, waiter: _Waiter) -> Response:
         """Returns the reply to the request that is run."""
-        headers = accepted.build_loss_headers()
         if waiter.streams:
-            replay = LogReplay(self._store, new.owner, accepted.identity.id, max_outage_s=self._max_outage_s)
-            return self._build_event_stream(replay, headers)
+            stream = accepted.follow_job(self._store, max_outage_s=self._max_outage_s)
+            return self._build_event_stream(stream, accepted.build_early_headers(), None, accepted.late_headers)
         if new.response["background"]:
-            return build_json_reply(new.response, headers=headers)
-        return await self._wait_for_end(new.owner, accepted.identity.id, {}, waiter)
+            return build_json_reply(new.response, headers=accepted.build_queued_headers())
+        return await self._wait_for_end(new.owner, accepted.identity.id, accepted.build_upstream_headers, waiter)
 
     async def _follow(self, owner: str, stored: StoredResponse, waiter: _Waiter) -> Response:
         """Returns the reply to a request that is not run, from the response that has its key."""
         response_id = stored.response["id"]
-        headers = render_stored_losses(stored.losses) | self._replayed_headers
+        headers = self._render_stored(stored) | self._replayed_headers
         if waiter.streams:
             replay = await open_log_replay(self._store, owner, response_id, after=None, max_outage_s=self._max_outage_s)
             return self._build_event_stream(replay, headers)
         if stored.background:
             return build_json_reply(stored.response, headers=headers)
-        return await self._wait_for_end(owner, response_id, self._replayed_headers, waiter)
+        return await self._wait_for_end(owner, response_id, lambda: self._replayed_headers, waiter)
+
+    def _render_stored(self, stored: StoredResponse) -> dict[str, str]:
+        return render_stored_headers(stored.headers, names_upstream=self._names_upstream)
 
     async def _wait_for_end(
-        self, owner: str, response_id: str, headers: Mapping[str, str], waiter: _Waiter
+        self, owner: str, response_id: str, build_headers: Callable[[], Mapping[str, str]], waiter: _Waiter
     ) -> Response:
-        """Returns a response as JSON once it has ended, whichever replica runs it. Raises StoredFailure, and NotFound
-        if it is deleted meanwhile."""
+        """Returns a response as JSON once it has ended, whichever replica runs it. `build_headers` returns headers that
+        are known then. Raises StoredFailure, and NotFound if it is deleted meanwhile."""
         store = self._store
         with RequestGuard(waiter.receive, self._drain, waiter.scope.get(CLIENT)):
             stored = await store.responses.load_response(owner, response_id)
@@ -185,6 +188,8 @@ class IdempotentRequests:
                 stored = await store.responses.load_response(owner, response_id)
         if stored is None:
             raise NotFound(f"Response with id '{response_id:.80}' was deleted.")
+        headers = {**self._render_stored(stored), **build_headers()}
         if stored.response["status"] == "failed":
-            raise StoredFailure(stored.response)
-        return build_json_reply(stored.response, headers={**render_stored_losses(stored.losses), **headers})
+            headers.pop(LOSS_HEADER, None)
+            raise StoredFailure(stored.response, headers)
+        return build_json_reply(stored.response, headers=headers)

@@ -44,6 +44,7 @@ responses = Table(
     Column("background", Boolean, nullable=False),
     Column("logged", Boolean, nullable=False, comment="Its events are in the log."),
     Column("losses", Text, comment="What the request lost on its way, as the reply's header had it."),
+    Column("upstream", Text, comment="The upstream that answered, as the reply's header names it."),
     Column("worker", _ID_TYPE, comment="The replica that runs it; null when nobody does."),
     Column("deleted", Boolean, nullable=False, server_default=false(), comment="Gone, except as history of others."),
     Index("ix_responses_owner_created_us", "owner", "created_us", "id"),
@@ -157,6 +158,7 @@ completions = Table(
     Column("body", Text, nullable=False),
     Column("messages", Text, nullable=False),
     Column("losses", Text, comment="What the request lost on its way, as the reply's header had it."),
+    Column("upstream", Text, comment="The upstream that answered, as the reply's header names it."),
     Index("ix_completions_owner_created_us", "owner", "created_us", "id"),
     Index("ix_completions_created_us", "created_us"),
 )

@@ -12,9 +12,10 @@ from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
+from gateway.state.sql.response_rows import read_headers
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
-from gateway.state.values import Page, PageRequest, StoredCompletion, UnknownCursor
+from gateway.state.values import NO_HEADERS, Page, PageRequest, StoredCompletion, StoredHeaders, UnknownCursor
 from translation.representation.json_types import Json
 
 
@@ -25,7 +26,7 @@ class SqlCompletionStore:
         self._database = database
 
     async def store_completion(
-        self, owner: str, completion: Json, messages: Sequence[Json], losses: str | None = None
+        self, owner: str, completion: Json, messages: Sequence[Json], headers: StoredHeaders = NO_HEADERS
     ) -> None:
         row = {
             "owner": owner,
@@ -34,7 +35,7 @@ class SqlCompletionStore:
             "model": _encode_model_column(completion["model"]),
             "body": dump_json(completion),
             "messages": orjson.dumps(list(messages)).decode(),
-            "losses": losses,
+            **headers._asdict(),
         }
         metadata_rows = _build_metadata_rows(owner, completion["id"], completion.get("metadata"))
         if self._database.is_sqlite:
@@ -99,7 +100,7 @@ class SqlCompletionStore:
             )
             if metadata_rows := _build_metadata_rows(owner, completion_id, metadata):
                 await connection.execute(INSERT_COMPLETION_METADATA, metadata_rows)
-            return StoredCompletion(completion=after, losses=before.losses)
+            return StoredCompletion(completion=after, headers=before.headers)
 
     async def delete_completion(self, owner: str, completion_id: str) -> bool:
         if not is_valid_id(completion_id):
@@ -142,12 +143,12 @@ async def _load_completion(connection: AsyncConnection, owner: str, completion_i
     if not is_valid_id(completion_id):
         return None
     result = await connection.execute(
-        select(completions.c.body, completions.c.losses).where(
+        select(completions.c.body, completions.c.losses, completions.c.upstream).where(
             completions.c.owner == owner, completions.c.id == completion_id
         )
     )
     row = result.one_or_none()
-    return None if row is None else StoredCompletion(completion=parse_json(row.body), losses=row.losses)
+    return None if row is None else StoredCompletion(completion=parse_json(row.body), headers=read_headers(row))
 
 
 async def _load_created_us(connection: AsyncConnection, owner: str, completion_id: str) -> int | None:

@@ -20,6 +20,7 @@ from gateway.state.values import (
     THREAD_ALREADY_CONTINUED,
     THREAD_IN_FLIGHT,
     LogEntry,
+    StoredHeaders,
 )
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -179,8 +180,14 @@ def select_responses(database: Database) -> Any:
         responses.c.logged,
         responses.c.background,
         responses.c.losses,
+        responses.c.upstream,
         build_orphaned_condition(database).label("left"),
     )
+
+
+def read_headers(row: Any) -> StoredHeaders:
+    """Returns the headers that are stored in a row of responses or completions."""
+    return StoredHeaders(row.losses or None, row.upstream)
 
 
 def match_response(owner: str, response_id: str) -> tuple[ColumnElement[bool], ...]:

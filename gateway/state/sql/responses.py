@@ -39,6 +39,7 @@ from gateway.state.sql.response_rows import (
     load_log_entries,
     load_recorded_output,
     match_response,
+    read_headers,
     select_responses,
 )
 from gateway.state.sql.single_trip import RowValues, finish_plain_response, insert_plain_response
@@ -60,6 +61,7 @@ from gateway.state.values import (
     NewResponse,
     Page,
     PageRequest,
+    StoredHeaders,
     StoredResponse,
     UnknownCursor,
 )
@@ -96,10 +98,12 @@ class SqlResponseStore:
         if new.job_request is not None:
             self._notifier.notify_changed(JOBS_KEY)
 
-    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+    async def store_ended_response(
+        self, new: NewResponse, response: Json, *, headers: StoredHeaders | None = None
+    ) -> None:
         row = _build_row(new, response, worker=None)
-        if losses is not None:
-            row["losses"] = losses
+        if headers is not None:
+            row |= headers._asdict()
         item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
         item_rows += build_item_rows(new.owner, row["id"], OUTPUT_PLACE, response["output"])
         if new.conversation_id is None and new.answers.is_empty and self._takes_one_statement(new):
@@ -117,7 +121,7 @@ class SqlResponseStore:
         *,
         worker: str,
         last: LogEntry | None = None,
-        losses: str | None = None,
+        headers: StoredHeaders | None = None,
         has_calls: bool = False,
     ) -> None:
         parameters = {
@@ -126,7 +130,9 @@ class SqlResponseStore:
             "its_worker": worker,
             "ended_status": response["status"],
             "ended_body": dump_without_output(response),
-            "ended_losses": losses,
+            # An empty text says that nothing was lost, whatever was stored at the beginning.
+            "ended_losses": None if headers is None else headers.losses or "",
+            "ended_upstream": None if headers is None else headers.upstream,
         }
         seems_plain = last is None and not response.get("background") and response.get("conversation") is None
         if has_calls or not (seems_plain and await self._finish_plain(owner, response, parameters)):
@@ -151,7 +157,7 @@ class SqlResponseStore:
             response=response,
             logged=row.logged,
             background=row.background,
-            losses=row.losses,
+            headers=read_headers(row),
         )
 
     async def list_responses(self, owner: str, page: PageRequest) -> Page:
@@ -340,7 +346,7 @@ def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[
         "body": dump_without_output(response),
         "background": bool(response.get("background")),
         "logged": new.logged,
-        "losses": new.losses,
+        **new.headers._asdict(),
         "worker": worker,
     }
 

@@ -48,7 +48,14 @@ class CompiledStatement:
 _INSERT_RESPONSE_SQL: Final = CompiledStatement(INSERT_RESPONSE, *RESPONSE_COLUMNS)
 _LOCK_RESPONSE_SQL: Final = CompiledStatement(LOCK_RESPONSE, "its_owner", "its_id")
 _FINISH_PLAIN_SQL: Final = CompiledStatement(
-    FINISH_PLAIN_RESPONSE, "its_owner", "its_id", "its_worker", "ended_status", "ended_body", "ended_losses"
+    FINISH_PLAIN_RESPONSE,
+    "its_owner",
+    "its_id",
+    "its_worker",
+    "ended_status",
+    "ended_body",
+    "ended_losses",
+    "ended_upstream",
 )
 _INSERT_ITEMS_SQL: Final = CompiledStatement(INSERT_ITEMS, *ITEM_COLUMNS)
 _INSERT_COMPLETION_SQL: Final = CompiledStatement(INSERT_COMPLETION, *COMPLETION_COLUMNS)

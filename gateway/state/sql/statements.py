@@ -67,6 +67,7 @@ _UPDATE_TO_ENDED = (
         status=bindparam("ended_status"),
         body=bindparam("ended_body"),
         losses=func.coalesce(bindparam("ended_losses", type_=Text), responses.c.losses),
+        upstream=func.coalesce(bindparam("ended_upstream", type_=Text), responses.c.upstream),
         worker=None,
     )
 )

@@ -25,7 +25,7 @@ from gateway.state.database.migrate import make_alembic_config, migrate_database
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
 from gateway.state.database.tables import events, metadata, owner_usage
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import PageRequest, SchemaMismatch, StoredCompletion
+from gateway.state.values import PageRequest, SchemaMismatch, StoredCompletion, StoredHeaders
 from tests import databases
 from tests.databases import Postgres
 from tests.forking import run_forked
@@ -225,7 +225,7 @@ async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
     for completion_id in ("c", "d"):
         found = await store.completions.load_completion("ann", completion_id)
         assert found == StoredCompletion(completion=completion)
-    await store.completions.store_completion("ann", completion | {"id": "e"}, [], "n=dropped")
+    await store.completions.store_completion("ann", completion | {"id": "e"}, [], StoredHeaders("n=dropped"))
     page = await store.completions.list_completions("ann", PageRequest(order="asc"))
     assert len(page.rows) == 3
     await store.aclose()

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.state.database.database import Database
 from gateway.state.sql.completions import SqlCompletionStore
-from gateway.state.values import PageRequest, StoredCompletion, UnknownCursor
+from gateway.state.values import PageRequest, StoredCompletion, StoredHeaders, UnknownCursor
 from translation.representation.json_types import Json
 
 OWNER = "ann"
@@ -108,10 +108,11 @@ async def test_deleted_completions_are_unknown(completion_store):
     assert await ids(completion_store, PageRequest(), metadata={"topic": "a"}) == (["a"], False)
 
 
-async def test_losses_are_stored_with_a_completion_and_outlive_changes(completion_store):
-    await completion_store.store_completion(OWNER, completion("c"), [], "store=dropped")
-    stored = StoredCompletion(completion=completion("c"), losses="store=dropped")
+async def test_headers_are_stored_with_a_completion_and_outlive_changes(completion_store):
+    headers = StoredHeaders("store=dropped", "second")
+    await completion_store.store_completion(OWNER, completion("c"), [], headers)
+    stored = StoredCompletion(completion=completion("c"), headers=headers)
     assert await completion_store.load_completion(OWNER, "c") == stored
-    changed = StoredCompletion(completion=completion("c", topic="new"), losses="store=dropped")
+    changed = StoredCompletion(completion=completion("c", topic="new"), headers=headers)
     assert await completion_store.update_completion(OWNER, "c", {"topic": "new"}) == changed
     assert await completion_store.load_completion(OWNER, "c") == changed

@@ -12,7 +12,7 @@ from sqlalchemy import Table, event, func, select
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, items, jobs, responses
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LeaseLost, LogEntry, PageRequest
+from gateway.state.values import LeaseLost, LogEntry, PageRequest, StoredHeaders
 from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 from tests.state.sql.response_rows import pages
 from translation.errors import InvalidRequest
@@ -41,14 +41,40 @@ async def test_json_is_returned_byte_for_byte(store: SqlStore) -> None:
     assert orjson.dumps(found.response) == orjson.dumps(ended)
 
 
-@pytest.mark.parametrize(("later", "kept"), [(None, "n=dropped"), ("n=dropped, input=truncated",) * 2])
-async def test_losses_are_those_of_the_end_if_it_has_some(store: SqlStore, later: str | None, kept: str) -> None:
-    begun = response()
-    await store.responses.create_response(new(begun, message_item("a"), losses="n=dropped"))
-    await store.responses.finish_response("ann", completed(begun), worker=WORKER, losses=later)
+LATER = StoredHeaders("n=dropped, input=truncated", "second")
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["plain", "job"])
+@pytest.mark.parametrize(
+    ("later", "kept"),
+    [
+        (None, StoredHeaders("n=dropped", "first")),
+        (LATER, LATER),
+        (StoredHeaders(None, "second"), StoredHeaders(None, "second")),
+        (StoredHeaders(None, None), StoredHeaders(None, "first")),
+    ],
+    ids=["none", "others", "nothing was lost", "no upstream"],
+)
+async def test_headers_are_those_of_the_end_if_it_has_some(
+    store: SqlStore, later: StoredHeaders | None, kept: StoredHeaders, background: bool
+) -> None:
+    begun = response(background=background)
+    fields: dict[str, Any] = {"job_request": {"body": 1}} if background else {}
+    first = StoredHeaders("n=dropped", "first")
+    await store.responses.create_response(new(begun, message_item("a"), headers=first, **fields))
+    await store.responses.finish_response("ann", completed(begun), worker=WORKER, headers=later)
     found = await store.responses.load_response("ann", begun["id"])
     assert found is not None
-    assert found.losses == kept
+    assert found.headers == kept
+
+
+async def test_headers_of_a_response_that_is_stored_as_a_whole_are_those_of_its_end(store: SqlStore) -> None:
+    begun = response()
+    beginning = new(begun, message_item("a"), headers=StoredHeaders("n=dropped", "first"))
+    await store.responses.store_ended_response(beginning, completed(begun), headers=StoredHeaders(None, "second"))
+    found = await store.responses.load_response("ann", begun["id"])
+    assert found is not None
+    assert found.headers == StoredHeaders(None, "second")
 
 
 async def test_an_end_is_written_once_and_by_its_worker(store: SqlStore) -> None:

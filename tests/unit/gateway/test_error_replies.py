@@ -60,7 +60,7 @@ ROWLESS = {
 
 
 def stored_failure(code: str) -> StoredFailure:
-    return StoredFailure({"id": "resp_1", "error": {"code": "server_error", "type": code, "message": "boom"}})
+    return StoredFailure({"id": "resp_1", "error": {"code": "server_error", "type": code, "message": "boom"}}, {})
 
 
 def example(kind: type[Exception]) -> Exception:

@@ -13,7 +13,7 @@ from gateway.jobs.runner import JobRunner
 from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.event_log import SqlEventLog
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import ACTIVE_STATUSES, Job, NewResponse
+from gateway.state.values import ACTIVE_STATUSES, Job, NewResponse, StoredHeaders
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from tests.unit.support.translator_drivers import conclude
 from translation.framing import sse
@@ -46,8 +46,8 @@ class ScriptedWire:
     def build_stream(self) -> "ScriptedWire":
         return self
 
-    def render_losses(self) -> str | None:
-        return "input=truncated" if self.ended else None
+    def find_stored_headers(self) -> StoredHeaders:
+        return StoredHeaders("input=truncated" if self.ended else None, "second")
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         try:

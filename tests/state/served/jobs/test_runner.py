@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import StoreUnavailable, UnknownModel
 from gateway.state.sql.event_log import SqlEventLog
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import Job, LogEntry
+from gateway.state.values import Job, LogEntry, StoredHeaders
 from providers.errors import UpstreamBroken
 from tests.state.responses import WORKER, message_item, new, response
 from tests.state.served.jobs.job_replica import (
@@ -52,7 +52,7 @@ async def test_a_job_runs_where_it_was_accepted_and_is_stored_whole(store: SqlSt
         assert await store.jobs.list_leased_responses(WORKER) == frozenset()
         stored = await store.responses.load_response("ann", head["id"])
         assert stored is not None
-        assert stored.losses == "input=truncated"
+        assert stored.headers == StoredHeaders("input=truncated", "second")
 
 
 async def test_jobs_of_other_workers_are_restarted_from_their_stored_state(store: SqlStore) -> None:

@@ -7,12 +7,13 @@ import pytest
 
 from gateway.errors import StoreUnavailable
 from gateway.replies.recorder import ForegroundRecorder
-from gateway.state.values import LeaseLost, NewResponse
+from gateway.state.values import LeaseLost, NewResponse, StoredHeaders
 from translation.errors import InvalidRequest
 
 Json = dict[str, Any]
 HEAD: Json = {"id": "resp_1", "status": "in_progress", "output": []}
 DONE: Json = {**HEAD, "status": "completed"}
+LATE = StoredHeaders("n=late", "second")
 
 
 class Lease:
@@ -38,7 +39,7 @@ class Log:
         self.gate = asyncio.Event()
         self.gate.set()
         self.failure: Exception | None = None
-        self.losses: str | None = None
+        self.headers: StoredHeaders | None = None
         self.written = asyncio.Event()
 
     @property
@@ -50,14 +51,16 @@ class Log:
         await self._write("begin", new.response["status"])
 
     async def finish_response(
-        self, owner: str, response: Json, *, worker: str, losses: str | None = None, has_calls: bool = False
+        self, owner: str, response: Json, *, worker: str, headers: StoredHeaders | None = None, has_calls: bool = False
     ) -> None:
         await self._write("finish", response["status"])
-        self.losses = losses
+        self.headers = headers
 
-    async def store_ended_response(self, new: NewResponse, response: Json, *, losses: str | None = None) -> None:
+    async def store_ended_response(
+        self, new: NewResponse, response: Json, *, headers: StoredHeaders | None = None
+    ) -> None:
         await self._write("whole", (new.response["id"], response["status"]))
-        self.losses = losses
+        self.headers = headers
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
         await self._write("delete", response_id)
@@ -85,7 +88,7 @@ async def lease() -> Lease:
 async def recording(log: Log, lease: Lease) -> ForegroundRecorder:
     store: Any = log
     new = NewResponse(owner="o", response=HEAD, input_items=[])
-    return ForegroundRecorder(store, lease, new, lambda: "n=late", begin_delay_s=3600.0)
+    return ForegroundRecorder(store, lease, new, lambda: LATE, begin_delay_s=3600.0)
 
 
 @pytest.fixture
@@ -93,7 +96,7 @@ async def hurried(log: Log, lease: Lease) -> ForegroundRecorder:
     """Makes a reply begin at the next turn of the event loop, whether its client knows of it or not."""
     store: Any = log
     new = NewResponse(owner="o", response=HEAD, input_items=[])
-    return ForegroundRecorder(store, lease, new, lambda: "n=late", begin_delay_s=0.0)
+    return ForegroundRecorder(store, lease, new, lambda: LATE, begin_delay_s=0.0)
 
 
 async def test_the_beginning_is_written_before_the_end(recording: ForegroundRecorder, log: Log, lease: Lease) -> None:
@@ -111,7 +114,7 @@ async def test_a_short_reply_that_its_client_learns_of_at_its_end_is_stored_once
     recording.begin_unsent()
     await recording.finish(DONE)
     await recording.abandon(None)
-    assert (log.said, log.losses) == ([("whole", ("resp_1", "completed"))], "n=late")
+    assert (log.said, log.headers) == ([("whole", ("resp_1", "completed"))], LATE)
     assert not lease.held
 
 

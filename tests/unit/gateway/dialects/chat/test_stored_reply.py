@@ -3,6 +3,7 @@
 from typing import Any
 
 from gateway.dialects.chat.stored_reply import CompletionRecorder
+from gateway.state.values import StoredHeaders
 
 
 class Completions:
@@ -22,7 +23,7 @@ class Completions:
 async def test_a_completion_is_stored_with_its_messages_and_metadata() -> None:
     store: Any = Completions()
     body = {"messages": [{"role": "user", "content": "a"}], "metadata": {"k": "v"}}
-    recording = CompletionRecorder(store, "o", body, lambda: "n=dropped")
+    recording = CompletionRecorder(store, "o", body, lambda: StoredHeaders("n=dropped"))
     recording.begin()
     await recording.finish(None)
     assert store.stored == []
@@ -30,4 +31,4 @@ async def test_a_completion_is_stored_with_its_messages_and_metadata() -> None:
     await recording.abandon(None)
     completion = {"id": "chatcmpl_1", "metadata": {"k": "v"}}
     messages = [{"role": "user", "content": "a", "id": "chatcmpl_1-0"}]
-    assert store.stored == [("o", completion, messages, "n=dropped")]
+    assert store.stored == [("o", completion, messages, StoredHeaders("n=dropped"))]

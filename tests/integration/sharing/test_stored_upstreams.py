@@ -1,0 +1,179 @@
+"""What is stored of a reply names the upstream that answered and its losses, and no others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.faults.client_view import CHAT, RESPONSES, client, question
+from tests.faults.upstreams.test_attempts import rejected, shared
+from tests.polling import wait_until
+from tests.serving import serving
+from tests.upstream.faults import ANSWERS, sound
+from tests.upstream.script import Pause, Reply, Reset
+from tests.upstream.server import ScriptedUpstream
+
+Json = dict[str, Any]
+ANSWER = ANSWERS["chat"]
+LOST_BY_FIRST: Json = {"top_logprobs": 2}
+"""What the first upstream cannot take."""
+
+
+class Fleet(NamedTuple):
+    """A name with two upstreams, of which the first is asked first."""
+
+    first: ScriptedUpstream
+    second: ScriptedUpstream
+    asking: httpx.AsyncClient
+
+    async def post(self, path: str, headers: Mapping[str, str] | None = None, **body: Any) -> httpx.Response:
+        asked = question(path, stream=bool(body.pop("stream", False)), **body)
+        return await self.asking.post(path, json=asked, headers=headers)
+
+    async def wait_for_end(self, response_id: str) -> httpx.Response:
+        """Returns a response that is stored once it has ended."""
+        replies: list[httpx.Response] = []
+
+        async def has_ended() -> bool:
+            replies.append(await self.asking.get(f"{RESPONSES}/{response_id}"))
+            return replies[-1].json()["status"] not in ("queued", "in_progress")
+
+        await wait_until(has_ended)
+        return replies[-1]
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(503))
+        second.script(sound(ANSWERS["responses"]))
+        config = shared(first.url, second.url)
+        config["store"] = {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"}
+        config["providers"]["first"]["capabilities"] = {"logprobs": False}
+        with serving(config) as running:
+            async with client() as asking:
+                asking.base_url = httpx.URL(running.v1)
+                yield Fleet(first, second, asking)
+
+
+def read_id(reply: httpx.Response) -> str:
+    if not reply.headers["content-type"].startswith("text/event-stream"):
+        return str(reply.json()["id"])
+    return reply.text.split('"id":"')[1].split('"')[0]
+
+
+WAYS: dict[str, tuple[str, Json]] = {
+    "a response": (RESPONSES, {}),
+    "a stream": (RESPONSES, {"stream": True}),
+    "a resumable stream": (RESPONSES, {"stream": True, "resumable": True}),
+    "a completion": (CHAT, {"store": True}),
+    "a stream of a completion": (CHAT, {"store": True, "stream": True}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_stored_reply_names_the_upstream_that_answered(way: str, fleet: Fleet) -> None:
+    path, params = WAYS[way]
+    reply = await fleet.post(path, **params)
+    assert (reply.headers["x-gateway-upstream"], reply.headers["x-gateway-attempts"]) == ("second", "2")
+    stored = await fleet.asking.get(f"{path}/{read_id(reply)}")
+    assert (stored.status_code, stored.headers["x-gateway-upstream"]) == (200, "second")
+    assert "x-gateway-attempts" not in stored.headers
+
+
+async def test_a_background_response_names_nobody_until_one_has_answered(fleet: Fleet) -> None:
+    created = await fleet.post(RESPONSES, background=True)
+    assert created.headers["x-gateway-attempts"] == "0"
+    assert "x-gateway-upstream" not in created.headers
+    ended = await fleet.wait_for_end(created.json()["id"])
+    assert ended.headers["x-gateway-upstream"] == "second"
+
+
+async def test_a_response_of_a_conversation_names_its_upstream(fleet: Fleet) -> None:
+    conversation = (await fleet.asking.post("/conversations", json={})).json()["id"]
+    created = await fleet.post(RESPONSES, conversation=conversation)
+    stored = await fleet.asking.get(f"{RESPONSES}/{created.json()['id']}")
+    assert stored.headers["x-gateway-upstream"] == "second"
+
+
+@pytest.mark.parametrize("params", [{}, {"stream": True}, {"background": True}], ids=["JSON", "stream", "background"])
+async def test_losses_of_an_upstream_that_did_not_answer_are_not_stored(params: Json, fleet: Fleet) -> None:
+    created = await fleet.post(RESPONSES, **LOST_BY_FIRST, **params)
+    assert "x-gateway-loss" not in created.headers
+    stored = await fleet.wait_for_end(read_id(created))
+    assert stored.headers["x-gateway-upstream"] == "second"
+    assert "x-gateway-loss" not in stored.headers
+
+
+async def test_losses_of_the_upstream_that_answered_are_stored(fleet: Fleet) -> None:
+    fleet.first.script(sound(ANSWER))
+    created = await fleet.post(RESPONSES, **LOST_BY_FIRST)
+    stored = await fleet.wait_for_end(created.json()["id"])
+    for reply in (created, stored):
+        assert (reply.headers["x-gateway-upstream"], reply.headers["x-gateway-loss"]) == (
+            "first",
+            "top_logprobs=not included",
+        )
+
+
+async def test_a_name_with_one_provider_is_stored_with_it(tmp_path: Path) -> None:
+    async with ScriptedUpstream() as first:
+        first.script(sound(ANSWER))
+        config = shared(first.url, first.url) | {"models": {"*": {"provider": "first"}}}
+        config["store"] = {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"}
+        for is_named in (True, False):
+            config["routing"] = {"reply_headers": is_named}
+            with serving(config) as running:
+                async with client() as asking:
+                    created = await asking.post(f"{running.v1}{RESPONSES}", json=question(RESPONSES, stream=False))
+                    stored = await asking.get(f"{running.v1}{RESPONSES}/{created.json()['id']}")
+            assert stored.headers.get("x-gateway-upstream") == ("first" if is_named else None)
+
+
+KEY = {"idempotency-key": "k"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["JSON", "stream"])
+async def test_a_repeated_key_has_no_attempt_and_the_upstream_of_the_run(stream: bool, fleet: Fleet) -> None:
+    own = await fleet.post(RESPONSES, KEY, stream=stream)
+    assert (own.headers["x-gateway-upstream"], own.headers["x-gateway-attempts"]) == ("second", "2")
+    for again_streams in (False, True):
+        again = await fleet.post(RESPONSES, KEY, stream=again_streams)
+        assert again.headers["x-gateway-replayed"] == "true"
+        assert (again.headers["x-gateway-upstream"], again.headers["x-gateway-attempts"]) == ("second", "0")
+    assert (len(fleet.first.requests), len(fleet.second.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["completed", "failed"])
+async def test_a_request_that_joins_a_run_has_its_upstream(fails: bool, fleet: Fleet) -> None:
+    go_on, answer = asyncio.Event(), ANSWERS["responses"]
+    fleet.second.script(Reply(headers=answer.headers, body=[Pause(go_on), answer.error if fails else answer.stream]))
+    own = asyncio.ensure_future(fleet.post(RESPONSES, KEY))
+    await fleet.second.received(1)
+    joined = asyncio.ensure_future(fleet.post(RESPONSES, KEY))
+    go_on.set()
+    replies = await asyncio.gather(own, joined)
+    assert {reply.is_success for reply in replies} == {not fails}
+    assert [reply.headers["x-gateway-attempts"] for reply in replies] == ["2", "0"]
+    assert {reply.headers["x-gateway-upstream"] for reply in replies} == {"second"}
+
+
+async def test_a_run_that_failed_is_stored_with_the_upstream_that_failed_last(fleet: Fleet) -> None:
+    fleet.first.script(rejected(400))
+    own = await fleet.post(RESPONSES, KEY)
+    assert own.status_code == 400
+    assert (own.headers["x-gateway-upstream"], own.headers["x-gateway-attempts"]) == ("first", "1")
+    failed = (await fleet.asking.get(RESPONSES)).json()["data"][0]
+    stored = await fleet.asking.get(f"{RESPONSES}/{failed['id']}")
+    assert (failed["status"], stored.headers["x-gateway-upstream"]) == ("failed", "first")
+
+
+async def test_a_stream_that_broke_names_the_upstream_that_broke_it(fleet: Fleet) -> None:
+    fleet.first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Reset()]))
+    broken = await fleet.post(RESPONSES, stream=True)
+    assert broken.text.count("event: response.failed") == 1
+    stored = await fleet.asking.get(f"{RESPONSES}/{read_id(broken)}")
+    assert stored.headers["x-gateway-upstream"] == "first"
