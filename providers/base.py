@@ -172,8 +172,9 @@ class HeaderedReply(Protocol):
 class RelayCounter(Protocol):
     """A provider whose upstream counts the tokens of bodies that would be relayed to it."""
 
-    async def count_relayed_tokens(self, dialect: Dialect, body: Json) -> int:
-        """Returns the number of input tokens of a body in the upstream's own dialect. Raises ProviderError."""
+    async def count_relayed_tokens(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> int:
+        """Returns the number of input tokens of a body in the upstream's own dialect. Raises ProviderError, which does
+        not quote the `credentials` in the body."""
         ...
 
 
@@ -210,8 +211,11 @@ class Provider(Protocol):
         """Lowers the turn, without I/O. Raises Unrepresentable if the upstream cannot honour a part of it."""
         ...
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        """Prepares a body that is forwarded as it is, without I/O. `dialect` must be in `capabilities.dialects`."""
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
+        """Prepares a body that is forwarded as it is, without I/O. `dialect` must be in `capabilities.dialects`.
+
+        `credentials` are those in the body, which no error may quote.
+        """
         ...
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:

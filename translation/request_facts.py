@@ -56,6 +56,8 @@ class ToolFacts(NamedTuple):
 
     hosted: Sequence[Json] = ()
     """The tools that a host or an upstream may run, such as MCP servers, as tools of the Responses API."""
+    servers: Sequence[Json] = ()
+    """Those of them that lifting leaves out, because the body has them elsewhere than among its tools."""
     max_calls: int | None = None
     """The most calls of such tools in one reply; None if the request has no limit."""
     kinds: frozenset[str] = frozenset()

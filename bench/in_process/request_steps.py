@@ -61,7 +61,7 @@ class _InstantProvider:
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return _InstantExchange(turn, profile)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
         raise NotImplementedError
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:

@@ -11,7 +11,7 @@ from gateway.errors import CredentialsNotStored
 from gateway.sealing.sealer import Sealer, UnsealFailed
 from gateway.state.values import Job
 from translation.representation.json_types import Json
-from translation.tools.credentials import has_credentials, remove_body_credentials, remove_credentials
+from translation.tools.credentials import remove_body_credentials, remove_credentials
 
 _CONTEXT: Final = "job"
 """Part of the associated data, so that no other sealed text of the owner can take this one's place."""
@@ -23,12 +23,13 @@ class JobCredentials:
     def __init__(self, keys: tuple[bytes, ...]) -> None:
         self._sealer = Sealer(keys)
 
-    def store_request(self, request: Json, owner: str, response_id: str) -> Json:
+    def store_request(self, request: Json, owner: str, response_id: str, *, has_credentials: bool) -> Json:
         """Returns the fields of a job for its request, without unsealed credentials.
 
-        `bound`: it needs credentials that are not stored, so that no other replica can run it.
+        `has_credentials` says whether the request carries any. `bound`: it needs credentials that are not stored, so
+        that no other replica can run it.
         """
-        if not has_credentials(request):
+        if not has_credentials:
             return {"asked": request, "bound": False}
         sealed = self.seal(request, owner, response_id)
         labels = list_credential_labels(request)

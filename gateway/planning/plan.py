@@ -207,7 +207,7 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     endpoint, body, facts, target = request.endpoint, request.body, request.facts, request.target
     if relay.needs_no_checks is not None and relay.needs_no_checks(body, target.capabilities):
         lowered = relay.build_body(body, target.profile, model=target.upstream_model)
-        exchange = target.provider.prepare_relay(relay.dialect, lowered.body)
+        exchange = target.provider.prepare_relay(relay.dialect, lowered.body, facts.tools.credentials)
         max_args_bytes = target.profile.max_tool_args_bytes
         call_rules = (
             DEFAULT_RULES
@@ -266,7 +266,7 @@ def _prepare_relay(
     `report_loss` is called with losses that occur while the exchange runs.
     """
     endpoint, target = request.endpoint, request.target
-    make_relay = partial(target.provider.prepare_relay, relay.dialect)
+    make_relay = partial(target.provider.prepare_relay, relay.dialect, credentials=request.facts.tools.credentials)
     is_truncated = request.facts.context.is_truncated and not target.capabilities.manages_context
     if endpoint.context is None or not is_truncated:
         return make_relay(upstream_body)

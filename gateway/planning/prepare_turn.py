@@ -36,6 +36,10 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
     endpoint, body, target = request.endpoint, request.body, request.target
     history_count = request.history_count or 0
     turn = endpoint.request.lift(body, model=target.upstream_model)
+    tools = request.facts.tools
+    turn.credentials = tools.credentials
+    if tools.servers:
+        turn.tools = [*turn.tools, *tools.servers]
     params = ClientParams(endpoint.param_names, body, turn, history_count)
     reply = endpoint.reply
     if reply.carries_seals:

@@ -128,10 +128,22 @@ class LoadedThread(Protocol):
         """The weight of its items (`dataplane/body_weight.py`)."""
         ...
 
+    def restore_body(self, body: Json) -> Json:
+        """Returns the body of the next turn with the parameters that the thread keeps.
+
+        Raises InvalidRequest for a parameter that differs from that of the thread.
+        """
+        ...
+
     def add_turn(
-        self, endpoint: "Endpoint", body: Json, identity: ReplyIdentity, seal: ReasoningSeal | None
+        self,
+        endpoint: "Endpoint",
+        body: Json,
+        facts: RequestFacts,
+        identity: ReplyIdentity,
+        seal: ReasoningSeal | None,
     ) -> ThreadedRequest:
-        """Lifts a validated body of the endpoint as the next turn. Raises InvalidRequest."""
+        """Lifts a restored body of the endpoint, which has these facts, as the next turn. Raises InvalidRequest."""
         ...
 
 

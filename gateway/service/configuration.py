@@ -94,7 +94,9 @@ class ConfigurationBuilder(NamedTuple):
         admission = Admission(resolver, self.sealer, settings.server, models, self.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host)
         parts = None if self.jobs is None else self._build_storage_parts(settings, self.jobs)
-        intake = Intake(admission, StorageChooser(runs, self.large_bodies, parts), keeps_keys=has_store)
+        intake = Intake(
+            admission, StorageChooser(runs, self.large_bodies, parts, admission.add_tool_host), keeps_keys=has_store
+        )
         history = None if parts is None else HistorySource(parts.store.history, None, parts.approvals)
         stored = None
         if parts is not None and self.jobs is not None:

@@ -181,7 +181,9 @@ class ContextService:
                 client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, target
             )
             if lowered is not None:
-                return TokenCount(await counter.count_relayed_tokens(relay.dialect, lowered.body), lowered.losses)
+                credentials = request.facts.tools.credentials
+                tokens = await counter.count_relayed_tokens(relay.dialect, lowered.body, credentials)
+                return TokenCount(tokens, lowered.losses)
         turn, params = await self._pool.call_weighed(client_request.weight, lift_request, request)
         return await _count_prepared(_PreparedTurn(turn, params, request, relayed=False))
 

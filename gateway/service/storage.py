@@ -3,9 +3,9 @@
 A response may continue others and a conversation. It is kept in the foreground or as a job, or not kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gateway.errors import StoreUnavailable
 from gateway.http.large_bodies import LargeBodyPool
@@ -106,6 +106,10 @@ class StorageParts:
             )
 
 
+AddToolHost: TypeAlias = Callable[[AdmittedRequest], Awaitable[AdmittedRequest]]
+"""Returns the request with the host of its tools that its upstream does not run. Raises Unrepresentable."""
+
+
 class ReplyStorage(Protocol):
     """One way in which replies are stored. It plans requests, because the history is part of what the upstream gets."""
 
@@ -171,17 +175,25 @@ class CompletionStorage:
 
 
 class ThreadStorage:
-    """Stores a reply as the next turn of its thread, in the foreground."""
+    """Stores a reply as the next turn of its thread, in the foreground.
 
-    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: ThreadForm) -> None:
+    `add_tool_host` is that of `Admission`: the tools of a thread are those of the request that began it.
+    """
+
+    def __init__(
+        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: ThreadForm, add_tool_host: AddToolHost
+    ) -> None:
         self._runs = runs
         self._pool = pool
         self._parts = parts
         self._form = form
+        self._add_tool_host = add_tool_host
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         thread = request.facts.state.thread or {}
         history = await self._form.load(self._parts.store, request.owner, thread)
+        if history.has_turns:
+            request = await self._add_tool_host(await self._pool.call_weighed(weight, _restore_body, request, history))
         run = await self._pool.call_weighed(weight + history.weight, self._accept, request, history)
         if history.has_turns:
             # Of two requests that continue one message, only one may reach the upstream.
@@ -190,13 +202,13 @@ class ThreadStorage:
 
     def _accept(self, request: AdmittedRequest, history: LoadedThread) -> Run:
         parts, body = self._parts, request.body
-        turn = history.add_turn(request.endpoint, body, request.identity, request.target.reasoning_seal)
+        turn = history.add_turn(request.endpoint, body, request.facts, request.identity, request.target.reasoning_seal)
         threaded = request._replace(
             endpoint=turn.build_endpoint(), history_count=turn.history_count, history_tokens=turn.history_tokens
         )
 
         def replan(target: Target) -> AdmittedRequest:
-            own = history.add_turn(request.endpoint, body, request.identity, target.reasoning_seal)
+            own = history.add_turn(request.endpoint, body, request.facts, request.identity, target.reasoning_seal)
             return threaded._replace(endpoint=own.build_endpoint(), target=target)
 
         run = self._runs.build_run(threaded, body, replan=replan, is_stored=True)
@@ -205,6 +217,12 @@ class ThreadStorage:
         )
         parts.journal_calls(run, recorder)
         return run
+
+
+def _restore_body(request: AdmittedRequest, history: LoadedThread) -> AdmittedRequest:
+    """Returns the request with the parameters that its thread keeps, and the facts of all of them."""
+    body = history.restore_body(request.body)
+    return request._replace(body=body, facts=request.endpoint.request.read_facts(body))
 
 
 class UnstoredFallback:
@@ -388,7 +406,12 @@ class JobResponse:
             run.loop_io.journal = parts.journals.make_journal(owner, response_id)
         job_request = {
             **build_job_request(run, request.planned),
-            **parts.credentials.store_request(request.planned.body, owner, response_id),
+            **parts.credentials.store_request(
+                request.planned.body,
+                owner,
+                response_id,
+                has_credentials=bool(request.planned.facts.tools.credentials),
+            ),
         }
         run.job = replace(_build_new_response(run, request, parts.lease.worker), job_request=job_request)
 
@@ -407,10 +430,13 @@ def _build_new_response(run: Run, request: ContinuedRequest, worker: str) -> New
 class StorageChooser:
     """Chooses how the replies of one configuration are stored. `parts` is None without a store."""
 
-    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts | None) -> None:
+    def __init__(
+        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts | None, add_tool_host: AddToolHost
+    ) -> None:
         self._runs = runs
         self._pool = pool
         self._parts = parts
+        self._add_tool_host = add_tool_host
         self._unstored: Final = NoStorage(runs, pool, parts)
 
     def choose(
@@ -431,7 +457,7 @@ class StorageChooser:
             history = HistorySource(EmptyHistory(), connection_items, None)
             return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(None), history)
         if isinstance(form, ThreadForm) and facts.state.thread is not None:
-            return ThreadStorage(self._runs, self._pool, parts, form)
+            return ThreadStorage(self._runs, self._pool, parts, form, self._add_tool_host)
         if form is None or isinstance(form, ThreadForm):
             return self._unstored
         can_detach = isinstance(form, ResponseForm) and form.allows_jobs

@@ -18,7 +18,6 @@ from providers.base import Exchange
 from providers.redaction import Redactor
 from translation.hosted.approvals import NO_ANSWERS
 from translation.representation.turn import Turn
-from translation.tools.credentials import list_credentials
 
 if TYPE_CHECKING:
     from gateway.tools.approvals import ResponseApprovals
@@ -80,7 +79,7 @@ def make_loop_exchange(
     from gateway.tools.loop_builder import LoopBuilder
     from gateway.tools.loop_exchange import ToolLoopExchange
 
-    credentials = list_credentials({"tools": list(turn.tools)})
+    credentials = turn.credentials
     answers = NO_ANSWERS if approvals is None else approvals.answers
     context = ResponseContext(
         scrub=Redactor(credentials).redact if credentials else str,

@@ -79,11 +79,13 @@ class HttpProvider:
             profile = replace(profile, think_open=False)
         dialect = self._dialect
         check = self._body_check_of(turn)
-        request = ExchangeRequest(dialect.path_of(turn), body, losses, turn.stream, check, dialect.turn_params)
+        request = ExchangeRequest(
+            dialect.path_of(turn), body, losses, turn.stream, check, dialect.turn_params, turn.credentials
+        )
         return HttpExchange(self._upstream, request, dialect.new_decoder(turn, profile), dialect.framing)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> "HttpRelay":
-        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body)
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> "HttpRelay":
+        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, credentials=credentials)
 
     async def relay_path(self, name: RelayedPathName, content: Json | Form, *, streams: bool) -> UpstreamReply:
         return await relay_path(self._upstream, name, content, streams=streams, has_version=self._base_url_has_version)
@@ -101,9 +103,10 @@ class HttpProvider:
             turn, profile, method
         )
 
-    async def count_relayed_tokens(self, dialect: Dialect, body: Json) -> int:
+    async def count_relayed_tokens(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> int:
         spec = RELAY_DIALECTS[dialect]
-        answer = await HttpRelay(self._upstream, spec._replace(path=spec.count_path), body).fetch_body()
+        relay = HttpRelay(self._upstream, spec._replace(path=spec.count_path), body, credentials=credentials)
+        answer = await relay.fetch_body()
         return require_count(answer.get("input_tokens") if isinstance(answer, dict) else None, self.name)
 
     async def list_models(self) -> Sequence[str]:
@@ -141,6 +144,8 @@ class ExchangeRequest(NamedTuple):
     check: BodyCheck | None = None
     turn_params: Mapping[str, str] = {}
     """The upstream's parameters -> those of a turn."""
+    credentials: Sequence[str] = ()
+    """The credentials in the body, which no error may quote."""
 
 
 class HttpExchange(Source[Batch]):
@@ -179,11 +184,11 @@ class HttpExchange(Source[Batch]):
         return self.iterate()
 
     async def open(self) -> None:
-        path, body, _, stream, check, turn_params = self._request
+        path, body, _, stream, check, turn_params, credentials = self._request
         if check is not None:
             await check(body)
         try:
-            reply = await self._upstream.post_turn(path, body, stream=stream)
+            reply = await self._upstream.post_turn(path, body, stream=stream, credentials=credentials)
         except UpstreamRejected as rejection:
             if rejection.param is not None:
                 rejection.param = find_turn_param(rejection.param, turn_params)
@@ -347,7 +352,7 @@ class HttpExchange(Source[Batch]):
         """Ends the exchange with its last batch. Clients read the message of a failure, so it is redacted."""
         self.ended = True
         if batch and isinstance(failed := batch[-1], Failed):
-            failed.redact(self._upstream.make_redactor(self._request.body))
+            failed.redact(self._upstream.make_redactor(self._request.credentials))
             if failed.param is not None:
                 failed.param = find_turn_param(failed.param, self._request.turn_params)
         return batch

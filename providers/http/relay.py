@@ -23,8 +23,17 @@ class HttpRelay(Source[bytes]):
 
     ended = False
 
-    def __init__(self, upstream: Upstream, dialect: RelayDialectSpec, body: Json, losses: Sequence[Loss] = ()) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        dialect: RelayDialectSpec,
+        body: Json,
+        losses: Sequence[Loss] = (),
+        credentials: Sequence[str] = (),
+    ) -> None:
+        """`credentials` are those in the body, which no error may quote."""
         self.losses = losses
+        self._credentials = credentials
         self._upstream = upstream
         self._dialect = dialect
         self._headers: Mapping[str, str] = {}
@@ -58,7 +67,9 @@ class HttpRelay(Source[bytes]):
     async def _post(self, *, stream: bool) -> UpstreamReply:
         prefix = self._dialect.limit_prefix
         try:
-            reply = await self._upstream.post_turn(self._dialect.path, self._body, stream=stream, headers=self._headers)
+            reply = await self._upstream.post_turn(
+                self._dialect.path, self._body, stream=stream, credentials=self._credentials, headers=self._headers
+            )
         except UpstreamRejected as rejection:
             if prefix:
                 rejection.headers |= select_headers(rejection.raw_headers, prefix)
@@ -108,7 +119,7 @@ class HttpRelay(Source[bytes]):
     def _parse(self, body: bytes) -> Json:
         answer = self._upstream.parse_answer(body)
         # A response object has a member `error`, which may be set in a valid reply to this request.
-        if answer.get("object") != "response" and (rejection := self._upstream.find_error(answer)):
+        if answer.get("object") != "response" and (rejection := self._upstream.find_error(answer, self._credentials)):
             raise rejection
         return answer
 

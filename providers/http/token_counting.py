@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.base import CountMethod, Exchange
-from providers.errors import UpstreamGarbled, UpstreamModelNotFound
+from providers.errors import UpstreamGarbled, UpstreamModelNotFound, UpstreamRejected
 from providers.http.dialects import CountRequest
 from providers.http.upstream import Upstream
 from providers.turn_work import run_for_items
@@ -111,7 +111,11 @@ class TokenCounter:
         """
         if method not in self._methods:
             raise Unrepresentable("this model's upstream cannot count tokens", param="model")
-        count = await self._methods[method](replace(turn, stream=False), profile)
+        try:
+            count = await self._methods[method](replace(turn, stream=False), profile)
+        except UpstreamRejected as rejection:
+            rejection.redact(self._upstream.make_redactor(turn.credentials))
+            raise
         return require_count(count, self._upstream.name)
 
     async def _count_with_responses(self, turn: Turn, profile: Profile) -> Any:

@@ -4,7 +4,7 @@ Only this module sends HTTP to upstreams, and only it maps HTTP failures to erro
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
@@ -49,7 +49,6 @@ from translation.exact_numbers import parse_with_tool_data
 from translation.framing.reply_weight import LIGHT_BYTES, require_few_parts, require_few_values
 from translation.representation.json_types import Json
 from translation.representation.shared_tools import write_json
-from translation.tools.credentials import has_credentials, list_credentials
 
 _T = TypeVar("_T")
 
@@ -165,12 +164,18 @@ class Upstream:
         return self._send(template, write_json(body), body.get("model"))
 
     def post_turn(
-        self, path: str, body: Json, *, stream: bool, at_root: bool = False, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: Json,
+        *,
+        stream: bool,
+        credentials: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> Awaitable[UpstreamReply]:
         """Sends the body of a turn, as `post` does. Errors lose the credentials of its tools, which the upstream may
-        quote. Bodies of other paths have no tools, and may have anything under the same keys."""
-        sending = self.post(path, body, stream=stream, at_root=at_root, headers=headers)
-        return self._redact_failures_of(sending, body) if has_credentials(body) else sending
+        quote."""
+        sending = self.post(path, body, stream=stream, headers=headers)
+        return self._redact_failures_of(sending, credentials) if credentials else sending
 
     async def upload(
         self, path: str, pieces: AsyncIterator[bytes], *, content_type: str, at_root: bool = False
@@ -201,18 +206,17 @@ class Upstream:
             raise await self._read_rejection(reply)
         return UpstreamReply(self, reply, template.silence_s)
 
-    async def _redact_failures_of(self, sending: Awaitable[UpstreamReply], body: Json) -> UpstreamReply:
-        """Waits for a reply. An error loses the credentials of the request, which the upstream may quote."""
+    async def _redact_failures_of(self, sending: Awaitable[UpstreamReply], credentials: Sequence[str]) -> UpstreamReply:
         try:
             return await sending
         except UpstreamRejected as error:
-            error.redact(self.make_redactor(body))
+            error.redact(self.make_redactor(credentials))
             raise
 
     async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
-        """Sends the body of a turn and returns the JSON object of the reply. With `at_root` the path is not below the
-        API's `/v1`. Raises ProviderError."""
-        reply = await self.post_turn(path, body, stream=False, at_root=at_root)
+        """Sends a JSON body and returns the JSON object of the reply. With `at_root` the path is not below the API's
+        `/v1`. Raises ProviderError, which may quote the body."""
+        reply = await self.post(path, body, stream=False, at_root=at_root)
         parsed = await self.read_json(reply)
         if rejection := self.find_error(parsed):
             raise rejection
@@ -377,15 +381,21 @@ class Upstream:
         was_sent = not isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
         raise UpstreamUnreachable("the upstream cannot be reached", provider=self.name, was_sent=was_sent) from failure
 
-    def find_error(self, body: Json) -> ProviderError | None:
-        """Returns the error of a reply with a success status whose body is an error object, else None."""
+    def find_error(self, body: Json, credentials: Sequence[str] = ()) -> ProviderError | None:
+        """Returns the error of a reply with a success status whose body is an error object, else None.
+
+        The error does not quote the `credentials` of the request.
+        """
         error = body.get("error")
         if not error:
             return None
         codes = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
         statuses = [STATUS_BY_ERROR_CODE.get(str(code), code) for code in codes]
         status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
-        return self._build_rejection(status, {}, orjson.dumps(body))
+        rejection = self._build_rejection(status, {}, orjson.dumps(body))
+        if credentials:
+            rejection.redact(self.make_redactor(credentials))
+        return rejection
 
     def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamRejected:
         error = parse_error_object(body)
@@ -417,9 +427,8 @@ class Upstream:
         at 2,000 characters."""
         return self._redactor.redact(SECRET_PATTERN.sub("[hidden]", message))[:2000]
 
-    def make_redactor(self, body: Json) -> Callable[[str], str]:
+    def make_redactor(self, credentials: Sequence[str]) -> Callable[[str], str]:
         """Returns a function like `redact` for messages about one request, whose own credentials it hides too."""
-        credentials = list_credentials(body)
         if not credentials:
             return self.redact
         redactor = Redactor(credentials)

@@ -35,8 +35,8 @@ class LlamacppProvider(EmbeddedEngineProvider["_RunningEngine"]):
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return self._server_provider.prepare(turn, profile)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
-        return self._server_provider.prepare_relay(dialect, body)
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
+        return self._server_provider.prepare_relay(dialect, body, credentials)
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
         return await self._server_provider.count_tokens(turn, profile, method)

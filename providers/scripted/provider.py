@@ -57,7 +57,7 @@ class ScriptedProvider:
         losses = find_parameter_losses(turn)
         return ScriptedExchange(turn, build_reply(turn), losses, profile.reasoning_part)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
         raise ValueError(f"a scripted provider cannot relay the dialect {dialect}, because it has no client API")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:

@@ -45,7 +45,7 @@ class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
         engine, parsers = self._supervisor.engine.select_engine(turn, profile)
         return prepare_engine_exchange(engine, turn, profile, parsers)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
         raise ValueError(f"an engine cannot relay the dialect {dialect}, because it has no client API")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:

@@ -1,6 +1,7 @@
 """Renders the effect of every request parameter: each one is lifted, and lowered for each upstream."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from providers.capabilities import CAPABILITIES
@@ -229,7 +230,12 @@ def render_responses_parameters() -> str:
 def render_messages_parameters() -> str:
     minimal = {"model": "m", "max_tokens": 5000, "messages": [{"role": "user", "content": "a"}]}
     fields = dict.fromkeys(messages_schema.REQUEST_FIELDS)
-    return _render_parameters(fields, MESSAGES, minimal, messages_schema.validate, messages_lift.lift)
+    return _render_parameters(fields, MESSAGES, minimal, messages_schema.validate, _lift_message)
+
+
+def _lift_message(body: Json) -> Turn:
+    turn = messages_lift.lift(body)
+    return replace(turn, tools=[*turn.tools, *messages_lift.read_facts(body).tools.servers])
 
 
 def render_ollama_parameters() -> str:

@@ -78,7 +78,7 @@ class Source:
         body = lower(turn, profile).body
         return RecordedTurn([], {"prompt": real().decode(body["prompt"])} if dialect == "harmony" else body)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
         raise AssertionError("what is recorded is translated")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
@@ -131,7 +131,7 @@ class Embedded(Source):
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return _generated(turn, profile)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
         return Relayed(body)
 
 

@@ -85,6 +85,8 @@ class Turn:
     function that the answer must call, and only if the upstream can hold the input to a grammar."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     losses: Sequence[Loss] = ()
+    credentials: Sequence[str] = field(default=(), repr=False)
+    """The credentials that the tools carry, which no error may quote."""
     unknown_keys: Sequence[UnknownKey] = ()
     """Keys within the items, the tools and the parameters that the endpoint does not know. The lowerings report those
     that they do not send. Endpoints whose own lifting drops them report them in `losses` instead."""

@@ -14,18 +14,10 @@ _CREDENTIAL_KEYS: Final = frozenset({"authorization", "headers"})
 """Keys of an `mcp` tool that hold credentials. Source: https://platform.openai.com/docs/guides/tools-connectors-mcp"""
 
 
-_CARRIER_PARAMS: Final = frozenset({"tools", "mcp_servers", "input"})
-"""The parameters of requests that may hold credentials."""
-
 _MAX_CHARS: Final = 8 * 1024
 _MAX_TOTAL_CHARS: Final = 128 * 1024
 _MAX_CREDENTIALS: Final = 256
 """The bounds of the credentials of one request."""
-
-
-def has_credentials(body: Json) -> bool:
-    """Whether a request carries a credential in its tools, or in the tools of its input items."""
-    return not _CARRIER_PARAMS.isdisjoint(body) and bool(_credentials_of(body))
 
 
 def list_credentials(body: Json) -> list[str]:

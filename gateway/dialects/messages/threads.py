@@ -22,6 +22,7 @@ from translation.messages.client.threads import (
 )
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
+from translation.request_facts import RequestFacts
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.storable_items import to_storable_items, with_distinct_ids
 
@@ -41,10 +42,18 @@ class MessageThread(NamedTuple):
     def has_turns(self) -> bool:
         return self.previous_id is not None
 
+    def restore_body(self, body: Json) -> Json:
+        return restore_thread_params(body, self.state) if self.has_turns else body
+
     def add_turn(
-        self, endpoint: Endpoint, body: Json, identity: ReplyIdentity, seal: ReasoningSeal | None
+        self,
+        endpoint: Endpoint,
+        body: Json,
+        facts: RequestFacts,
+        identity: ReplyIdentity,
+        seal: ReasoningSeal | None,
     ) -> "ThreadedMessage":
-        return ThreadedMessage(self, endpoint, body, identity, seal)
+        return ThreadedMessage(self, endpoint, body, facts, identity, seal)
 
 
 async def load_message_thread(store: Store, owner: str, thread: Json) -> MessageThread:
@@ -92,13 +101,15 @@ class ThreadedMessage:
         history: MessageThread,
         endpoint: Endpoint,
         body: Json,
+        facts: RequestFacts,
         identity: ReplyIdentity,
         seal: ReasoningSeal | None,
     ) -> None:
-        """Lifts a validated body. Raises InvalidRequest."""
+        """Lifts a body that has what the thread keeps. Raises InvalidRequest."""
         self._history = history
-        self._body = body if history.previous_id is None else restore_thread_params(body, history.state)
-        turn = lift_thread_turn(self._body)
+        self._body = body
+        self._servers = facts.tools.servers
+        turn = lift_thread_turn(body)
         if seal is not None:
             turn = seal.remove_foreign_content(turn)
         self._turn = turn
@@ -150,7 +161,7 @@ class ThreadedMessage:
             "previous_response_id": self._history.previous_id,
             "store": True,
             "tool_choice": turn.tool_choice,
-            "tools": turn.tools,
+            "tools": [*turn.tools, *self._servers],
             **turn.sampling,
         }
         response = new_response(parameters, response_id=identity.id, created_at=identity.created, model=identity.model)

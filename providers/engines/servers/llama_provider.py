@@ -41,7 +41,7 @@ class LlamaServerProvider(TwoPassProvider):
             turn = replace(turn, stream=True)
         return super().prepare(turn, profile)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> HttpRelay:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> HttpRelay:
         refuse_invalid_bounds({name: value for name, value in body.items() if name not in _CONVERSATION_FIELDS})
         schemas = {
             "response_format": _schema_of_format(body.get("response_format")),
@@ -51,7 +51,8 @@ class LlamaServerProvider(TwoPassProvider):
         if _ends_with_prefill(body.get("messages") or body.get("input")) and not body.get("stream"):
             usage = {"stream_options": {"include_usage": True}} if dialect == "chat" else {}
             body = {**body, "stream": True, **usage}
-        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, _schema_losses(schemas, uses_llguidance=False))
+        losses = _schema_losses(schemas, uses_llguidance=False)
+        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, losses, credentials)
 
     def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
         extra = turn.extra.get("json_schema") if "json_schema" in profile.extra_params else None

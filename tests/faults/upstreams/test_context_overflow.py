@@ -1,5 +1,6 @@
 """A prompt that does not fit the context is an error of the client's own input, whatever upstream reports it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ class SmallEngine:
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return prepare_engine_exchange(FakeEngine(["Yes"], context_window=2), turn, profile)
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> RelayExchange:
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> RelayExchange:
         raise AssertionError("engines relay nothing")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:

@@ -278,3 +278,19 @@ async def test_calls_of_a_server_are_stored_and_its_token_is_not(served: Served,
     assert "token-of-calc" not in stored.text
     await post(served.second, "Sure?", after(first), mcp_servers=[server])
     assert [role for role, _ in served.received()] == ["user", "assistant", "tool", "assistant", "user"]
+
+
+async def test_tools_of_a_server_stay_with_the_thread(store_url: str, calc: CountingServer) -> None:
+    """The tools that the gateway runs come from the request that began the thread, as all its tools do."""
+    config: Json = {"auth": {"keys": KEYS}, "egress": {"allow": ["127.0.0.1"]}}
+    config["tools"] = {"mcp": {"servers": {"calc": {"url": calc.url, "approval": "never"}}}}
+    toolset = {"type": "mcp_toolset", "mcp_server_name": "calc", "configs": {"fail": {"enabled": False}}}
+    async with ScriptedUpstream() as upstream, two_replicas(store_url, upstream.url, **config) as (first, second):
+        add = chat_calls(("calc_add", '{"a": 2, "b": 3}'))
+        upstream.on("/chat/completions", chat_text("Hi"), add, chat_text("It is 5."))
+        begun = await post(first, "Hi", CREATE, tools=[toolset], mcp_servers=[])
+        found = await post(second, "2 + 3?", after(begun), mcp_servers=[])
+        offered = [[tool["function"]["name"] for tool in request.json["tools"]] for request in upstream.requests]
+    assert [block["type"] for block in found["content"]] == ["mcp_tool_use", "mcp_tool_result", "text"]
+    assert "calc_fail" not in offered[0]
+    assert offered[0] == offered[1] == offered[2]

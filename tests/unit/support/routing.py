@@ -37,7 +37,7 @@ class Recorder:
         self.turn = turn
         return self
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> "Recorder":
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> "Recorder":
         self.relayed = (dialect, body)
         return self
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.closed_schemas import close_objects
-from translation.messages.client.mcp_servers import lift_mcp_servers
+from translation.messages.client.mcp_servers import lift_mcp_servers, list_toolset_losses
 from translation.messages.client.messages_history import lift_history
 from translation.messages.client.tools import lift_tool_choice, lift_tools
 from translation.messages.schema.request import REQUEST_FIELDS, check_known, find_unknown_in_request
@@ -45,9 +45,9 @@ _MAX_USER_CHARS: Final = 64
 def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn:
     """Returns the turn for a valid body (see `schema.validate`). What a turn cannot represent is in its `losses`.
 
-    `model` replaces the model that the body names. `relayed` says that the body itself is forwarded and the turn only
-    serves to check it. Raises InvalidRequest for a thread. Unless `relayed`, raises Unrepresentable for a block, a tool
-    or a parameter that no other API has.
+    The turn has no MCP servers: the facts have them. `model` replaces the model that the body names. `relayed` says
+    that the body itself is forwarded and the turn only serves to check it. Raises InvalidRequest for a thread. Unless
+    `relayed`, raises Unrepresentable for a block, a tool or a parameter that no other API has.
     """
     params = {key: value for key, value in body.items() if value is not None}
     if "thread" in params:
@@ -65,7 +65,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     thinking, reasoning = _lift_thinking(params, losses)
     tools = lift_tools(params.get("tools") or (), params["messages"], losses, relayed=relayed)
     if not relayed:
-        tools += lift_mcp_servers(params, losses)
+        losses += list_toolset_losses(params.get("tools") or ())
     tool_choice, parallel = lift_tool_choice(params.get("tool_choice"), tools)
     return Turn(
         model=body["model"] if model is None else model,
@@ -196,4 +196,5 @@ def read_facts(body: Json) -> RequestFacts:
 
 def _read_tools(body: Json) -> ToolFacts:
     searches = [{"type": WEB_SEARCH} for tool in body.get("tools") or () if is_search_tool(tool)]
-    return ToolFacts(hosted=(*lift_mcp_servers(body), *searches), credentials=tuple(list_credentials(body)))
+    servers = tuple(lift_mcp_servers(body))
+    return ToolFacts(hosted=(*servers, *searches), servers=servers, credentials=tuple(list_credentials(body)))

@@ -5,7 +5,7 @@ toolsets: then the server itself has the list. Source: `anthropic` 2.12.0, types
 beta_request_mcp_server_url_definition_param.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -21,20 +21,18 @@ _MAX_ARGS_BYTES: Final = 2**31
 """In messages and in their streams, arguments are an object, whatever their length."""
 
 
-def lift_mcp_servers(body: Json, losses: list[Loss] | None = None) -> list[Json]:
-    """Returns the servers of a valid body as `mcp` tools of the Responses API. Losses are appended to `losses`.
+def lift_mcp_servers(body: Json) -> list[Json]:
+    """Returns the servers of a valid body as `mcp` tools of the Responses API.
 
     A toolset without a server in the body is for one that the gateway's configuration has. The API has no approvals.
     """
     servers = {server["name"]: server for server in body.get("mcp_servers") or ()}
-    losses = [] if losses is None else losses
     lifted: list[Json] = []
     grouped: set[str] = set()
-    for index, tool in enumerate(body.get("tools") or ()):
+    for tool in body.get("tools") or ():
         if tool.get("type") == TOOLSET:
             name = tool["mcp_server_name"]
             grouped.add(name)
-            losses += _list_losses(tool, f"tools[{index}]")
             lifted.append(_build_tool(name, servers.get(name), _allow_by_configs(tool)))
     for name, server in servers.items():
         configuration = server.get("tool_configuration") or {}
@@ -61,6 +59,16 @@ def _allow_by_configs(tool: Json) -> Any:
         return [name for name, config in configs.items() if config.get("enabled")]
     excluded = [name for name, config in configs.items() if config.get("enabled") is False]
     return {"excluded_tool_names": excluded} if excluded else None
+
+
+def list_toolset_losses(tools: Sequence[Json]) -> list[Loss]:
+    """Returns the losses of the toolsets among the tools of a request that is not relayed."""
+    return [
+        loss
+        for index, tool in enumerate(tools)
+        if tool.get("type") == TOOLSET
+        for loss in _list_losses(tool, f"tools[{index}]")
+    ]
 
 
 def _list_losses(tool: Json, param: str) -> list[Loss]:

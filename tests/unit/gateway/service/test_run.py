@@ -41,7 +41,7 @@ class Upstream(Recorder):
         self.turn = turn
         return self
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> "Upstream":
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> "Upstream":
         raise AssertionError("nothing is relayed here")
 
     async def batches(self) -> AsyncGenerator[Batch, None]:

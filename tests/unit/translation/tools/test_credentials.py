@@ -6,7 +6,6 @@ import pytest
 
 from translation.errors import InvalidRequest
 from translation.tools.credentials import (
-    has_credentials,
     list_credentials,
     remove_body_credentials,
     remove_credentials,
@@ -32,10 +31,9 @@ BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("body", "removed"), BODIES.values(), ids=BODIES)
 def test_credentials_are_found_and_removed(body: dict[str, Any], removed: dict[str, Any]) -> None:
-    assert has_credentials(body)
     assert list_credentials(body) == ["token-of-mcp", "Bearer key-of-mcp", "key-of-mcp"]
     assert remove_body_credentials(body) == removed
-    assert not has_credentials(removed)
+    assert not list_credentials(removed)
 
 
 BARE: dict[str, dict[str, Any]] = {
@@ -51,7 +49,6 @@ BARE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("body", BARE.values(), ids=BARE)
 def test_a_request_may_have_none(body: dict[str, Any]) -> None:
-    assert not has_credentials(body)
     assert list_credentials(body) == []
 
 
@@ -64,7 +61,7 @@ def test_bodies_without_credentials_are_unchanged() -> None:
 
 def test_tokens_of_servers_in_a_request_of_messages_are_found() -> None:
     servers = [{"type": "url", "name": "a"}, {"type": "url", "name": "b", "authorization_token": "Bearer token-of-b"}]
-    assert not has_credentials({"mcp_servers": servers[:1]})
+    assert not list_credentials({"mcp_servers": servers[:1]})
     assert list_credentials({"mcp_servers": servers}) == ["Bearer token-of-b", "token-of-b"]
 
 

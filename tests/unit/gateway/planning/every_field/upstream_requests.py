@@ -90,7 +90,7 @@ class RecordingProvider(Recorder):
         self.sent, self.losses = self.lower(turn, profile)
         return self
 
-    def prepare_relay(self, dialect: Dialect, body: Json) -> "RecordingProvider":
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> "RecordingProvider":
         self.sent, self.losses = body, ()
         return self
 

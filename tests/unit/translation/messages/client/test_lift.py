@@ -359,11 +359,15 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
     "a search among tools": ({"tools": [ADD, SEARCH]}, RequestFacts(tools=ToolFacts(hosted=({"type": "web_search"},)))),
     "a server": (
         {"mcp_servers": [SERVER]},
-        RequestFacts(tools=ToolFacts(hosted=(HOSTED_SERVER,), credentials=("secret",))),
+        RequestFacts(tools=ToolFacts(hosted=(HOSTED_SERVER,), servers=(HOSTED_SERVER,), credentials=("secret",))),
     ),
     "a server before a search": (
         {"mcp_servers": [SERVER], "tools": [SEARCH]},
-        RequestFacts(tools=ToolFacts(hosted=(HOSTED_SERVER, {"type": "web_search"}), credentials=("secret",))),
+        RequestFacts(
+            tools=ToolFacts(
+                hosted=(HOSTED_SERVER, {"type": "web_search"}), servers=(HOSTED_SERVER,), credentials=("secret",)
+            )
+        ),
     ),
     "extensions": ({"extensions": True}, RequestFacts(has_extensions=True)),
 }

@@ -8,7 +8,7 @@ from tests.unit.support.stream_checks.messages_order import read_frames
 from translation.errors import InvalidRequest
 from translation.messages.client.collect import MessageCollector
 from translation.messages.client.encode import MessagesEncoder
-from translation.messages.client.lift import lift
+from translation.messages.client.lift import lift, read_facts
 from translation.messages.client.mcp_servers import lift_mcp_servers
 from translation.messages.schema.request import validate
 from translation.representation.events import (
@@ -42,8 +42,9 @@ def body(**more: Any) -> Json:
 
 def test_servers_are_tools_with_and_without_a_toolset() -> None:
     wiki = {"type": "mcp", "server_label": "wiki", "server_url": WIKI["url"], "require_approval": "never"}
-    turn = lift(body(mcp_servers=[WIKI, CALC], tools=[TOOLSET]))
-    assert (turn.tools, turn.losses, turn.extra) == ([TOOL, wiki], (), {})
+    request = body(mcp_servers=[WIKI, CALC], tools=[TOOLSET])
+    turn = lift(request)
+    assert ([*turn.tools, *read_facts(request).tools.servers], turn.losses, turn.extra) == ([TOOL, wiki], (), {})
     assert {tool["server_label"] for tool in lift_mcp_servers(body(mcp_servers=[WIKI, CALC]))} == {"calc", "wiki"}
     assert lift_mcp_servers(body()) == []
     assert lift(body(mcp_servers=[CALC], tools=[TOOLSET]), relayed=True).tools == []

@@ -6,7 +6,7 @@ import pytest
 from anthropic.types import beta
 
 from translation.errors import InvalidRequest
-from translation.messages.client.lift import lift
+from translation.messages.client.lift import lift, read_facts
 from translation.messages.schema.request import validate
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -91,7 +91,8 @@ def list_reported(**more: Any) -> list[str]:
         turn = turn_of(**more)
     except InvalidRequest as refused:
         return [refused.param or ""]
-    return [*(loss.param for loss in turn.losses), *turn.extra, *(f"tools: {tool['type']}" for tool in turn.tools)]
+    tools = [*turn.tools, *read_facts({"messages": [HELLO], **more}).tools.servers]
+    return [*(loss.param for loss in turn.losses), *turn.extra, *(f"tools: {tool['type']}" for tool in tools)]
 
 
 NOT_ALONE = {"model", "messages", "max_tokens", "stream", "tools", "system"}
