@@ -1,6 +1,6 @@
 """Histograms as plain numbers: what is measured is counted by size, for whoever reports it."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,3 +24,18 @@ class Histogram:
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def observe_all(self, values: list[float]) -> None:
+        """Counts several values, and sorts their list. That takes less time than `observe` for each."""
+        if len(values) < len(self.bounds):
+            for value in values:
+                self.observe(value)
+            return
+        values.sort()
+        below = 0
+        for place, bound in enumerate(self.bounds):
+            up_to = bisect_right(values, bound)
+            self.counts[place] += up_to - below
+            below = up_to
+        self.counts[-1] += len(values) - below
+        self.total += sum(values)

@@ -90,7 +90,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/lowering/turn_params.py": "it reads the tables of these names, which no dialect may share otherwise",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
     "gateway/routes/owner_data.py": "it is the whole of one route, like its neighbours",
-    "gateway/histograms.py": "upstreams and the store, which know nothing of each other, count with it",
     "gateway/metrics/place.py": "the process that supervises workers imports it without the metrics",
     "scripts/docs/metrics.py": "it is the whole of one table, like its neighbours",
     "gateway/version.py": "the command line imports it first, for `--version`",

@@ -91,8 +91,8 @@ class UpstreamLoop(uvloop.Loop):
 class InProcessClient:
     """One connection to a gateway of its own. It sends one request at a time."""
 
-    def __init__(self, model: str, *, stream: bool) -> None:
-        """`model` is a name in the form of `bench.load.replies.Model`."""
+    def __init__(self, model: str, *, stream: bool, counts: bool = True) -> None:
+        """`model` is a name in the form of `bench.load.replies.Model`. `counts` turns metrics on."""
         settings = Settings.model_validate(
             {
                 "store": {"url": None},
@@ -104,6 +104,7 @@ class InProcessClient:
                     }
                 },
                 "models": {"*": {"provider": "upstream"}},
+                "metrics": {"enabled": counts},
             }
         )
         config = uvicorn.Config(

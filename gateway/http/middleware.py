@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 from starlette.responses import Response
@@ -24,6 +24,8 @@ _START_MESSAGES = frozenset({"http.response.start", "websocket.accept", "websock
 """Types of the messages that begin a reply. `websocket.accept` has no status; it is logged as 101."""
 
 _SWITCHING_PROTOCOLS = 101
+
+_NO_APPS: Final[Mapping[str, ASGIApp]] = {}
 
 BODY_SEND = "gateway.body_send"
 """Scope key of the server's own `send`. Body messages use it to bypass this middleware: a stream has thousands."""
@@ -110,15 +112,23 @@ class RequestMiddleware:
         app: ASGIApp,
         find_refusal: Callable[[Scope], Response | None] = lambda _: None,
         meter: RequestMeter | None = None,
+        unlogged: Mapping[str, ASGIApp] = _NO_APPS,
     ) -> None:
-        """`find_refusal` returns the reply to a request that `app` does not get. `meter` counts requests."""
+        """`find_refusal` returns the reply to a request that `app` does not get. `meter` counts requests.
+
+        `unlogged` are applications by their paths, whose requests are neither logged nor counted.
+        """
         self._app = app
         self._find_refusal = find_refusal
         self._meter = meter
+        self._unlogged = unlogged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in _SCOPE_TYPES:
             await self._app(scope, receive, send)
+            return
+        if scope["path"] in self._unlogged and scope["type"] == "http":
+            await self._unlogged[scope["path"]](scope, receive, send)
             return
         client_id = headers_of(scope).get(b"x-request-id")
         request_id = (client_id and parse_request_id(client_id)) or new_request_id()

@@ -37,14 +37,15 @@ class RouteLabels:
 
     def __init__(self, templates: Collection[str] = (), model_templates: Collection[str] = ()) -> None:
         """`model_templates` are those of routes whose requests are all for models, also those without a model."""
-        self._labels: Mapping[str, str] = {template: write_template(template) for template in templates}
+        self.labels: Mapping[str, str] = {template: write_template(template) for template in templates}
+        """The labels of paths without parameters, and of templates."""
         self._model_labels = frozenset(write_template(template) for template in model_templates)
 
     def find(self, scope: Scope) -> str:
         """Returns the template of a request; `other` for one that is unknown."""
-        label = self._labels.get(scope["path"])
+        label = self.labels.get(scope["path"])
         if label is None:
-            label = self._labels.get(getattr(scope.get("route"), "path", ""), OTHER)
+            label = self.labels.get(getattr(scope.get("route"), "path", ""), OTHER)
         return label
 
     def is_for_model(self, scope: Scope, label: str) -> bool:

@@ -83,33 +83,24 @@ def _render_text(samples: Sequence[Sample], form: Format) -> bytes:
 
 
 class MainPortMetrics:
-    """ASGI middleware around the whole application: serves `/metrics` before a request is logged or counted.
+    """ASGI application of `/metrics` on the main port, whose requests are neither logged nor counted.
 
     `find_refusal` refuses requests from other sites, as for the application.
     """
 
     def __init__(
         self,
-        app: ASGIApp,
         replies: MetricsReplies,
         service: Service,
         find_refusal: Callable[[Scope], ASGIApp | None],
         build_error_reply: ErrorReplyBuilder,
     ) -> None:
-        self._app = app
         self._replies = replies
         self._service = service
         self._find_refusal = find_refusal
         self._build_error_reply = build_error_reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Servers take an application that is no coroutine function for one of an older interface.
-        if scope.get("path") == PATH and scope["type"] == "http":
-            await self._serve(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (reply := self._find_refusal(scope)) is None:
             try:
                 self._authorize(scope)

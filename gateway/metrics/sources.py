@@ -12,7 +12,7 @@ from gateway.service.service import Service
 from gateway.upstreams.health import HealthState
 from gateway.version import read_installed_version
 
-_LAG_PERIOD_S: Final = 1.0
+_PERIOD_S: Final = 1.0
 
 _STATE_VALUES: Final[dict[HealthState, int]] = {"available": 0, "parked": 1, "ejected": 2, "trial": 2}
 
@@ -26,8 +26,12 @@ class WorkerFigures(NamedTuple):
     find_service: Callable[[], Service]
     observer: MetricsObserver
 
-    def take_snapshot(self) -> WorkerSamples:
-        """Returns all values as they are now. It may take some milliseconds, so it is called in a thread."""
+    async def take_snapshot(self) -> WorkerSamples:
+        """Returns all values as they are now."""
+        self.observer.add_up()
+        return await asyncio.to_thread(self._collect)  # it may take some milliseconds
+
+    def _collect(self) -> WorkerSamples:
         service = self.find_service()
         return [
             *self.observer.series.take_samples(),
@@ -39,7 +43,7 @@ class WorkerFigures(NamedTuple):
         ]
 
     def _sample_loads(self, service: Service) -> Iterator[Sample]:
-        in_flight = dict(self.observer.in_flight)
+        in_flight = self.observer.count_in_flight()
         for upstream, load in list(service.upstreams.loads.items()):
             in_flight[upstream] = in_flight.get(upstream, 0) + load.in_flight
         for upstream, count in in_flight.items():
@@ -90,10 +94,11 @@ def _sample_process() -> Iterator[Sample]:
                 yield Sample(sample.name, (), sample.value)
 
 
-async def sample_lag(observer: MetricsObserver, clock: Callable[[], float] = time.monotonic) -> None:
-    """Measures once a second, for ever, how late the event loop runs what is due."""
+async def add_up_regularly(observer: MetricsObserver, clock: Callable[[], float] = time.monotonic) -> None:
+    """Once a second, for ever, adds up new values, and measures how late the event loop runs what is due."""
     histogram = observer.series.histogram("gateway_event_loop_lag_seconds")
     while True:
-        due = clock() + _LAG_PERIOD_S
-        await asyncio.sleep(_LAG_PERIOD_S)
+        due = clock() + _PERIOD_S
+        await asyncio.sleep(_PERIOD_S)
         histogram.observe(max(0.0, clock() - due))
+        observer.add_up()

@@ -1,7 +1,7 @@
 """All that a worker needs for its metrics: what counts, what answers, and what has to run meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.responses import Response
@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Scope
 from gateway.http.error_forms import ErrorReplyBuilder
 from gateway.metrics.observer import MetricsObserver
 from gateway.metrics.place import MetricsPlace
-from gateway.metrics.replies import MainPortMetrics, MetricsReplies, build_listener_app, run_listener
+from gateway.metrics.replies import PATH, MainPortMetrics, MetricsReplies, build_listener_app, run_listener
 from gateway.metrics.samples import Series
-from gateway.metrics.sources import WorkerFigures, sample_lag
+from gateway.metrics.sources import WorkerFigures, add_up_regularly
 from gateway.metrics.workers import WorkerSockets
 from gateway.service.service import Service
 
@@ -28,17 +28,16 @@ class WorkerMetrics:
         self._replies = MetricsReplies(self._sockets.ask_all)
         self._place = place
 
-    def wrap(
+    def build_main_port_app(
         self,
-        app: ASGIApp,
         service: Service,
         find_refusal: Callable[[Scope], Response | None],
         build_error_reply: ErrorReplyBuilder,
-    ) -> ASGIApp:
-        """Returns the application with `/metrics`, unless that has a listener of its own."""
+    ) -> Mapping[str, ASGIApp]:
+        """Returns the application of `/metrics` on the main port by its path, unless it has a listener of its own."""
         if self._place.listener is not None:
-            return app
-        return MainPortMetrics(app, self._replies, service, find_refusal, build_error_reply)
+            return {}
+        return {PATH: MainPortMetrics(self._replies, service, find_refusal, build_error_reply)}
 
     @asynccontextmanager
     async def lifespan(self, build_error_reply: ErrorReplyBuilder) -> AsyncGenerator[None, None]:
@@ -49,8 +48,8 @@ class WorkerMetrics:
                 app = build_listener_app(self._replies, build_error_reply)
                 await running.enter_async_context(run_listener(listener, app, self._place.protocol))
             tasks = await running.enter_async_context(asyncio.TaskGroup())
-            sampling = tasks.create_task(sample_lag(self.observer))
+            adding = tasks.create_task(add_up_regularly(self.observer))
             try:
                 yield
             finally:
-                sampling.cancel()
+                adding.cancel()

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 class WorkerSockets:
     """The sockets of all workers. Without a folder there is only this worker."""
 
-    def __init__(self, folder: Path | None, take_snapshot: Callable[[], WorkerSamples]) -> None:
+    def __init__(self, folder: Path | None, take_snapshot: Callable[[], Awaitable[WorkerSamples]]) -> None:
         self._folder = folder
         self._take_snapshot = take_snapshot
 
@@ -52,7 +52,7 @@ class WorkerSockets:
 
     async def ask_all(self) -> list[WorkerSamples]:
         """Returns the figures of all workers that answer, the own ones first."""
-        own = await asyncio.to_thread(self._take_snapshot)
+        own = await self._take_snapshot()
         if self._folder is None:
             return [own]
         own_path = self._own_path(self._folder)
@@ -66,7 +66,8 @@ class WorkerSockets:
 
     async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            writer.write(await asyncio.to_thread(lambda: orjson.dumps(self._take_snapshot(), default=tuple)))
+            snapshot = await self._take_snapshot()
+            writer.write(await asyncio.to_thread(orjson.dumps, snapshot, tuple))
             await writer.drain()
         except (ConnectionError, asyncio.CancelledError):
             return  # the worker that asked has not waited, or this one ends

@@ -77,6 +77,8 @@ class Route:
     """What serves requests for the model `name`."""
 
     name: str
+    pattern: str
+    """The name or pattern of the configuration that it belongs to."""
     targets: tuple[Target, ...]
     """The targets that can serve it, the first choice first. There is at least one."""
     strict: bool
@@ -236,6 +238,7 @@ class ServedName:
     def build_route(self, name: str) -> Route:
         return Route(
             name=name,
+            pattern=self.pattern,
             targets=tuple(
                 replace(upstream.build_target(index, name, self._request_defaults), mcp_servers=self._model.tools.mcp)
                 for index, upstream in enumerate(self.upstreams)

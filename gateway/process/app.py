@@ -147,8 +147,8 @@ def build_app(
     if metrics is None:
         return Application(RequestMiddleware(inner, check.find_refusal), reloader)
     metrics.observer.routes = _label_routes(routers, [row.path for row in direct_endpoints])
-    logged = RequestMiddleware(inner, check.find_refusal, metrics.observer)
-    return Application(metrics.wrap(logged, service, check.find_refusal, build_reply), reloader)
+    unlogged = metrics.build_main_port_app(service, check.find_refusal, build_reply)
+    return Application(RequestMiddleware(inner, check.find_refusal, metrics.observer, unlogged), reloader)
 
 
 def _allow_origins(app: ASGIApp, cors: CorsSettings) -> ASGIApp:

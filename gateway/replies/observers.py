@@ -57,11 +57,20 @@ class Observer(Protocol):
     """Watches the requests of one server process."""
 
     def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
-        """A request was accepted. Returns its observer. `endpoint` is the name of the client's API.
+        """A request was accepted. Returns its observer. `endpoint` is the name of the client's API, and `model` the
+        name or pattern of the configuration that the request's model belongs to.
 
         `is_shared`: its turn is shared between upstreams, and counts its attempts itself.
         """
         ...
+
+
+def bind_problems(end: ReplyEnd) -> None:
+    """Adds what most replies do not have to the log line of the request: warnings, missing results, a failure."""
+    bind_tool_warnings(end.warnings)
+    bind_unreported(end.unreported)
+    if end.failed is not None:
+        bind_failure(TurnFailed(end.failed))
 
 
 class LogObserver:
@@ -84,14 +93,10 @@ class LogObserver:
 
     def observe_end(self, end: ReplyEnd) -> None:
         usage, warnings, unreported, failed, _ = end
-        if warnings:
-            bind_tool_warnings(warnings)
-        if unreported:
-            bind_unreported(unreported)
+        if warnings or unreported or failed is not None:
+            bind_problems(end)
         if usage is not None:
             bind_usage(usage)
-        if failed is not None:
-            bind_failure(TurnFailed(failed))
 
 
 LOG_OBSERVER: Final = LogObserver()

@@ -76,7 +76,7 @@ class RunFactory:
         planned = planned or request
         sharing = request.route.sharing
         observer = self._observer.observe_request(
-            request.endpoint.name, request.route.name, streams=request.facts.streams, is_shared=sharing is not None
+            request.endpoint.name, request.route.pattern, streams=request.facts.streams, is_shared=sharing is not None
         )
         if sharing is None:
             attempt = self._plan_attempt(request, planned, is_stored=is_stored)
