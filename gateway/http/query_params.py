@@ -75,17 +75,16 @@ def parse_boolean(query: QueryParams, name: str) -> bool:
     return _BOOLEANS[text]
 
 
-def check_include(query: QueryParams) -> None:
-    """Raises InvalidRequest unless the API knows every value of `include`.
-
-    The values have no further effect, because stored objects are returned whole.
-    """
-    for key, value in query.multi_items():
-        if _base_name(key) == "include" and value not in _INCLUDABLE:
+def parse_include(query: QueryParams) -> frozenset[str]:
+    """Returns the values of `include`. Raises InvalidRequest unless the API knows all of them."""
+    values = [value for key, value in query.multi_items() if _base_name(key) == "include"]
+    for value in values:
+        if value not in _INCLUDABLE:
             expected = ", ".join(f"'{name}'" for name in _INCLUDABLE)
             raise InvalidRequest(
                 f"Invalid value for 'include': '{value:.{_MAX_QUOTED}}'. Expected one of {expected}.", param="include"
             )
+    return frozenset(values)
 
 
 def parse_entries(query: QueryParams, name: str) -> Iterator[tuple[str, str]]:

@@ -41,9 +41,11 @@ def prepare_hosted_exchange(
     if request.facts.context.has_trigger:
         return prepare_summary(turn, request)
     _add_servers(turn, request.target, tool_host)
+    _unseal_results(turn, request.target, tool_host)
     loop_io = LoopIO(report_loss=report_loss)
     exchange = _make_loop(turn, request, tool_host, loop_io, report_loss)
-    turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls"]
+    own_losses = turn.upstream_losses
+    turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls" and loss not in own_losses]
     losses: Sequence[Loss] | None = None
     if not request.facts.context.is_truncated:  # the rounds are prepared when their length is known
         prepare_round = partial(prepare_mapped_exchange, target=request.target, endpoint=request.endpoint)
@@ -64,6 +66,7 @@ async def find_first_turn(turn: Turn, request: AdmittedRequest, tool_host: ToolH
     """
     _require_tools(turn, request.target)
     _add_servers(turn, request.target, tool_host)
+    _unseal_results(turn, request.target, tool_host)
     first_turn, missing = await _make_loop(turn, request, tool_host, LoopIO()).find_first_turn()
     if first_turn is None:
         raise Unrepresentable(
@@ -115,6 +118,12 @@ def _add_servers(turn: Turn, target: Target, tool_host: ToolHost) -> None:
     _describe_servers(turn, tool_host)
     if target.mcp_servers:
         turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, target.mcp_servers)]
+
+
+def _unseal_results(turn: Turn, target: Target, tool_host: ToolHost) -> None:
+    """Unseals what the model read of the results of earlier calls. Raises StoreUnavailable."""
+    if target.reasoning_seal is not None and (types := tool_host.sealed_types):
+        turn.items = target.reasoning_seal.unseal_hosted_calls(turn.items, types)
 
 
 def _build_seal(request: AdmittedRequest) -> Callable[[Item], Item]:

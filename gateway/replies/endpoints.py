@@ -277,6 +277,8 @@ class ReplyForm:
 
     encoder: Callable[[Json, ReplyIdentity, Presentation], FrameEncoder]
     collector: Callable[[Json, ReplyIdentity, Presentation], ReplyCollector]
+    show_reply: Callable[[Json, Json], Json] | None = None
+    """Returns the JSON reply to a body as its client gets it, if what is stored has more; None if it never has."""
     stream: StreamFraming = SSE_FRAMING
     build_headers: Callable[[], dict[str, str]] | None = None
     """Returns headers that every reply has; None if there are none."""

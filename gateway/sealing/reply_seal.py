@@ -4,7 +4,7 @@ A sealed `encrypted_content` contains the provider and the model that it came fr
 content; any other model gets only the readable text.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import orjson
 
 from gateway.sealing.sealer import Sealer, UnsealFailed, is_sealed
 from translation.errors import InvalidRequest
+from translation.hosted.citations.citation_table import is_own_detail
 from translation.lowering.reasoning import is_signature_only
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -77,7 +78,7 @@ class ReasoningSeal:
                 payload: Json = orjson.loads(self.sealer.unseal(text, self.owner))
             except UnsealFailed:
                 continue
-            if any(payload.get(key) for key in _UPSTREAM_KEYS):
+            if payload.get(ENCRYPTED_CONTENT) or not all(map(is_own_detail, payload.get(_DETAILS_KEY) or ())):
                 return payload["provider"], payload["model"]
         return None
 
@@ -100,6 +101,8 @@ class ReasoningSeal:
             rest |= {name: payload[name] for name in _UPSTREAM_KEYS if name in payload}
         elif is_signature_only(payload):
             rest[_DETAILS_KEY] = [{"thought": False}]
+        elif own := [*filter(is_own_detail, payload.get(_DETAILS_KEY) or ())]:
+            rest[_DETAILS_KEY] = own
         return rest
 
     def remove_foreign_content(self, turn: Turn) -> Turn:
@@ -115,6 +118,13 @@ class ReasoningSeal:
         if text is None or is_sealed(text):
             return item
         return {name: value for name, value in item.items() if name != ENCRYPTED_CONTENT}
+
+    def unseal_hosted_calls(self, items: Sequence[Item], types: Collection[str]) -> list[Item]:
+        """Returns items in which the calls of hosted tools, which have these types, are unsealed.
+
+        Raises StoreUnavailable if the key cannot be loaded.
+        """
+        return [self.unseal_item(item) if item["type"] in types else item for item in items]
 
     def unseal_turn(self, turn: Turn) -> Turn:
         """Returns a turn whose items are unsealed. Raises StoreUnavailable if the key cannot be loaded."""

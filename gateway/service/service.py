@@ -200,6 +200,8 @@ class Service:
             )
         with RequestGuard(receive, self.drain, scope.get(CLIENT)):
             result = await accepted.produce_reply()
+            if endpoint.reply.show_reply is not None:
+                result = endpoint.reply.show_reply(accepted.body, result)
             headers = accepted.build_late_headers()
             return build_json_reply(
                 result, headers=headers if build_own_headers is None else headers | build_own_headers()

@@ -86,6 +86,7 @@ def make_loop_exchange(
         can_ask=approvals is not None,
         takes_input=lambda: loop_io.takes_input or bool(answers.inputs),
         sees_images=options.sees_images,
+        citations=loop_io.citations,
     )
     unredacted = host.open_executors(turn.tools, context)
     redactor = ResultRedactor(credentials, lambda: [secret for each in unredacted for secret in each.list_secrets()])

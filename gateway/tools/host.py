@@ -60,6 +60,11 @@ class ToolHost:
         """The forms of the calls of all kinds, by the types of their items."""
         return {item_type: form for kind in self._kinds for item_type, form in kind.forms.items()}
 
+    @property
+    def sealed_types(self) -> frozenset[str]:
+        """The types of the items whose results are sealed for the client. Those of MCP servers are readable."""
+        return frozenset(item_type for kind in self._others for item_type in kind.forms)
+
     def restrict_to_key(self, allowed: Sequence[str]) -> "ToolHost":
         """Returns the host for a key that may use the operator's servers whose labels match one of these patterns."""
         return self if "*" in allowed else self._replace_kinds(self._mcp.restrict_to_key(allowed), self._others)

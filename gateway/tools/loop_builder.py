@@ -14,6 +14,9 @@ from gateway.tools.redacted_results import ResultRedactor
 from providers.new_id import new_id
 from translation.hosted.approvals import ApprovalAnswers
 from translation.hosted.bounds import LoopBounds
+from translation.hosted.call_forms import PastHostedCall
+from translation.hosted.citations.citation_table import MarkedResult
+from translation.hosted.loop.model_context import ModelContext
 from translation.hosted.loop.tool_loop import ToolLoop
 from translation.hosted.past_hosted_calls import ApprovedCalls, ResolvedHistory, resolve_history
 from translation.hosted.result_reader import ResultReader
@@ -186,15 +189,21 @@ class LoopBuilder:
             approved_ids=self._answers.approved,
             continued_ids=self._answers.inputs,
             not_run_reasons=self._answers.not_run_reasons,
-            cut=self.reader.cut,
+            read_result=self._read_past_result,
             forms=self._host.forms,
         )
         turn = replace(self._turn, items=self._loop_io.add_media(history.items))
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         changed_ids = self._answers.find_changed(tools)
         approved = ApprovedCalls(history.approved, changed_ids, self._answers.inputs)
-        loop = ToolLoop(turn, catalogue, approved, self._bounds, new_id, reader=self.reader, sources=history.sources)
+        context = ModelContext(turn.items, self.reader, history.sources, self._loop_io.citations)
+        loop = ToolLoop(turn, catalogue, approved, self._bounds, new_id, context)
         return BuiltLoop(loop, [], lists, changed_ids, history.open_ids.difference(tools))
+
+    def _read_past_result(self, call_id: str, call: PastHostedCall) -> str:
+        """Returns what the model reads of the result of a call in the input, whose markers are valid from now on."""
+        adopted = self._loop_io.citations.adopt(MarkedResult(call.output, call.citables))
+        return self.reader.cut(call_id, adopted.text)
 
     async def _list_tools_of(self, executor: ToolExecutor) -> ListedTools:
         """Returns the tools of an executor that the request may use. Raises ToolFault."""

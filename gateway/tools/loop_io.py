@@ -13,6 +13,7 @@ from gateway.tools.mcp.errors import McpFault
 from gateway.tools.tool_events import ToolEvents
 from providers.base import Exchange
 from translation.hosted.calls import HostedCall
+from translation.hosted.citations.citation_table import CitationTable
 from translation.hosted.compaction import HostedContextParts
 from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
@@ -111,6 +112,8 @@ class LoopIO:
     """Labels of servers whose credentials another replica sealed, and which this one cannot unseal."""
     share_round: Callable[[Turn, MakeRound], Exchange] | None = None
     """Returns the exchange of a round that may have several attempts; None if rounds are sent to the only upstream."""
+    citations: CitationTable = field(default_factory=CitationTable)
+    """What the markers in the context of the model stand for."""
     _losses: list[Loss] = field(default_factory=list)
 
     @property

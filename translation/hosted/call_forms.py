@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from translation.hosted.citations.citables import Citable
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.representation.json_types import Item, Json
 
@@ -29,12 +30,16 @@ class CallView(NamedTuple):
 
 
 class PastHostedCall(NamedTuple):
-    """A call in an input, as the model reads it: `server` and `name` identify the tool."""
+    """A call in an input, as the model reads it: `server` and `name` identify the tool.
+
+    `citables` is what the markers in its output stand for.
+    """
 
     server: str
     name: str
     arguments: str
     output: str
+    citables: Mapping[int, Citable] = {}  # never changed
 
 
 class CallForm(ABC):

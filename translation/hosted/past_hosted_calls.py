@@ -86,7 +86,7 @@ def resolve_history(
     approved_ids: Container[str] = (),
     continued_ids: Container[str] = (),
     not_run_reasons: Mapping[str, NotRunReason] = _NO_REASONS,
-    cut: Callable[[str, str], str] = lambda _, text: text,
+    read_result: Callable[[str, PastHostedCall], str] = lambda _, call: call.output,
     forms: Mapping[str, CallForm] = MCP_FORMS,
 ) -> ResolvedHistory:
     """Returns the items for the model. `name_of` returns the model's name of a tool.
@@ -97,9 +97,9 @@ def resolve_history(
 
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
     the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
-    calls go on with any answer, because they asked for input. `not_run_reasons` says why other calls are not run. `cut`
-    returns what the model reads of the result with an id. `forms` are those of the response's tools, by the types of
-    their items; calls of other types are not changed.
+    calls go on with any answer, because they asked for input. `not_run_reasons` says why other calls are not run.
+    `read_result` returns what the model reads of the result of a call, by its `call_id`. `forms` are those of the
+    response's tools, by the types of their items; calls of other types are not changed.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
@@ -120,8 +120,9 @@ def resolve_history(
                 call_id = _id_of(item, position)
                 sources[call_id] = [item]
                 past_call = form.read_past(item)
-                output = past_call.output or (_UNFINISHED if item.get("status") == "incomplete" else "")
-                resolved += _call_and_output(call_id, past_call, name_of, cut(call_id, output))
+                if not past_call.output and item.get("status") == "incomplete":
+                    past_call = past_call._replace(output=_UNFINISHED)
+                resolved += _call_and_output(call_id, past_call, name_of, read_result(call_id, past_call))
             case "mcp_approval_request":
                 if item.get("id") not in answered and item.get("id") not in past:
                     output = _look_up(_UNANSWERED, not_run_reasons, item.get("id"), _NOT_APPROVED)

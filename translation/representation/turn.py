@@ -76,6 +76,8 @@ class Turn:
     """Whether the reply must include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     search_sources: bool = False
     """Whether the reply must include the sources of its web searches."""
+    upstream_losses: Sequence[Loss] = ()
+    """Those of `losses` that there are none of if the gateway runs the hosted tools."""
     cache_control: Json | None = None
     """The client's `cache_control` for the beginning of the prompt, for upstreams that cache only marked prompts."""
     stream: bool = True

@@ -80,33 +80,34 @@ def build_conversations_routes(service: Service) -> APIRouter:
         """Append up to 20 items to a conversation."""
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ("include",))
-        query_params.check_include(request.query_params)
+        included = query_params.parse_include(request.query_params)
         body = await service.read_body(request)
         items = await conversations.extend_conversation(service.require_store(), owner, conversation_id, body)
         items = require_found(items, "Conversation", conversation_id)
-        return build_json_reply(render_list(Page([to_listed_item(item) for item in items], has_more=False)))
+        return build_json_reply(render_list(Page([to_listed_item(item, included) for item in items], has_more=False)))
 
     @router.get(_ITEMS_PATH)
     async def list_items(conversation_id: str, request: Request) -> Response:
         """List the items of a conversation, newest first by default."""
         owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
-        query_params.check_include(request.query_params)
+        included = query_params.parse_include(request.query_params)
         read = partial(service.require_store().conversations.list_conversation_items, owner, conversation_id)
-        return await build_list_reply(requested_page, read_items_of("Conversation", conversation_id, read))
+        render = partial(to_listed_item, included=included)
+        return await build_list_reply(requested_page, read_items_of("Conversation", conversation_id, read, render))
 
     @router.get(_ITEM_PATH)
     async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:
         """Get one item of a conversation."""
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ("include",))
-        query_params.check_include(request.query_params)
+        included = query_params.parse_include(request.query_params)
         store = service.require_store()
         item = await store.conversations.load_conversation_item(owner, conversation_id, item_id)
         if item is None:
             conversation = await store.conversations.load_conversation(owner, conversation_id)
             require_found(conversation, "Conversation", conversation_id)
-        return build_json_reply(to_listed_item(require_found(item, "Item", item_id)))
+        return build_json_reply(to_listed_item(require_found(item, "Item", item_id), included))
 
     @router.delete(_ITEM_PATH)
     async def delete_item(conversation_id: str, item_id: str, request: Request) -> Response:

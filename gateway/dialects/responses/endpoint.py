@@ -28,6 +28,7 @@ from translation.responses.client.defaults import add_defaults
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.facts import read_facts
 from translation.responses.client.initial_response import new_response
+from translation.responses.client.item_view import show_response
 from translation.responses.client.lift import lift, list_extra_params
 from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
@@ -49,7 +50,8 @@ def _own_response(body: Json, identity: ReplyIdentity, presentation: Presentatio
 
 
 def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesEncoder:
-    encoder = ResponsesEncoder(_head(body, identity), presentation.clock, presentation.item_seal)
+    included = body.get("include") or ()
+    encoder = ResponsesEncoder(_head(body, identity), presentation.clock, presentation.item_seal, included)
     if presentation.sent_stream is not None:
         encoder.restore(*presentation.sent_stream)
     return encoder
@@ -57,6 +59,10 @@ def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) ->
 
 def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Snapshot:
     return Snapshot(_head(body, identity), presentation.clock, presentation.item_seal)
+
+
+def _show_reply(body: Json, reply: Json) -> Json:
+    return show_response(reply, body.get("include") or ())
 
 
 def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesRelay:
@@ -136,7 +142,12 @@ RESPONSES: Final = Endpoint(
         own_params=frozenset({"tool_events", "elicitation"}),
     ),
     reply=ReplyForm(
-        encoder=_encoder, collector=_collector, visible_items=None, has_hosted_items=True, cites_files=True
+        encoder=_encoder,
+        collector=_collector,
+        show_reply=_show_reply,
+        visible_items=None,
+        has_hosted_items=True,
+        cites_files=True,
     ),
     relay=RelaySpec(
         dialect="responses",

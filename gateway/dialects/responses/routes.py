@@ -14,6 +14,8 @@ from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
 from gateway.service.service import Service
 from translation.errors import InvalidRequest
+from translation.responses.client.item_lists import to_listed_item
+from translation.responses.client.item_view import show_response
 from translation.responses.schema.request import REQUEST_SCHEMA
 
 _RETRIEVE_PARAMS = ("include", "include_obfuscation", "starting_after", "stream")
@@ -55,7 +57,7 @@ def build_responses_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         query = request.query_params
         query_params.check_param_names(query, _RETRIEVE_PARAMS)
-        query_params.check_include(query)
+        included = query_params.parse_include(query)
         obfuscates = query_params.parse_boolean(query, "include_obfuscation")
         starting_after = query_params.parse_integer(query, "starting_after", minimum=0, maximum=_MAX_SEQUENCE_NUMBER)
         if query_params.parse_boolean(query, "stream"):
@@ -64,7 +66,9 @@ def build_responses_routes(service: Service) -> APIRouter:
             raise InvalidRequest("'starting_after' is only allowed when 'stream' is true.", param="starting_after")
         stored = await service.require_store().responses.load_response(owner, response_id)
         stored = require_found(stored, "Response", response_id)
-        return build_json_reply(stored.response, headers=service.render_stored_headers(stored.headers))
+        return build_json_reply(
+            show_response(stored.response, included), headers=service.render_stored_headers(stored.headers)
+        )
 
     @router.post("/v1/responses/{response_id}/cancel")
     async def cancel_response(response_id: str, request: Request) -> Response:
@@ -79,7 +83,9 @@ def build_responses_routes(service: Service) -> APIRouter:
             )
         cancelled = stored and await store.responses.cancel_response(owner, response_id)
         cancelled = require_found(cancelled, "Response", response_id)
-        return build_json_reply(cancelled.response, headers=service.render_stored_headers(cancelled.headers))
+        return build_json_reply(
+            show_response(cancelled.response, ()), headers=service.render_stored_headers(cancelled.headers)
+        )
 
     @router.delete("/v1/responses/{response_id}")
     async def delete_response(response_id: str, request: Request) -> Response:
@@ -99,8 +105,9 @@ def build_responses_routes(service: Service) -> APIRouter:
         """List the input items of the request itself, without its history."""
         owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
-        query_params.check_include(request.query_params)
+        included = query_params.parse_include(request.query_params)
         read = partial(service.require_store().responses.list_input_items, owner, response_id)
-        return await build_list_reply(requested_page, read_items_of("Response", response_id, read))
+        render = partial(to_listed_item, included=included)
+        return await build_list_reply(requested_page, read_items_of("Response", response_id, read, render))
 
     return router

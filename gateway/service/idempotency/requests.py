@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.responses import Response
@@ -36,6 +37,7 @@ from gateway.state.store import Store
 from gateway.state.values import ACTIVE_STATUSES, NewResponse, StoredResponse
 from translation.errors import InvalidRequest
 from translation.representation.items import CALL_TYPES
+from translation.representation.json_types import Json
 
 _REPLAYED_HEADER: Final = {"x-gateway-replayed": "true"}
 """The header of replies to requests that were not run, because another request with the same key was run."""
@@ -44,11 +46,12 @@ _MAX_ATTEMPTS: Final = 5
 
 
 class _Waiter(NamedTuple):
-    """The client of a request: its connection, and whether it wants a stream."""
+    """The client of a request: its connection, whether it wants a stream, and what it gets of a stored response."""
 
     scope: Scope
     receive: Receive
     streams: bool
+    show: Callable[[Json], Json]
 
 
 class IdempotentRequests:
@@ -94,7 +97,10 @@ class IdempotentRequests:
         owner = client_request.principal.owner
         keyed = await self._pool.call_weighed(client_request.weight, read_keyed_request, header, client_request.body)
         is_stored, streams = form.peek(client_request.body)
-        waiter = _Waiter(scope, receive, streams)
+        show = client_request.endpoint.reply.show_reply
+        waiter = _Waiter(
+            scope, receive, streams, (lambda reply: reply) if show is None else partial(show, client_request.body)
+        )
         for _ in range(_MAX_ATTEMPTS):
             existing = await self._find(owner, keyed) if is_stored else None
             if isinstance(existing, StoredResponse):
@@ -165,7 +171,7 @@ class IdempotentRequests:
             replay = await open_log_replay(self._store, owner, response_id, after=None, max_outage_s=self._max_outage_s)
             return self._build_event_stream(replay, headers)
         if stored.background:
-            return build_json_reply(stored.response, headers=headers)
+            return build_json_reply(waiter.show(stored.response), headers=headers)
         return await self._wait_for_end(owner, response_id, lambda: self._replayed_headers, waiter)
 
     def _render_stored(self, stored: StoredResponse) -> dict[str, str]:
@@ -192,4 +198,4 @@ class IdempotentRequests:
         if stored.response["status"] == "failed":
             headers.pop(LOSS_HEADER, None)
             raise StoredFailure(stored.response, headers)
-        return build_json_reply(stored.response, headers=headers)
+        return build_json_reply(waiter.show(stored.response), headers=headers)

@@ -1,11 +1,12 @@
 """The interface of a kind of tools: it finds its tools in requests, and opens the executors that run them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.tools.executors.executor import ToolExecutor
 from translation.hosted.call_forms import CallForm
+from translation.hosted.citations.citation_table import CitationTable
 from translation.representation.json_types import Json
 
 
@@ -22,6 +23,8 @@ class ResponseContext:
     takes_input: Callable[[], bool] = lambda: False
     """Whether the client can be asked for input of a call. It is known when calls are run."""
     sees_images: bool = False
+    citations: CitationTable = field(default_factory=CitationTable)
+    """What the markers in results stand for: an executor adds what it finds, and writes the marker beside it."""
 
 
 class ToolKind(Protocol):

@@ -20,6 +20,13 @@ from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
 from translation.hosted.calls import HostedCall
+from translation.hosted.citations.citables import CitablePage
+from translation.hosted.citations.citation_table import (
+    CitationTable,
+    build_result_details,
+    read_result_details,
+    write_marker,
+)
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.tools import HostedTool, ToolKey
 
@@ -42,11 +49,12 @@ class SearchForm(CallForm):
     run_phases = ("searching",)
 
     def build_fields(self, call: CallView) -> Json:
-        return {"action": call.outcome.fields["action"]} if call.outcome.fields else {}
+        return {**(call.outcome.fields or {})}
 
     def read_past(self, item: Json) -> PastHostedCall:
         arguments = orjson.dumps({"query": (item.get("action") or {}).get("query") or ""}).decode()
-        return PastHostedCall(WEB_SEARCH, WEB_SEARCH, arguments, "A search took place.")
+        text, citables = read_result_details(item.get("details")) or ("A search took place.", {})
+        return PastHostedCall(WEB_SEARCH, WEB_SEARCH, arguments, text, citables)
 
 
 FORM: Final = SearchForm()
@@ -57,6 +65,9 @@ class SearchExecutor:
 
     source = ToolSource(label=WEB_SEARCH, shows_list=False, has_clean_lists=True)
     cache_key = CacheKey([{"label": WEB_SEARCH}])
+
+    def __init__(self, citations: CitationTable) -> None:
+        self._citations = citations
 
     def list_secrets(self) -> Sequence[str]:
         return ()
@@ -91,7 +102,12 @@ class SearchExecutor:
             return build_execution_error("search_unavailable: nothing is known about this")
         url, title, text = PAGES[query]
         action["sources"] = [{"type": "url", "url": url}]
-        return ToolOutcome(output=f"{title} {url}\n{text}", fields={"action": action})
+        page = CitablePage(url, title)
+        number = self._citations.add(page)
+        output = f"{write_marker(number)} {title} {url}\n{text}"
+        return ToolOutcome(
+            output=output, fields={"action": action, "details": build_result_details(output, {number: page})}
+        )
 
     async def close(self) -> None: ...
 
@@ -111,7 +127,7 @@ class SearchKind:
         return SearchKind(is_on=WEB_SEARCH not in hosted_tools)
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
-        return [SearchExecutor()] if any(map(self.runs_tool, tools)) else []
+        return [SearchExecutor(context.citations)] if any(map(self.runs_tool, tools)) else []
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +135,10 @@ def search_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "KIND_BUILDERS", (lambda _settings: SearchKind(),))
 
 
-MODEL: Final = (chat_calls(SEARCH), chat_text("It rains."))
+MODEL: Final = (chat_calls(SEARCH), chat_text("It rains 🌧 【", "1】."))
+LINK: Final = "([weather.example](https://weather.example/rain))"
+ANSWER: Final = f"It rains 🌧 {LINK}."
+READ_PAGE: Final = "【1】 Rain https://weather.example/rain\nIt rains."
 
 
 async def test_a_response_has_the_items_and_the_events_of_a_search() -> None:
@@ -131,7 +150,7 @@ async def test_a_response_has_the_items_and_the_events_of_a_search() -> None:
         offered = gateway.model.requests[0].json["tools"]
         second = await gateway.last_request()
     assert [each["function"]["name"] for each in offered] == ["web_search"]
-    assert second["messages"][-1]["content"] == "Rain https://weather.example/rain\nIt rains."
+    assert second["messages"][-1]["content"] == READ_PAGE
     assert [event.type for event in events if "web_search" in event.type] == [
         "response.web_search_call.in_progress",
         "response.web_search_call.searching",
@@ -141,6 +160,14 @@ async def test_a_response_has_the_items_and_the_events_of_a_search() -> None:
     assert [item["type"] for item in response["output"]] == ["web_search_call", "message"]
     assert response["output"][0]["action"]["query"] == "rain"
     assert response["output"][0]["id"].startswith("ws_")
+    assert not {"details", "citables"} & response["output"][0].keys()
+    assert response["output"][0]["action"].get("sources") is None, "they are sent if the client includes them"
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == ANSWER
+    (cited,) = [event for event in events if event.type == "response.output_text.annotation.added"]
+    (annotation,) = response["output"][1]["content"][0]["annotations"]
+    assert cited.annotation.model_dump() == annotation
+    assert (annotation["url"], annotation["title"]) == ("https://weather.example/rain", "Rain")
+    assert ANSWER[annotation["start_index"] : annotation["end_index"]] == LINK
     assert response["tools"][0]["type"] == "web_search"
 
 
@@ -173,11 +200,28 @@ async def test_a_search_of_the_history_is_a_call_for_the_model(tmp_path: Path) -
         )
         roles = [message["role"] for message in (await gateway_without_store.last_request())["messages"]]
     assert roles == ["assistant", "tool", "assistant", "user"]
-    async with hosting(*MODEL, chat_text("Yes."), store=store) as gateway:
+    async with hosting(*MODEL, chat_text("Yes 【1】."), store=store) as gateway:
         stored = await gateway.ask({"type": "web_search"})
-        await gateway.ask({"type": "web_search"}, previous_response_id=stored["id"], input="Sure?")
+        again = await gateway.ask({"type": "web_search"}, previous_response_id=stored["id"], input="Sure?")
         messages = (await gateway.last_request())["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
+    assert messages[2]["content"] == READ_PAGE, "the model reads the results of the earlier turn, and cites them"
+    assert again["output"][0]["content"][0]["text"] == f"Yes {LINK}."
+    assert len(again["output"][0]["content"][0]["annotations"]) == 1
+
+
+async def test_sources_are_shown_to_clients_that_include_them(tmp_path: Path) -> None:
+    sources = [{"type": "url", "url": "https://weather.example/rain"}]
+    include: Any = ["web_search_call.action.sources"]
+    async with hosting(*MODEL, *MODEL, store={"url": ready_sqlite(tmp_path / "state.db")}) as gateway:
+        hidden = await gateway.ask({"type": "web_search"})
+        shown = await gateway.ask({"type": "web_search"}, include=include)
+        later = (await gateway.client.responses.retrieve(hidden["id"], include=include)).model_dump()
+        plain = (await gateway.client.responses.retrieve(shown["id"])).model_dump()
+        reply = await _post(gateway, "/responses", {"model": "m", "input": "Hi", "include": include})
+    found = [each["output"][0]["action"].get("sources") for each in (hidden, shown, later, plain)]
+    assert found == [None, sources, sources, None]
+    assert "x-gateway-loss" in reply.headers, "without a search there is nothing to include"
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -186,7 +230,8 @@ async def test_a_chat_completion_is_the_answer_of_all_rounds(streams: bool) -> N
     async with hosting(*MODEL) as gateway:
         reply = await _post(gateway, "/chat/completions", body)
         assert len(gateway.model.requests) == 2
-    assert "It rains." in reply.text
+    assert LINK in reply.text.replace("\\/", "/")
+    assert '"start_index":11' in reply.text.replace(" ", "")
     assert "tool_calls" not in reply.text
     assert "x-gateway-loss" not in reply.headers
 
@@ -197,6 +242,7 @@ async def test_a_chat_completion_with_extensions_has_the_calls() -> None:
         completion = (await _post(gateway, "/chat/completions", body)).json()
     (call,) = completion["extensions"]["mcp_calls"]
     assert (call["type"], call["action"]["query"]) == ("web_search_call", "rain")
+    assert "details" not in call
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -211,7 +257,7 @@ async def test_a_message_has_the_blocks_of_a_search(streams: bool) -> None:
     async with hosting(*MODEL) as gateway:
         reply = await _post(gateway, "/messages", body)
         assert len(gateway.model.requests) == 2
-    for part in ("server_tool_use", "web_search_tool_result", "https://weather.example/rain", "It rains."):
+    for part in ("server_tool_use", "web_search_tool_result", LINK, "web_search_result_location"):
         assert part in reply.text
     if not streams:
         assert [block["type"] for block in reply.json()["content"]] == [

@@ -12,6 +12,7 @@ from translation.errors import ProtocolViolation
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import HostedCall, build_approved_call
+from translation.hosted.citations.cited_parts import CitedParts
 from translation.hosted.interruptions.interruption import (
     Interruption,
     list_unsent_entries,
@@ -58,8 +59,8 @@ class ToolLoop:
     hosted calls among its items as function calls. `catalogue` has the hosted tools. `approved` has the calls of an
     earlier response that the client has now approved. If there are any, call `start_approved_calls` before the first
     round; if the definition of a tool has changed since the client was asked, the client is asked again, and the reply
-    ends without a round. `new_id` makes ids of items. `reader` keeps the whole text of results that were shortened for
-    the model. `sources` is that of `ResolvedHistory`. Raises InvalidRequest for a tool choice that cannot be met.
+    ends without a round. `new_id` makes ids of items. `context` has the items of the turn as the model reads them;
+    without it they are those of the turn. Raises InvalidRequest for a tool choice that cannot be met.
     """
 
     def __init__(
@@ -69,9 +70,7 @@ class ToolLoop:
         approved: ApprovedCalls,
         bounds: LoopBounds,
         new_id: NewId,
-        *,
-        reader: ResultReader | None = None,
-        sources: Mapping[str, Sequence[Item]] | None = None,
+        context: ModelContext | None = None,
     ) -> None:
         self.dropped_outcomes = 0
         """The number of outcomes that were not used, because their call was settled already."""
@@ -83,7 +82,7 @@ class ToolLoop:
         self._choices = RoundChoices(turn, catalogue)
         self._checks = CallChecks(catalogue, bounds)
         self._output = OutputQueue()
-        self._context = ModelContext(turn.items, reader or ResultReader(bounds.result_chars), sources or {})
+        self._context = context or ModelContext(turn.items, ResultReader(bounds.result_chars))
         self._progress = LoopProgress()
         self._approvals = approved
         self._approved: list[tuple[HostedCall, ApprovedCall]] = []
@@ -225,7 +224,15 @@ class ToolLoop:
         is_first = progress.round == 1 and not self._approved
         progress.finished = None
         own_names = frozenset(tool["name"] for tool in self._turn.tools if tool.get("name"))
-        self._round = ToolRound(self._catalogue, own_names, self._checks, self._output, self._new_id, withdrawal)
+        self._round = ToolRound(
+            self._catalogue,
+            own_names,
+            self._checks,
+            self._output,
+            self._new_id,
+            withdrawal,
+            CitedParts(self._context.citations),
+        )
         turn = self._turn
         tools = [*turn.tools, *self._offered_functions()] if offers_hosted else turn.tools
         return replace(
@@ -283,7 +290,7 @@ class ToolLoop:
         if call not in self.pending_calls:
             self.dropped_outcomes += 1
             return []
-        call.outcome = self._checks.limit_outcome(outcome)
+        call.outcome = self._checks.limit_outcome(self._context.adopt_outcome(outcome))
         if (requested := call.outcome.requested_input) is not None and call.tool is not None:
             self._output.put_input_request(call, call.tool, self._new_id("mcpr"), requested)
             self._progress.end_for_input()

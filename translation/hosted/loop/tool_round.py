@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.hosted.calls import NO_ITEM, HostedCall
+from translation.hosted.citations.cited_parts import CitedParts
 from translation.hosted.loop.call_checks import CallChecks
 from translation.hosted.loop.output_queue import OutputQueue
 from translation.hosted.outcomes import build_execution_error
@@ -38,7 +39,7 @@ class ToolRound:
     """Takes the events of one round, and puts the events of its items into `output`.
 
     `own_names` are the names of the client's own tools. `withdrawal` is the reason why the round has no hosted tools
-    and is the last one; None if it has them.
+    and is the last one; None if it has them. `cited_parts` replaces the markers in the answers.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ToolRound:
         output: OutputQueue,
         new_id: NewId,
         withdrawal: str | None,
+        cited_parts: CitedParts,
     ) -> None:
         self._catalogue = catalogue
         self._own_names = own_names
@@ -56,6 +58,7 @@ class ToolRound:
         self._output = output
         self._new_id = new_id
         self._withdrawal = withdrawal
+        self._cited_parts = cited_parts
         self._collector = TurnCollector()
         self._indexes = ItemIndexes()
         """The indexes of the items in the reply. Calls of hosted tools have none here."""
@@ -112,17 +115,20 @@ class ToolRound:
             return
         if round_index in self._calls:
             return  # An event of the upstream's own about a call that has ended.
-        self._output.put(self._indexes.move(event))
+        self._output.put(*self._cited_parts.feed(self._indexes.move(event)))
 
     def observe_text(self, text_key: TextKey) -> tuple[TextKey, TextObserver] | None:
         """Returns the key of a text in the reply, and what must be called with its deltas if they are not taken here.
 
-        None if they have to be: they are arguments of a hosted tool, or they wait for a call.
+        None if they have to be: they are arguments of a hosted tool, they wait for a call, or they may have markers.
         """
         index, part_index = text_key
         if index not in self._indexes or self._output.is_waiting:
             return None
-        return (self._indexes[index], part_index), self._collector.text_appender(text_key)
+        sent_key = (self._indexes[index], part_index)
+        if self._cited_parts.has_text(sent_key):
+            return None
+        return sent_key, self._collector.text_appender(text_key)
 
     def join_warnings(self, facts: Json, warnings: list[Json]) -> Json:
         """Returns the facts of the round. Its `warnings` about calls are joined with the ones of earlier rounds.

@@ -1,7 +1,7 @@
 """Encodes events as the stream of the Responses API: whole frames, in the API's order, numbered without gaps."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -30,6 +30,7 @@ from translation.representation.item_seal import ItemSeal
 from translation.representation.items import TEXT_FIELDS, TextField
 from translation.representation.json_types import Json
 from translation.representation.shared_tools import write_json
+from translation.responses.client.item_view import show_item, show_response
 from translation.responses.client.snapshot import Snapshot
 
 _OUTPUT_TEXT = "response.output_text"
@@ -141,11 +142,19 @@ class ResponsesEncoder(StreamEnd):
     """Takes batches of events, and returns whole frames with LF line ends. `conclude` returns the terminal event.
 
     `initial_response` is the object from `new_response`. `clock` returns the time in epoch seconds. `seal` seals the
-    items before they are sent. The batches must satisfy the event grammar.
+    items before they are sent. `included` is the request's `include`: other parts of items are not sent, but they are
+    in `response`. The batches must satisfy the event grammar.
     """
 
-    def __init__(self, initial_response: Json, clock: Callable[[], int], seal: ItemSeal | None = None) -> None:
+    def __init__(
+        self,
+        initial_response: Json,
+        clock: Callable[[], int],
+        seal: ItemSeal | None = None,
+        included: Collection[str] = (),
+    ) -> None:
         super().__init__()
+        self._included = included
         self._snapshot = Snapshot(initial_response, clock, seal)
         self.sequence = -1
         """The sequence number of the last event; -1 before the first."""
@@ -197,7 +206,7 @@ class ResponsesEncoder(StreamEnd):
 
     def _build_closing_frames(self) -> bytes:
         self.sequence += 1
-        response = self._snapshot.response
+        response = show_response(self._snapshot.response, self._included)
         return _LIFECYCLE_FRAMES[response["status"]] % (self.sequence, write_json(response)) + sse.DONE_FRAME
 
     def _delta_with_logprobs(self, text: _TextStream, piece: str, logprobs: list[Json]) -> bytes:
@@ -285,7 +294,7 @@ class ResponsesEncoder(StreamEnd):
         if text.is_open:
             self._end_text(text, item, frames)
         self.sequence += 1
-        frames.append(_ITEM_DONE % (self.sequence, event.index, orjson.dumps(item)))
+        frames.append(_ITEM_DONE % (self.sequence, event.index, orjson.dumps(show_item(item, self._included))))
 
     def _end_text(self, text: _TextStream, whole: Json, frames: list[bytes]) -> None:
         """Writes the `done` event of a text.

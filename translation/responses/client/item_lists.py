@@ -1,8 +1,10 @@
 """Completes stored items for the endpoints that list them: adds keys that requests may omit and the API requires."""
 
+from collections.abc import Collection
 from typing import Any
 
 from translation.representation.json_types import Item
+from translation.responses.client.item_view import show_item
 
 _STATUS_TYPES = frozenset(
     {
@@ -24,12 +26,12 @@ _PART_KEYS = ("content", "output")
 """Keys of an item that may hold a list of parts."""
 
 
-def to_listed_item(item: Item) -> Item:
-    """Returns a copy of an item with the keys that a list requires.
+def to_listed_item(item: Item, included: Collection[str] = ()) -> Item:
+    """Returns a copy of an item with the keys that a list requires, for a client that asked for `included`.
 
     A missing `status` is `completed`, a missing `execution` is `client`, and a missing `detail` of an image is `auto`.
     """
-    result = {**item}
+    result = {**show_item(item, included)}
     for key in _PART_KEYS:
         if isinstance(result.get(key), list):
             result[key] = [_with_detail(part) for part in result[key]]

@@ -8,6 +8,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import SHARED_PARAMS, Turn
 from translation.responses import input_items
+from translation.responses.client.item_view import HIDING_INCLUDES
 from translation.responses.schema.request import REQUEST_FIELDS, find_unknown_in_request
 
 _LOGPROBS = "message.output_text.logprobs"
@@ -96,6 +97,10 @@ def _set_reply_params(turn: Turn, body: Json) -> None:
         turn.reasoning = _reasoning(reasoning)
     if included := body.get("include"):
         turn.sealed_reasoning = _SEALED_REASONING in included
+        if not HIDING_INCLUDES.isdisjoint(included):
+            turn.upstream_losses = [
+                _loss_of_include(position) for position, value in enumerate(included) if value in HIDING_INCLUDES
+            ]
         if _LOGPROBS in included:
             top = body.get("top_logprobs")
             turn.sampling = {**turn.sampling, "logprobs": True, **({} if top is None else {"top_logprobs": top})}
@@ -132,13 +137,17 @@ def _reasoning(options: Json) -> Json | None:
     return reasoning or None
 
 
+def _loss_of_include(position: int) -> Loss:
+    return Loss(f"include[{position}]", "dropped")
+
+
 def _losses(body: Json) -> Iterator[Loss]:
     for param in _DROPPED_PARAMS:
         if body.get(param):
             yield Loss(param, "dropped")
     for position, value in enumerate(body.get("include") or ()):
         if value not in _LOSSLESS_INCLUDES:
-            yield Loss(f"include[{position}]", "dropped")
+            yield _loss_of_include(position)
     for name, default in _IGNORED_REASONING.items():
         if ((body.get("reasoning") or {}).get(name) or default) != default:
             yield Loss(f"reasoning.{name}", "dropped")

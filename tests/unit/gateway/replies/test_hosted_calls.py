@@ -118,3 +118,28 @@ def test_a_failed_list_is_a_loss_and_an_incomplete_one_is_none() -> None:
     partial = {**LISTED, "tools": [{"name": "add"}], "error": "tools left out: x"}
     passed(Started("m"), *whole(failed)(0), *whole(partial)(1), Finished("stop"), losses=losses)
     assert losses == [Loss("tools", "MCP server calc left out")]
+
+
+def cited(index: int, content: str, citation: Item) -> list[Event]:
+    """The events of a message with a citation, as deltas and as the upstream's final part and item."""
+    part = {"type": "output_text", "text": content, "annotations": [citation]}
+    return [
+        ItemStarted(index, {"id": f"msg_{index}", "type": "message", "role": "assistant", "content": []}),
+        PartStarted(index, 0, {"type": "output_text", "text": "", "annotations": []}),
+        Delta(index, 0, content),
+        Annotated(index, 0, citation),
+        PartEnded(index, 0, part),
+        ItemEnded(index, {"id": f"msg_{index}", "type": "message", "role": "assistant", "content": [part]}),
+    ]
+
+
+def test_citations_have_positions_in_the_joined_text() -> None:
+    citation = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
+    events = passed(Started("m"), *cited(0, "😀b", citation), *call(1), *cited(2, "cd", citation), Finished("stop"))
+    joined = "".join(event.text for event in events if isinstance(event, Delta))
+    assert joined == "😀b\n\ncd"
+    first, second = [event.annotation for event in events if isinstance(event, Annotated)]
+    assert [joined[each["start_index"] : each["end_index"]] for each in (first, second)] == ["😀", "c"]
+    collector = TurnCollector()
+    collector.feed(events)
+    assert [part["annotations"] for item in collector.items for part in item["content"]] == [[first], [second]]

@@ -9,6 +9,8 @@ import pytest
 from gateway.sealing.reply_seal import ReasoningSeal, ReplyItemSeal
 from gateway.sealing.sealer import Sealer
 from translation.errors import InvalidRequest
+from translation.hosted.citations.citables import CitablePage
+from translation.hosted.citations.citation_table import build_result_details
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -71,6 +73,18 @@ def test_another_upstream_learns_that_a_placeholder_is_no_thought() -> None:
     assert other.unseal_item(seal_item({**bare, "details": [mark]})) == {**bare, "details": [{"thought": False}]}
     assert other.unseal_item(seal_item({**bare, "details": [mark, *DETAILS]})) == bare
     assert HERE.unseal_item(seal_item({**bare, "details": [mark]})) == {**bare, "details": [mark]}
+
+
+def test_results_of_the_gateways_own_tools_are_for_every_upstream() -> None:
+    own = build_result_details("【1】 Rain", {1: CitablePage("https://a.example", "Rain")})
+    item: Item = {"type": "web_search_call", "id": "ws_1", "details": [*own]}
+    sealed = seal_item(item)
+    assert RELAY.unseal_item(sealed) == item
+    assert HERE.find_maker([sealed]) is None, "no upstream has to be asked again because of it"
+    mixed = seal_item({**item, "details": [*own, *DETAILS]})
+    assert RELAY.unseal_item(mixed) == item
+    assert HERE.find_maker([mixed]) == ("claude", "opus")
+    assert RELAY.unseal_hosted_calls([sealed, seal_item(SIGNED)], {"web_search_call"})[0] == item
 
 
 def test_the_data_of_a_started_item_is_sealed_at_its_end() -> None:

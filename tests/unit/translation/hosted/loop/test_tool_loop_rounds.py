@@ -7,10 +7,15 @@ import pytest
 from tests.tool_rounds import LoopDriver, call, function_tool, hosted_tool, round_of, text, whole
 from translation.errors import ProtocolViolation
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.outcomes import build_execution_error
+from translation.hosted.citations.citables import CitablePage
+from translation.hosted.citations.citation_table import build_result_details
+from translation.hosted.loop.model_context import ModelContext
+from translation.hosted.outcomes import ToolOutcome, build_execution_error
+from translation.hosted.result_reader import ResultReader
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
 from translation.representation.events import (
+    Annotated,
     Delta,
     Event,
     Finished,
@@ -325,3 +330,32 @@ def test_a_reply_has_no_end_while_a_round_follows() -> None:
     driver = LoopDriver(hosted_tool())
     driver.run_round(call(), reason="tool_calls")
     assert driver.loop.build_end_events() == []
+
+
+def test_the_markers_of_a_result_are_citations_in_the_answer_of_the_next_round() -> None:
+    page, other = CitablePage("https://a.example", "A"), CitablePage("https://b.example", "B")
+    driver = LoopDriver(hosted_tool("look"))
+    driver.ask()
+    driver.feed(round_of(call("calc_look"), reason="tool_calls"))
+    (pending,) = driver.loop.pending_calls
+    # The outcome comes from another process, whose numbers are this one's if they are free.
+    fields = {"details": build_result_details("【3】 A", {3: page})}
+    driver.take(driver.loop.settle_call(pending, ToolOutcome(output="【3】 A", fields=fields)))
+    turn = driver.ask()
+    assert turn.items[-1]["output"] == "【3】 A"
+    started = [Started("m"), *text("")(0)[:2]]
+    driver.feed(started)
+    assert driver.loop.observe_text((0, 0)) is None, "its deltas may have markers"
+    sent = driver.feed([Delta(0, 0, "See 【3】"), Delta(0, 0, ".")])
+    assert [event.text for event in sent if isinstance(event, Delta)] == [
+        "See ",
+        "([a.example](https://a.example))",
+        ".",
+    ]
+    assert [event.annotation["end_index"] for event in sent if isinstance(event, Annotated)] == [36]
+    context = ModelContext((), ResultReader(100))
+    context.citations.add(other)
+    taken = context.adopt_outcome(
+        ToolOutcome(output="【1】 A", fields={"details": build_result_details("【1】 A", {1: page})})
+    )
+    assert taken == ToolOutcome(output="【2】 A", fields={"details": build_result_details("【2】 A", {2: page})})

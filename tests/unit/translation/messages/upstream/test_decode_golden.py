@@ -12,6 +12,7 @@ from translation.framing.sse import FrameDecoder
 from translation.messages.upstream.decode import AnthropicDecoder
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
+from translation.responses.client.item_view import HIDING_INCLUDES
 from translation.responses.client.snapshot import Snapshot
 
 STREAMS = recordings("anthropic")
@@ -38,7 +39,8 @@ def test_whole_messages_become_their_expected_events(recording: Path, update_gol
 def test_whole_messages_become_streams_the_official_client_accepts(recording: Path) -> None:
     reading = decoder()
     batches = [reading.feed(orjson.loads(recording.read_bytes())), reading.finish()]
-    encoder, snapshot = ResponsesEncoder(HEAD, lambda: 105), Snapshot(HEAD, lambda: 105)
+    encoder = ResponsesEncoder(HEAD, lambda: 105, included=HIDING_INCLUDES)
+    snapshot = Snapshot(HEAD, lambda: 105)
     events = check_stream(feed_to_end(encoder, *batches))
     for batch in batches:
         snapshot.feed(batch)

@@ -1,0 +1,81 @@
+"""The numbers of what a model may cite: they run on, and one of them never means two things."""
+
+from typing import Any, Final
+
+import pytest
+
+from translation.hosted.citations.citables import CitableFile, CitablePage, read_citable
+from translation.hosted.citations.citation_table import (
+    CitationTable,
+    MarkedResult,
+    build_result_details,
+    is_own_detail,
+    read_result_details,
+    remove_markers,
+)
+
+ONE: Final = CitablePage("https://one.example", "One")
+TWO: Final = CitableFile("file-2", "two.pdf")
+THREE: Final = CitablePage("https://three.example", "Three")
+
+
+def test_numbers_run_on_and_what_is_found_again_keeps_its_number() -> None:
+    table = CitationTable()
+    assert not table
+    assert [table.add(each) for each in (ONE, TWO, ONE, THREE)] == [1, 2, 1, 3]
+    assert table
+    assert (table.find(2), table.find(4), table.find_by_url("https://three.example")) == (TWO, None, THREE)
+
+
+def test_a_result_of_the_history_keeps_its_numbers_unless_they_are_taken() -> None:
+    table = CitationTable()
+    first = MarkedResult("【4】 One 【2】 Two", {4: ONE, 2: TWO})
+    assert table.adopt(first) is first
+    assert table.adopt(first) is first
+    assert table.add(THREE) == 5
+    again = table.adopt(MarkedResult("【4】 Three 【2】 Two 【9】 unknown", {4: THREE, 2: TWO}))
+    assert again == MarkedResult("【5】 Three 【2】 Two  unknown", {5: THREE, 2: TWO})
+
+
+def test_what_the_model_read_is_kept_as_details() -> None:
+    details = build_result_details("【1】 One", {1: ONE, 2: TWO})
+    assert read_result_details(details) == MarkedResult("【1】 One", {1: ONE, 2: TWO})
+    assert is_own_detail(details[0])
+    assert len(build_result_details("x" * 100_000, {})[0]["text"]) == 16_000
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        None,
+        "text",
+        [{"type": "thinking"}, 1],
+        [{"type": "gateway.result"}],
+        [{"type": "gateway.result", "text": 1, "citables": []}],
+        [{"type": "gateway.result", "text": "x", "citables": {}}],
+    ],
+)
+def test_details_of_others_are_no_result(details: Any) -> None:
+    assert read_result_details(details) is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        1,
+        {"type": "page", "url": "u", "title": "t"},
+        {"type": "page", "url": "u", "title": "t", "number": 0},
+        {"type": "page", "url": "u", "title": "t", "number": True},
+        {"type": "page", "url": "u", "title": None, "number": 1},
+        {"type": "odd", "url": "u", "title": "t", "number": 1},
+    ],
+)
+def test_an_entry_that_is_malformed_is_left_out(entry: Any) -> None:
+    details = [{"type": "gateway.result", "text": "x", "citables": [entry, {"number": 3, **ONE.to_json()}]}]
+    assert read_result_details(details) == MarkedResult("x", {3: ONE})
+
+
+def test_a_document_cannot_forge_a_marker() -> None:
+    assert remove_markers("【1】 plain") == "[1] plain"
+    assert remove_markers("plain") == "plain"
+    assert read_citable({"type": "file", "file_id": 1, "filename": "x"}) is None

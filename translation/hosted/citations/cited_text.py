@@ -1,0 +1,106 @@
+"""Replaces the markers of one text of an answer by citations, while the text comes in pieces."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from translation.hosted.citations.citables import Citable
+from translation.hosted.citations.citation_table import (
+    MARKER_BEGINNING_PATTERN,
+    MARKER_PATTERN,
+    MARKER_START,
+    CitationTable,
+)
+from translation.hosted.citations.link_finder import LinkFinder
+from translation.representation.json_types import Json
+
+Piece: TypeAlias = str | Json
+"""A piece of the text as it is sent, or an annotation, which is sent between the pieces."""
+
+POSITION_KEYS: Final = ("start_index", "end_index", "index")
+"""The keys of annotations that are positions in their text."""
+
+
+class _Replacement(NamedTuple):
+    """A marker that was replaced, by its end in the model's text and in the text that is sent."""
+
+    end: int
+    sent_end: int
+
+
+class CitedText:
+    """One text of an answer. What is sent is the same however the model's text was cut into pieces.
+
+    A beginning of a marker is held back, at most seven characters. All positions are code points.
+    """
+
+    def __init__(self, table: CitationTable) -> None:
+        self._table = table
+        self._links = LinkFinder(table)
+        self._held_back = ""
+        self._length = 0
+        """The length of the model's text, up to what is held back."""
+        self._replacements: list[_Replacement] = []
+
+    def feed(self, text: str) -> list[Piece]:
+        """Takes a piece of the model's text. Returns what is to be sent now."""
+        if not self._held_back and MARKER_START not in text:
+            return self._send(text)
+        text, self._held_back = self._held_back + text, ""
+        pieces: list[Piece] = []
+        sent = position = 0
+        while (start := text.find(MARKER_START, position)) >= 0:
+            marker = MARKER_PATTERN.match(text, start)
+            if marker is not None and (citable := self._table.find(int(marker[1]))) is not None:
+                pieces += self._send(text[sent:start])
+                pieces += self._cite(citable, len(marker[0]))
+                sent = position = marker.end()
+            elif marker is None and MARKER_BEGINNING_PATTERN.fullmatch(text, start):
+                self._held_back = text[start:]
+                return pieces + self._send(text[sent:start])
+            else:
+                position = start + 1
+        return pieces + self._send(text[sent:])
+
+    def finish(self) -> list[Piece]:
+        """Returns what is left at the end of the text."""
+        text, self._held_back = self._held_back, ""
+        return [*self._send(text), *self._links.finish()]
+
+    def move_annotation(self, annotation: Json) -> Json:
+        """Returns an annotation of the upstream's own with its positions in the text that is sent."""
+        moved = {key: self._move(annotation[key]) for key in POSITION_KEYS if type(annotation.get(key)) is int}
+        return {**annotation, **moved} if self._replacements and moved else annotation
+
+    def _move(self, position: int) -> int:
+        shift = 0
+        for replacement in self._replacements:
+            if replacement.end > position:
+                break
+            shift = replacement.sent_end - replacement.end
+        return position + shift
+
+    def _send(self, text: str) -> list[Piece]:
+        if not text:
+            return []
+        self._length += len(text)
+        return [text, *self._links.feed(text)]
+
+    def _cite(self, citable: Citable, marker_length: int) -> list[Piece]:
+        pieces: list[Piece] = [*self._links.finish()]
+        start = self._links.length
+        if text := citable.write_text():
+            self._links.skip(text)
+            pieces.append(text)
+        end = self._links.length
+        self._length += marker_length
+        self._replacements.append(_Replacement(self._length, end))
+        return [*pieces, citable.build_annotation(start, end)]
+
+
+def cite_text(table: CitationTable, text: str, annotations: Sequence[Json] = ()) -> tuple[str, list[Json]]:
+    """Returns a whole text with its citations. `annotations` are the upstream's own."""
+    cited = CitedText(table)
+    pieces = [*cited.feed(text), *cited.finish()]
+    own = [piece for piece in pieces if not isinstance(piece, str)]
+    moved = [cited.move_annotation(annotation) for annotation in annotations]
+    return "".join(piece for piece in pieces if isinstance(piece, str)), [*moved, *own]
