@@ -15,6 +15,10 @@ GatewayError
   UnsupportedEncoding  the body has a compression that is not known, or is a compressed form
   UnsupportedContentType  a web page sent JSON that is not declared as JSON, to a server without keys
   NotFound             no such path, or no such object
+  FileNotFound         no such file, or a file of another owner
+  FileTooLarge         a file is over `files.max_file_mb`
+  StorageQuotaExceeded  the files of an owner are over `limits.files` or `limits.files_mb`
+  FileStorageUnavailable  the folder of files is full, missing or read-only
   MethodNotAllowed     the path exists, the method does not
   HostRefused          a server without keys is not called by the name in `Host`
   OriginRefused        a page of another origin sent a request to a server without keys, or requested a WebSocket
@@ -123,6 +127,32 @@ class NotFound(GatewayError):
 
 class ThreadNotFound(NotFound):
     pass
+
+
+class FileNotFound(NotFound):
+    """One text for unknown, deleted and expired files, and for those of another owner."""
+
+    def __init__(self, file_id: str, *, param: str | None = None) -> None:
+        super().__init__(f"there is no file with the id '{file_id:.80}'", param=param)
+
+
+class FileTooLarge(GatewayError):
+    pass
+
+
+class StorageQuotaExceeded(GatewayError):
+    """Unlike other limits of an owner it does not end by waiting, so clients are told not to repeat the request."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"x-should-retry": "false"})
+
+
+class FileStorageUnavailable(GatewayError):
+    """`reason` is the error of the operating system or of the service, for the log."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("the storage of files is unavailable: try again later", headers={"retry-after": "1"})
+        self.reason = reason
 
 
 class MethodNotAllowed(GatewayError):

@@ -370,12 +370,16 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
     """Delete everything that is stored for one owner. Its running responses are deleted too."""
     settings = _load_settings_with_store(config)
 
+    from gateway.blobs.folder import BlobFolder, find_folder
+    from gateway.files.blob_removal import remove_unused_blobs
     from gateway.state.sql.store import SqlStore
 
     async def erase_owner() -> int:
         async with aclosing(SqlStore(settings.store, settings.background)) as store:
             await store.open()
-            return await store.owner_data.erase_owner(owner)
+            erased_count = await store.owner_data.erase_owner(owner)
+            await remove_unused_blobs(store.files, BlobFolder(find_folder(settings)), owner=owner)
+            return erased_count
 
     typer.echo(f"erased {_format_count(_run_store_command(settings, erase_owner()), 'object')} of {owner}")
 

@@ -1,4 +1,4 @@
-"""The section `auth` of the configuration."""
+"""The sections `auth` and `limits` of the configuration: who may use the gateway, and how much each owner may have."""
 
 import hashlib
 from datetime import datetime
@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, fie
 from pydantic_core import PydanticCustomError
 
 from gateway.config.model_config import NonEmptyText
+from providers.overrides import Number, WholeNumber
 
 ANONYMOUS_NAME: Final = "anonymous"
 """The owner of what is stored for requests without a key, as long as none is configured."""
@@ -17,6 +18,40 @@ _MAX_NAME_CHARS: Final = 255
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitSettings(_Section):
+    """Limits per owner, so that no client can stop the others. Requests beyond a limit get status 429.
+
+    The owner of a request is that of its API key, by default the key's name. Without `auth` all requests have the same
+    owner, and `open_requests` and `websockets` do not apply.
+    """
+
+    open_requests: WholeNumber = Field(
+        default=1000, ge=1, description="The most requests of one owner that are open at once in one server process."
+    )
+    websockets: WholeNumber = Field(
+        default=200, ge=1, description="The most WebSockets of one owner that are open at once in one server process."
+    )
+    background_jobs: WholeNumber = Field(
+        default=1000,
+        ge=1,
+        description="The most responses of one owner that run in the background, or can be resumed, and have not "
+        "ended. They are counted over all server processes, including queued ones.",
+    )
+    event_log_mb: Number = Field(
+        default=1024.0, gt=0, description="The largest size of one owner's streams that can be replayed, in MiB."
+    )
+    idempotency_keys: WholeNumber = Field(
+        default=1_000_000,
+        ge=1,
+        description="The most values of `Idempotency-Key` that are stored for one owner. They are counted once a "
+        "minute.",
+    )
+    files: WholeNumber = Field(default=100_000, ge=1, description="The most files of one owner.")
+    files_mb: Number = Field(
+        default=10_000.0, gt=0, description="The most bytes of all files of one owner, in MB (10⁶ bytes)."
+    )
 
 
 class ApiKeySettings(_Section):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config import yaml_file
-from gateway.config.auth_settings import AuthSettings
+from gateway.config.auth_settings import AuthSettings, LimitSettings
 from gateway.config.checks import find_fixed_changes, validate_settings
 from gateway.config.database_urls import find_url_problem
 from gateway.config.env_file import read_env_file
@@ -327,34 +327,16 @@ class EgressSettings(_Section):
     deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all downloads of one request.")
 
 
-class LimitSettings(_Section):
-    """Limits per owner, so that no client can stop the others. Requests beyond a limit get status 429.
+class FileSettings(_Section):
+    """Files that clients upload. Their names and sizes are in the store, and their bytes in a folder."""
 
-    The owner of a request is that of its API key, by default the key's name. Without `auth` all requests have the same
-    owner, and `open_requests` and `websockets` do not apply.
-    """
-
-    open_requests: WholeNumber = Field(
-        default=1000, ge=1, description="The most requests of one owner that are open at once in one server process."
+    path: NonEmptyText | None = Field(
+        default=None,
+        description="The folder of the bytes, which is made when the first file is uploaded. By default "
+        "`responses-gateway-files` beside the SQLite file, or in the working directory with PostgreSQL. All servers of "
+        "one database need the same folder.",
     )
-    websockets: WholeNumber = Field(
-        default=200, ge=1, description="The most WebSockets of one owner that are open at once in one server process."
-    )
-    background_jobs: WholeNumber = Field(
-        default=1000,
-        ge=1,
-        description="The most responses of one owner that run in the background, or can be resumed, and have not "
-        "ended. They are counted over all server processes, including queued ones.",
-    )
-    event_log_mb: Number = Field(
-        default=1024.0, gt=0, description="The largest size of one owner's streams that can be replayed, in MiB."
-    )
-    idempotency_keys: WholeNumber = Field(
-        default=1_000_000,
-        ge=1,
-        description="The most values of `Idempotency-Key` that are stored for one owner. They are counted once a "
-        "minute.",
-    )
+    max_file_mb: Number = Field(default=512.0, gt=0, description="The largest file, in MiB.")
 
 
 class Settings(_Section):
@@ -385,6 +367,7 @@ class Settings(_Section):
         default=WebSocketSettings(), description="The WebSocket transport of `/v1/responses`."
     )
     limits: LimitSettings = Field(default=LimitSettings(), description="Limits per owner.")
+    files: FileSettings = Field(default=FileSettings(), description="Files that clients upload.")
     egress: EgressSettings = Field(default=EgressSettings(), description="Downloads of URLs in requests.")
     tools: ToolSettings = Field(default=ToolSettings(), description="Tools that the gateway runs itself.")
     auth: AuthSettings | None = Field(

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.error_replies import build_openai_error_body, read_error_headers, resolve_error_reply
-from gateway.errors import TurnFailed, UnknownModel
+from gateway.errors import FileStorageUnavailable, TurnFailed, UnknownModel
 from gateway.http.headers import build_upstream_headers
 from gateway.http.json_reply import build_json_reply
 from gateway.logs import FAILED_UPSTREAM, MAX_LOGGED_CHARS, bind_fields, read_bound_upstream
@@ -86,6 +86,8 @@ def bind_failure(error: Exception) -> None:
         bind_fields(**{FAILED_UPSTREAM: True})
     if isinstance(error, UnknownModel):
         bind_fields(model=error.model[:MAX_LOGGED_CHARS])
+    if isinstance(error, FileStorageUnavailable):
+        bind_fields(cause=error.reason[:_MAX_CAUSE_CHARS])
     if isinstance(error, ProviderError) and (address := _upstream_addresses.get(error.provider)) is not None:
         bind_fields(upstream=address)
     if isinstance(error, UpstreamRejected) and error.status is not None:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
-from dataplane.http_protocol import ClientWriter
+from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.errors import ShuttingDown
 
 
@@ -116,3 +116,18 @@ class RequestGuard:
 
     def _on_disconnect(self) -> None:
         self.interrupt(ClientDisconnected())
+
+
+def guard_client(scope: Scope, receive: Receive, drain: DrainState) -> AbstractContextManager[object]:
+    """Returns a guard of this request that does not read its body. On other servers it does nothing."""
+    client: ClientWriter | None = scope.get(CLIENT)
+    return nullcontext() if client is None else RequestGuard(receive, drain, client)
+
+
+async def cut_off_client(scope: Scope, receive: Receive) -> None:
+    """Closes the client's connection before the end of its reply."""
+    client: ClientWriter | None = scope.get(CLIENT)
+    if client is not None:
+        client.transport.abort()
+        while (await receive())["type"] != "http.disconnect":
+            continue

@@ -25,20 +25,26 @@ _ORDERS: Final[tuple[Order, ...]] = ("asc", "desc")
 
 
 def parse_page_request(
-    query: QueryParams, default_order: Order = "desc", *, extra_names: Collection[str] = ()
+    query: QueryParams,
+    default_order: Order = "desc",
+    *,
+    extra_names: Collection[str] = (),
+    max_limit: int = MAX_PAGE_SIZE,
+    default_limit: int | None = None,
 ) -> PageRequest:
-    """Parses `after`, `limit` (1 to 100) and `order`.
+    """Parses `after`, `limit` (1 to `max_limit`) and `order`.
 
     Raises InvalidRequest for a bad value, and for any other parameter that is not in `extra_names`.
     """
     query_params.check_param_names(query, {"after", "limit", "order", *extra_names})
-    limit = query_params.parse_integer(query, "limit", minimum=1, maximum=MAX_PAGE_SIZE)
+    limit = query_params.parse_integer(query, "limit", minimum=1, maximum=max_limit)
     order = query_params.read_single_value(query, "order")
     known_order = next((known for known in _ORDERS if known == order), None)
     if order is not None and known_order is None:
         raise InvalidRequest(f"Invalid value for 'order': '{order:.80}'. Expected 'asc' or 'desc'.", param="order")
     request = PageRequest(query_params.read_single_value(query, "after"), order=known_order or default_order)
-    return request if limit is None else request._replace(limit=limit)
+    chosen_limit = default_limit if limit is None else limit
+    return request if chosen_limit is None else request._replace(limit=chosen_limit)
 
 
 def _build_unknown_cursor_error(page: PageRequest) -> InvalidRequest:

@@ -31,6 +31,7 @@ from gateway.process.reload import Reloader
 from gateway.relayed_paths.relays import RELAYED_PATHS
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.observers import LOG_OBSERVER
+from gateway.routes.files import build_files_routes
 from gateway.routes.health import build_health_routes
 from gateway.routes.mcp_servers import build_mcp_servers_routes
 from gateway.routes.models import build_models_routes
@@ -52,6 +53,7 @@ _ONLY_WORKER: Final = MetricsPlace()
 
 _OTHER_ROUTES: Sequence[RouteFactory] = (
     build_relayed_routes,
+    build_files_routes,
     build_owner_data_routes,
     build_mcp_servers_routes,
     build_health_routes,
@@ -105,7 +107,7 @@ def build_app(
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
-                await closing.enter_async_context(run_sweeper(store.retention, settings.store))
+                await closing.enter_async_context(run_sweeper(store.retention, settings.store, service.files))
             await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
             if metrics is not None:

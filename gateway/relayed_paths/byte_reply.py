@@ -1,7 +1,6 @@
 """The reply of a relayed path: the upstream's bytes, with its media type."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import orjson
@@ -9,11 +8,10 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.error_replies import build_openai_error_body
 from gateway.errors import GatewayError
 from gateway.http.error_forms import bind_failure
-from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
+from gateway.http.guard import ClientDisconnected, DrainState, cut_off_client, guard_client
 from gateway.http.middleware import BODY_SEND
 from gateway.logs import bind_usage
 from gateway.relayed_paths.reply_usage import ReplyUsage
@@ -95,25 +93,10 @@ class ByteReply(Response):
                 event = b"\n\ndata: " + orjson.dumps(build_openai_error_body(error)) + b"\n\n"
                 await send_body({"type": "http.response.body", "body": event, "more_body": False})
             else:
-                await _cut_off(scope, receive)
+                await cut_off_client(scope, receive)
         finally:
             try:
                 await self._reply.close()
             finally:
                 if self._end is not None:
                     self._end(is_complete=is_complete, has_failed=has_failed)
-
-
-def guard_client(scope: Scope, receive: Receive, drain: DrainState) -> AbstractContextManager[object]:
-    """Returns a guard of this request that does not read its body. On other servers it does nothing."""
-    client: ClientWriter | None = scope.get(CLIENT)
-    return nullcontext() if client is None else RequestGuard(receive, drain, client)
-
-
-async def _cut_off(scope: Scope, receive: Receive) -> None:
-    """Closes the client's connection before the end of its reply."""
-    client: ClientWriter | None = scope.get(CLIENT)
-    if client is not None:
-        client.transport.abort()
-        while (await receive())["type"] != "http.disconnect":
-            continue

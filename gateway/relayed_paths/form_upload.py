@@ -1,25 +1,12 @@
 """Reads a form while it is forwarded: finds its model, and holds only the parts before it in memory."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from starlette.types import Receive, Scope
 
-from dataplane.http_protocol import CLIENT, ClientWriter
-from gateway.errors import BodyTooSlow, UnsupportedEncoding
-from gateway.http.body import build_too_large_error, discard_body
-from gateway.http.guard import ClientDisconnected
-from gateway.http.headers import headers_of
-from gateway.relayed_paths.multipart import (
-    FormPiece,
-    FormSplitter,
-    PartStart,
-    parse_boundary,
-    render_form_end,
-    render_part_start,
-)
+from gateway.http.forms.form_body import FormBody, FormPace
+from gateway.http.forms.multipart import FormPiece, PartStart, render_form_end, render_part_start
 from providers.new_id import random_hex
 from providers.relayed_paths import Form
 from translation.errors import InvalidRequest
@@ -29,15 +16,11 @@ _MAX_MODEL_BYTES: Final = 1000
 
 
 class FormLimits(NamedTuple):
-    """The most bytes of a form, and the most bytes that are held until its model arrives.
-
-    A form may pause for `silence_s` seconds, and take `total_s` in all.
-    """
+    """The most bytes of a form, the most bytes that are held until its model arrives, and its pace."""
 
     max_bytes: int
     max_lookahead_bytes: int
-    silence_s: float
-    total_s: float
+    pace: FormPace
 
 
 class FormUpload:
@@ -48,50 +31,32 @@ class FormUpload:
     """
 
     def __init__(self, scope: Scope, receive: Receive, limits: FormLimits, model: str | None) -> None:
-        self._headers = headers = headers_of(scope)
-        self._waits_for_continue = b"expect" in headers
-        self._splitter: FormSplitter
-        self._client: ClientWriter | None = scope.get(CLIENT)
-        self._receive = receive
-        self._limits = limits
+        self._body = FormBody(scope, receive, limits.max_bytes, limits.pace)
+        self._max_lookahead_bytes = limits.max_lookahead_bytes
         self._model = model
         self._model_content: bytes | None = None
         """The bytes of the part with the model so far; None before the part begins."""
         self._in_model = False
         self._held: list[FormPiece] = []
-        self._size = 0
-        self._is_read = False
-        self._deadline = asyncio.get_running_loop().time() + limits.total_s
 
     async def read_model(self) -> str:
         """Reads the form up to its model, and returns the model's name."""
-        self._splitter = FormSplitter(self._check_head())
+        self._body.open()
         while self._model is None:
-            if self._splitter.ended:
+            if self._body.ended:
                 raise InvalidRequest(
                     "model is required: send it as a field of the form, or in the URL as ?model=",
                     param=_MODEL,
                     code="missing_required_parameter",
                 )
-            if self._size > self._limits.max_lookahead_bytes:
+            if self._body.size > self._max_lookahead_bytes:
                 raise InvalidRequest(
-                    f"the first {self._limits.max_lookahead_bytes / 1024:g} KB of the form have no model "
+                    f"the first {self._max_lookahead_bytes / 1024:g} KB of the form have no model "
                     "(server.max_form_lookahead_kb): send the field `model` before the files, or in the URL as ?model=",
                     param=_MODEL,
                 )
             self._held += await self._read_pieces()
         return self._model
-
-    def _check_head(self) -> str:
-        """Returns the boundary of the form. Raises the errors for headers that a form cannot have."""
-        encoding = self._headers.get(b"content-encoding", b"identity").decode("latin-1")
-        if encoding.lower() != "identity":
-            message = f"the body is encoded as {encoding[:100]!r}: send a form without content-encoding"
-            raise UnsupportedEncoding(message, headers={"accept-encoding": "identity"})
-        declared, max_bytes = self._headers.get(b"content-length", b""), self._limits.max_bytes
-        if declared.isdigit() and int(declared) > max_bytes:
-            raise build_too_large_error(max_bytes)
-        return parse_boundary(self._headers.get(b"content-type", b"").decode("latin-1"))
 
     def forward(self, model: str) -> Form:
         """Returns the form for the upstream, with the upstream's name of the model as the first field."""
@@ -100,9 +65,7 @@ class FormUpload:
 
     async def discard(self) -> None:
         """Drops the rest of a form that is not forwarded, so that its client reads the reply."""
-        if not self._is_read and not self._waits_for_continue:
-            with suppress(ClientDisconnected):
-                await discard_body(self._receive)
+        await self._body.discard()
 
     async def _render(self, boundary: str, model: str) -> AsyncGenerator[bytes, None]:
         pieces: Iterable[FormPiece] = [PartStart(_MODEL), model.encode(), *self._held]
@@ -117,21 +80,18 @@ class FormUpload:
                     is_first = False
                 else:
                     rendered += piece
-            if self._splitter.ended:
+            if self._body.ended:
                 break
             if rendered:
                 yield bytes(rendered)
             pieces = await self._read_pieces()
-        while not self._is_read:
-            await self._read()  # bytes after the form have no meaning
+        await self._body.read_to_end()
         yield bytes(rendered) + b"\r\n" + render_form_end(boundary)
 
     async def _read_pieces(self) -> list[FormPiece]:
         """Returns the next pieces that do not belong to the model."""
-        if self._is_read:
-            raise InvalidRequest("the multipart form is malformed: it ends before its last boundary", param=None)
         others: list[FormPiece] = []
-        for piece in self._splitter.feed(await self._read()):
+        for piece in await self._body.read_pieces():
             if isinstance(piece, PartStart):
                 self._end_model()
                 if piece.name == _MODEL:
@@ -143,7 +103,7 @@ class FormUpload:
                     raise InvalidRequest(f"model is longer than {_MAX_MODEL_BYTES} bytes", param=_MODEL)
                 continue
             others.append(piece)
-        if self._splitter.ended:
+        if self._body.ended:
             self._end_model()
         return others
 
@@ -165,25 +125,3 @@ class FormUpload:
         if self._model not in (None, model):
             raise InvalidRequest("the form and the URL name different models: send one of them", param=_MODEL)
         self._model = model
-
-    async def _read(self) -> bytes:
-        limits = self._limits
-        try:
-            async with asyncio.timeout(min(limits.silence_s, self._deadline - asyncio.get_running_loop().time())):
-                message = await self._receive()
-        except TimeoutError:
-            self._waits_for_continue = True  # the client sends nothing: there is nothing to drop
-            raise BodyTooSlow(
-                f"the form paused for {limits.silence_s:g} s (server.body_s), or took more than {limits.total_s:g} s "
-                "(server.form_s)"
-            ) from None
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnected
-        self._is_read = not message.get("more_body", False)
-        if self._is_read and self._client is not None:
-            self._client.resume_reading()
-        data: bytes = message.get("body", b"")
-        self._size += len(data)
-        if self._size > limits.max_bytes:
-            raise build_too_large_error(limits.max_bytes)
-        return data

@@ -10,10 +10,10 @@ from starlette.types import Receive, Scope
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.errors import GatewayError
 from gateway.http.auth import Principal
-from gateway.http.guard import DrainState
+from gateway.http.guard import DrainState, guard_client
 from gateway.http.headers import build_upstream_headers, encode_headers, headers_of
 from gateway.logs import MAX_LOGGED_CHARS, bind_fields, bind_usage
-from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, EndReply, guard_client
+from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, EndReply
 from gateway.relayed_paths.form_upload import FormLimits, FormUpload
 from gateway.relayed_paths.reply_usage import read_reply_usage
 from gateway.upstreams.shared_turn import SharedTurn

@@ -14,13 +14,15 @@ def build_owner_data_routes(service: Service) -> APIRouter:
 
     @router.delete("/v1/gateway/owner-data")
     async def delete_owner_data(request: Request) -> Response:
-        """Delete everything that is stored for this key: responses, conversations and chat completions.
+        """Delete everything that is stored for this key: responses, conversations, chat completions and
+        files.
 
         Running responses are deleted too.
         """
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         count = await service.require_store().owner_data.erase_owner(owner)
+        await service.require_files().remove_unused_blobs(owner)
         return build_json_reply({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
 
     return router

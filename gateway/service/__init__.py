@@ -1,8 +1,8 @@
 """The operations that routes call: accepts and plans requests, and produces replies; also models and contexts.
 
-May import `gateway.relayed_paths`, `gateway.jobs`, `gateway.planning`, `gateway.tools`,
-`gateway.tools.operator_servers`, `gateway.replies`, `gateway.http`, `gateway.state`, `gateway.upstreams`,
-`gateway.config`, `gateway.sealing`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`, `dataplane`,
-`providers.base`, `providers.config`, `providers.engine_checks`, `providers.errors`, `providers.new_id`,
+May import `gateway.files`, `gateway.relayed_paths`, `gateway.jobs`, `gateway.planning`, `gateway.tools`,
+`gateway.tools.operator_servers`, `gateway.blobs`, `gateway.replies`, `gateway.http`, `gateway.state`,
+`gateway.upstreams`, `gateway.config`, `gateway.sealing`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`,
+`dataplane`, `providers.base`, `providers.config`, `providers.engine_checks`, `providers.errors`, `providers.new_id`,
 `providers.redaction`, `providers.registry`, `providers.turn_work` and `translation`.
 """

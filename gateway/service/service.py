@@ -15,12 +15,15 @@ from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT
 from dataplane.sharing.fair_turns import NO_OWNER, current_owner
+from gateway.blobs.folder import BlobFolder, find_folder
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
 from gateway.errors import NotAdministrator, NotAuthenticated, NotFound, TooManyRequests
+from gateway.files.stored_files import FileRules, StoredFiles
 from gateway.http.auth import ANONYMOUS, Principal, bind_refused_key
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.error_forms import name_upstreams
+from gateway.http.forms.form_body import FormPace
 from gateway.http.guard import DrainState, RequestGuard
 from gateway.http.headers import headers_of
 from gateway.http.json_reply import build_json_reply
@@ -44,6 +47,7 @@ from gateway.service.jobs import StoredJobs
 from gateway.service.run import Run
 from gateway.service.served_models import ServedModels
 from gateway.service.sharing.upstream_watch import run_upstream_watch
+from gateway.state.file_records import FileQuota
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse, StoredHeaders
 from gateway.tools.operator_servers.added_servers import AddedServers
@@ -83,8 +87,9 @@ class Service:
         self.upstreams = UpstreamRegistry()
         max_bytes = int(server.max_body_mb * _MB)
         self.body_limits = BodyLimits(max_bytes, server.max_json_depth, server.max_json_values, server.body_s)
+        pace = FormPace(server.body_s, server.form_s)
         max_lookahead_bytes = int(server.max_form_lookahead_kb * 1024)
-        self._form_limits = FormLimits(max_bytes, max_lookahead_bytes, server.body_s, server.form_s)
+        self._form_limits = FormLimits(max_bytes, max_lookahead_bytes, pace)
         self._keepalive_s = server.keepalive_s
         self._open_requests = OwnerCounts(settings.limits.open_requests, TooManyRequests)
         self.operator_servers = OperatorServers(
@@ -93,10 +98,14 @@ class Service:
         self.added_servers: AddedServers | None = None
         """The MCP servers that were added over the API; None without a store."""
         self._jobs: StoredJobs | None = None
+        self.files: StoredFiles | None = None
+        """The files of clients; None without a store."""
         if store is not None:
             keys, servers = settings.sealing.secrets, self.operator_servers
             self.added_servers = AddedServers(store.added_servers, keys, settings.egress, servers)
             self._jobs = StoredJobs(store, settings, drain)
+            rules = FileRules(settings.files.max_file_mb, pace)
+            self.files = StoredFiles(store.files, BlobFolder(find_folder(settings)), rules, drain)
         self._builder = ConfigurationBuilder(
             sealer,
             self.large_bodies,
@@ -329,6 +338,17 @@ class Service:
         if not principal.is_admin:
             raise NotAdministrator("only a key with `admin: true` in auth.keys of the configuration may do this")
         return principal
+
+    def require_files(self) -> StoredFiles:
+        """Returns the files of clients. Raises NotFound if the config has no store."""
+        if self.files is None:
+            raise NotFound(_NO_STORE)
+        return self.files
+
+    def find_file_quota(self, principal: Principal) -> FileQuota:
+        """Returns what the owner of a request may store as files."""
+        limits = self.settings.limits
+        return FileQuota(limits.files, int(limits.files_mb * 1e6))
 
     def require_added_servers(self) -> AddedServers:
         """Returns the MCP servers that were added. Raises NotFound if the config has no store."""

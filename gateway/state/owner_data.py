@@ -14,7 +14,7 @@ class Retention(Protocol):
 
         The age of a response or completion counts from its creation, and the age of a conversation from its last added
         item. Active responses remain, and so do items that later responses need as history. Returns how many responses,
-        conversations and completions were deleted.
+        conversations, completions and files were deleted.
         """
         ...
 
@@ -34,8 +34,8 @@ class OwnerData(Protocol):
         ...
 
     async def erase_owner(self, owner: str) -> int:
-        """Deletes everything of one owner, running responses included. Returns how many responses, conversations and
-        completions were deleted."""
+        """Deletes everything of one owner, running responses included. Returns how many responses, conversations,
+        completions and files were deleted."""
         ...
 
     def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:

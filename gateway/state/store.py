@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from gateway.errors import StoreUnavailable
 from gateway.histograms import Histogram
 from gateway.state.call_records import ApprovalStore, CallJournalStore, OpenCallStore
+from gateway.state.file_records import FileStore
 from gateway.state.idempotency import KeyStore
 from gateway.state.operator_records import AddedServerStore, GrantStore
 from gateway.state.owner_data import OwnerData, Retention
@@ -330,6 +331,9 @@ class Store(Protocol):
 
     @property
     def idempotency_keys(self) -> KeyStore: ...
+
+    @property
+    def files(self) -> FileStore: ...
 
     @property
     def owner_data(self) -> OwnerData: ...

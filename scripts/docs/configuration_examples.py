@@ -24,6 +24,8 @@ background: {max_running: 16, max_attempts: 1} # a job whose server died fails i
 websocket: {max_minutes: 30, max_connections: 200}""",
     "limits": """\
 limits: {open_requests: 100, background_jobs: 50, event_log_mb: 256}""",
+    "files": """\
+files: {path: /srv/gateway-files, max_file_mb: 100}""",
     "egress": """\
 egress: {allow: [images.internal], max_mb: 10}""",
     "tools": """\

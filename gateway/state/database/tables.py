@@ -230,3 +230,68 @@ idempotency_keys = Table(
     Column("response_id", _ID_TYPE, nullable=False, comment="The response to the request."),
     Index("ix_idempotency_keys_created_us", "created_us"),
 )
+
+files = Table(
+    "files",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True, comment="Also the name of its bytes in the file storage."),
+    Column("number", BigInteger, nullable=False, comment="Counts the files of the owner: the order of lists."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("purpose", String(32), nullable=False),
+    Column("expires_us", BigInteger),
+    Index("ix_files_owner_number", "owner", "number", unique=True),
+)
+_EXPIRES = files.c.expires_us.is_not(None)
+Index("ix_files_expires_us", files.c.expires_us, sqlite_where=_EXPIRES, postgresql_where=_EXPIRES)
+
+file_usage = Table(
+    "file_usage",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("files", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False, comment="Of its files, and of the parts of its uploads."),
+    Column("last_number", BigInteger, nullable=False, comment="Of its newest file; raising it locks the row."),
+)
+
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False, comment="From then on no part is added to it."),
+    Column("bytes", BigInteger, nullable=False, comment="Of the whole file, as its client declared them."),
+    Column("part_bytes", BigInteger, nullable=False, comment="Of all its parts; raising it locks the row."),
+    Column("part_count", Integer, nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("purpose", String(32), nullable=False),
+    Column("file_expires_s", Integer, comment="Seconds from the creation of its file until that expires."),
+    Column("status", String(16), nullable=False, comment="pending, completed, cancelled or expired."),
+    Column("file_id", _ID_TYPE, comment="The file that it became."),
+    Index("ix_uploads_expires_us", "expires_us"),
+    Index("ix_uploads_owner_created_us", "owner", "created_us", "id"),
+)
+
+upload_parts = Table(
+    "upload_parts",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("upload_id", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True, comment="Also the name of its bytes in the file storage."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Index("ix_upload_parts_owner_id", "owner", "id"),
+)
+
+unused_blobs = Table(
+    "unused_blobs",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True, comment="Of bytes in the file storage that no file and no part has."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("remove_after_us", BigInteger, nullable=False, comment="Until then a request may still make a file of it."),
+    Index("ix_unused_blobs_remove_after_us", "remove_after_us"),
+)

@@ -1,5 +1,7 @@
-"""Stores records beside responses, in SQL: approvals, open calls, grants, added MCP servers, and idempotency keys.
+"""Stores records beside responses, in SQL: files, approvals, open calls, grants, added MCP servers, and idempotency
+keys.
 
-May import `gateway.state.call_records`, `gateway.state.database`, `gateway.state.idempotency`,
-`gateway.state.operator_records`, `gateway.state.row_values` and `translation.hosted`.
+May import `gateway.errors`, `gateway.state.call_records`, `gateway.state.database`, `gateway.state.file_records`,
+`gateway.state.idempotency`, `gateway.state.operator_records`, `gateway.state.row_values`, `gateway.state.values` and
+`translation.hosted`.
 """

@@ -17,17 +17,22 @@ from gateway.state.database.tables import (
     conversation_items,
     conversations,
     events,
+    file_usage,
+    files,
     idempotency_keys,
     items,
     jobs,
     owner_usage,
     responses,
     tool_calls,
+    uploads,
 )
 from gateway.state.owner_data import OwnerUsage
 from gateway.state.records.approvals import delete_approvals, delete_approvals_of
+from gateway.state.records.files import FileDeleter, build_file
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls
+from gateway.state.records.uploads import delete_uploads
 from gateway.state.row_values import parse_json, parse_with_output
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
@@ -44,8 +49,9 @@ _PAGE_ROWS: Final = 50
 class SqlOwnerData:
     """Implements `OwnerData` over one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, file_deleter: FileDeleter) -> None:
         self._database = database
+        self._file_deleter = file_deleter
 
     async def measure_owner(self, owner: str) -> OwnerUsage:
         # Neither reads more than the limits allow an owner: the bytes are a kept sum, and ended jobs have no row.
@@ -75,7 +81,16 @@ class SqlOwnerData:
         await delete_in_batches(
             self._database, idempotency_keys, idempotency_keys.c.owner == owner, delete_rows=delete_keys
         )
+        await delete_in_batches(self._database, uploads, uploads.c.owner == owner, delete_rows=delete_uploads)
+        deleted_count += await delete_in_batches(
+            self._database,
+            files,
+            files.c.owner == owner,
+            delete_rows=self._file_deleter.delete_files,
+            order=files.c.number,
+        )
         async with self._database.write_transaction(owner) as connection:
+            await connection.execute(delete(file_usage).where(file_usage.c.owner == owner, file_usage.c.bytes == 0))
             # A response that began meanwhile keeps the row: its bytes are not 0.
             await connection.execute(
                 delete(owner_usage).where(owner_usage.c.owner == owner, owner_usage.c.log_bytes == 0)
@@ -85,7 +100,8 @@ class SqlOwnerData:
         )
 
     async def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
-        """Yields a response with `input` beside `output`, a conversation with `items`, a completion with `messages`.
+        """Yields a response with `input` beside `output`, a conversation with `items`, a completion with `messages`, a
+        file without its bytes.
 
         Deleted responses that remain only as history of later ones are included:
         `{"object": "response", "id", "deleted": true, ...}`. Approvals and idempotency keys have digests only.
@@ -94,6 +110,7 @@ class SqlOwnerData:
             (responses, _export_responses),
             (conversations, _export_conversations),
             (completions, _export_completions),
+            (files, _export_files),
             (approvals, _export_approvals),
             (idempotency_keys, _export_keys),
         ):
@@ -168,6 +185,10 @@ async def _export_conversations(connection: AsyncConnection, owner: str, rows: S
 
 async def _export_completions(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
     return [parse_json(row.body) | {"messages": orjson.loads(row.messages)} for row in rows]
+
+
+async def _export_files(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
+    return [build_file(row).render() for row in rows]
 
 
 async def _export_approvals(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:

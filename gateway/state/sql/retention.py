@@ -12,6 +12,7 @@ from gateway.state.database.tables import (
     completions,
     conversations,
     events,
+    files,
     idempotency_keys,
     jobs,
     owner_usage,
@@ -20,6 +21,7 @@ from gateway.state.database.tables import (
     workers,
 )
 from gateway.state.records.approvals import compute_expiry_cutoff_us, delete_approvals
+from gateway.state.records.files import FileDeleter, has_expired
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls, settle_abandoned_calls
 from gateway.state.row_values import read_clock_us
@@ -45,8 +47,11 @@ class SqlRetention:
     both counted from the response's creation.
     """
 
-    def __init__(self, database: Database, *, events_hours: float, idempotency_hours: float) -> None:
+    def __init__(
+        self, database: Database, file_deleter: FileDeleter, *, events_hours: float, idempotency_hours: float
+    ) -> None:
         self._database = database
+        self._file_deleter = file_deleter
         self._log_ttl_us = int(events_hours * _HOUR_US)
         self._key_ttl_us = int(idempotency_hours * _HOUR_US)
 
@@ -72,6 +77,13 @@ class SqlRetention:
         )
         deleted_count += await delete_in_batches(
             self._database, completions, completions.c.created_us < cutoff_us, delete_rows=delete_completions
+        )
+        deleted_count += await delete_in_batches(
+            self._database,
+            files,
+            has_expired(),
+            delete_rows=self._file_deleter.delete_files,
+            order=files.c.expires_us,
         )
         await delete_in_batches(
             self._database,

@@ -19,6 +19,7 @@ from gateway.state.database.sqlite_file import ProcessLock, create_database_file
 from gateway.state.database.tables import sealing_keys
 from gateway.state.records.added_servers import SqlAddedServerStore
 from gateway.state.records.approvals import SqlApprovalStore
+from gateway.state.records.files import FileDeleter, SqlFileStore
 from gateway.state.records.grants import SqlGrantStore
 from gateway.state.records.idempotency_keys import SqlKeyStore
 from gateway.state.records.open_calls import SqlOpenCallStore, settle_abandoned_calls
@@ -62,9 +63,14 @@ class SqlStore:
         self.grants = SqlGrantStore(database)
         self.added_servers = SqlAddedServerStore(database)
         self.idempotency_keys = SqlKeyStore(database)
-        self.owner_data = SqlOwnerData(database)
+        file_deleter = FileDeleter()
+        self.files = SqlFileStore(database, file_deleter)
+        self.owner_data = SqlOwnerData(database, file_deleter)
         self.retention = SqlRetention(
-            database, events_hours=settings.events_hours, idempotency_hours=settings.idempotency_hours
+            database,
+            file_deleter,
+            events_hours=settings.events_hours,
+            idempotency_hours=settings.idempotency_hours,
         )
 
     async def open(self) -> None:

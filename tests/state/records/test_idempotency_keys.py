@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.state.idempotency import KeyedRequest, KeyTaken
+from gateway.state.records.files import FileDeleter
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import NewResponse
@@ -66,5 +67,5 @@ async def test_keys_are_counted_exported_and_erased_with_their_owner(store: SqlS
 @pytest.mark.parametrize(("hours", "left"), [(1.0, 1), (0.0, 0)])
 async def test_keys_are_deleted_when_they_have_expired(store: SqlStore, hours: float, left: int) -> None:
     await store.responses.create_response(keyed("resp_1"))
-    await SqlRetention(store._database, events_hours=1, idempotency_hours=hours).delete_expired(before=0)
+    await SqlRetention(store._database, FileDeleter(), events_hours=1, idempotency_hours=hours).delete_expired(before=0)
     assert await store.idempotency_keys.count_keys("ann", 9) == left

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -100,6 +101,10 @@ PROBES: dict[Route, list[Probe]] = {
     ("POST", "/v1/chat/completions/{completion_id}"): [Probe(body=METADATA)],
     ("DELETE", "/v1/chat/completions/{completion_id}"): ONE,
     ("GET", "/v1/chat/completions/{completion_id}/messages"): [Probe(), Probe("?after={completion_id}-0")],
+    ("GET", "/v1/files"): [Probe("?after={file_id}")],
+    ("GET", "/v1/files/{file_id}"): ONE,
+    ("GET", "/v1/files/{file_id}/content"): ONE,
+    ("DELETE", "/v1/files/{file_id}"): ONE,
     ("GET", "/v1/gateway/mcp-servers/{server_label}"): ONE,
     ("WS", "/v1/responses"): [
         probe._replace(body={"type": "response.create", **(probe.body or {})}) for probe in CHAINED
@@ -135,6 +140,7 @@ WITHOUT_IDS: dict[Route, str] = {
     ("GET", "/api/version"): "about the process",
     ("HEAD", "/"): "about the process",
     ("POST", "/generate"): "it names a model and keeps nothing",
+    ("POST", "/v1/files"): "it names nothing that is kept",
     **{("POST", row.path): "it names a model and keeps nothing" for row in RELAYED_PATHS},
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
@@ -234,8 +240,16 @@ class Tenant:
             "item_id": items["data"][0]["id"],
             "server_label": f"of_{self.name}",
             "message_id": self._json("POST", "/v1/messages", {**MESSAGE, "thread": {"type": "create"}})["id"],
+            "file_id": self._upload(),
             "completion_id": self._json("POST", "/v1/chat/completions", chat)["id"],
         }
+
+    def _upload(self) -> str:
+        form = {"file": (f"of-{self.name}.txt", f"from {self.name}".encode())}
+        reply = self._client.post("/v1/files", data={"purpose": "user_data"}, files=form)
+        assert reply.status_code == 200, reply.text
+        file_id: str = reply.json()["id"]
+        return file_id
 
     def _json(self, method: str, path: str, body: Json | None = None) -> Json:
         reply = self._client.request(method, path, json=body)
@@ -245,9 +259,10 @@ class Tenant:
 
 
 @pytest.fixture
-def tenants(store_url: str) -> Iterator[tuple[Tenant, Tenant]]:
+def tenants(store_url: str, tmp_path: Path) -> Iterator[tuple[Tenant, Tenant]]:
     with ExitStack() as opened:
-        gateway = opened.enter_context(serving({**CONFIG, "store": {"url": store_url}}))
+        config = {**CONFIG, "store": {"url": store_url}, "files": {"path": str(tmp_path / "files")}}
+        gateway = opened.enter_context(serving(config))
         pair = Tenant("ann", gateway), Tenant("bob", gateway)
         for tenant in pair:
             opened.callback(tenant.close)
@@ -336,7 +351,7 @@ def test_deleting_own_objects_leaves_those_of_other_owners(tenants: tuple[Tenant
     ann, bob = tenants
     before = ann.snapshot()
     status, text, _ = bob.ask(("DELETE", "/v1/gateway/owner-data"), Probe(), {})
-    assert (status, json.loads(text)["count"]) == (200, 4)
+    assert (status, json.loads(text)["count"]) == (200, 5)
     assert ann.snapshot() == before
     status, text, _ = bob.ask(("GET", "/v1/responses/{response_id}"), Probe(), bob.ids)
     assert status == 404

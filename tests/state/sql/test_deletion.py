@@ -9,6 +9,7 @@ from sqlalchemy import func, insert, select
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import events, workers
+from gateway.state.records.files import FileDeleter
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LeaseLost, LogEntry
@@ -50,7 +51,7 @@ async def erase_owner(store: SqlStore) -> object:
 
 
 async def delete_expired(store: SqlStore) -> object:
-    retention = SqlRetention(store._database, events_hours=1, idempotency_hours=1)
+    retention = SqlRetention(store._database, FileDeleter(), events_hours=1, idempotency_hours=1)
     return await retention.delete_expired(before=LATER)
 
 

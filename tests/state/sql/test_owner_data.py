@@ -4,12 +4,14 @@ import asyncio
 import random
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 
 from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
-from gateway.state.database.tables import events, metadata, owner_usage
+from gateway.state.database.tables import events, metadata, owner_usage, unused_blobs, upload_parts, uploads
+from gateway.state.file_records import FileQuota, StoredFile
 from gateway.state.idempotency import KeyedRequest
+from gateway.state.records.files import FileDeleter
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LogEntry, PageRequest
@@ -50,6 +52,20 @@ async def read_kept_sums(tables: Database) -> dict[str, int]:
         return {owner: total for owner, total in rows if total}
 
 
+async def upload(store: SqlStore, tables: Database, owner: str) -> None:
+    """Stores a file, an upload with one part, and a blob that no file has yet."""
+    quota = FileQuota(files=10, size=1000)
+    for blob_id in ("file-1", "file-unfinished"):
+        await store.files.reserve_blob(owner, blob_id, hold_s=60)
+    file = StoredFile(id="file-1", size=5, created_at=1, filename="a", purpose="user_data")
+    await store.files.create_file(owner, file, quota)
+    keys = {"owner": owner, "created_us": 1, "bytes": 5}
+    fields = {"part_bytes": 0, "part_count": 1, "filename": "a", "purpose": "vision", "status": "pending"}
+    async with tables.write_transaction() as connection:
+        await connection.execute(insert(uploads).values(id="upload_1", expires_us=1, **keys, **fields))
+        await connection.execute(insert(upload_parts).values(id="part_1", upload_id="upload_1", **keys | {"bytes": 0}))
+
+
 async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tables):
     for owner in (OWNER, OTHER):
         for number in range(60):
@@ -61,10 +77,12 @@ async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tab
         await complete(store, "c1", owner)
         await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
         await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
-    assert await store.owner_data.erase_owner(OWNER) == 64
+        await upload(store, tables, owner)
+    assert await store.owner_data.erase_owner(OWNER) == 65
     for table in metadata.sorted_tables:
         if "owner" in table.c:
-            assert await count(tables, table) == 0, table.name
+            # Bytes are removed after the rows: of its file, of its part, and of what had no row.
+            assert await count(tables, table) == (3 if table is unused_blobs else 0), table.name
             assert await count(tables, table, OTHER) > 0, table.name
     assert (OWNER, "running") not in await store.jobs.list_leased_responses(WORKER)
     assert await store.owner_data.erase_owner(OWNER) == 0
@@ -98,7 +116,7 @@ async def append(store: SqlStore, response_id: str, number: int, owner: str = OW
 
 
 async def test_bytes_of_logs_are_counted_however_they_are_written_and_deleted(store, tables):
-    retention = SqlRetention(tables, events_hours=1, idempotency_hours=1)
+    retention = SqlRetention(tables, FileDeleter(), events_hours=1, idempotency_hours=1)
     assert await store.owner_data.measure_owner(OWNER) == (0, 0)
     for owner in (OWNER, OTHER):
         for response_id in ("finished", "cancelled", "deleted", "expired"):

@@ -8,6 +8,7 @@ from sqlalchemy import func, insert, select, update
 
 from gateway.state.database.database import Database
 from gateway.state.database.tables import conversations, events, items, jobs, metadata, responses, workers
+from gateway.state.records.files import FileDeleter
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LogEntry, NewResponse
@@ -20,7 +21,7 @@ LATER = int(time.time()) + 24 * 60 * 60
 
 @pytest.fixture
 def retention(store: SqlStore) -> SqlRetention:
-    return SqlRetention(store._database, events_hours=1, idempotency_hours=1)
+    return SqlRetention(store._database, FileDeleter(), events_hours=1, idempotency_hours=1)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from gateway.relayed_paths.multipart import (
+from gateway.http.forms.multipart import (
     FormSplitter,
     PartStart,
     parse_boundary,

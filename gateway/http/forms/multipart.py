@@ -47,9 +47,13 @@ def parse_boundary(content_type: str) -> str:
 
 
 class FormSplitter:
-    """Splits a form into the heads and the contents of its parts, however its bytes are cut."""
+    """Splits a form into the heads and the contents of its parts, however its bytes are cut.
 
-    def __init__(self, boundary: str) -> None:
+    With `keeps_damaged_names`, bytes of a head that are not UTF-8 become U+FFFD. Otherwise the form is refused.
+    """
+
+    def __init__(self, boundary: str, *, keeps_damaged_names: bool = False) -> None:
+        self._decoding_errors = "replace" if keeps_damaged_names else "strict"
         self._delimiter = b"\r\n--" + boundary.encode("ascii")
         # The first delimiter has no line before it.
         self._buffer = bytearray(b"\r\n")
@@ -102,7 +106,7 @@ class FormSplitter:
             raise _build_malformed_error(f"the head of a part is longer than {_MAX_HEAD_BYTES // 1024} KiB")
         if end < 0:
             return False
-        pieces.append(_parse_head(bytes(self._buffer[2:end])))
+        pieces.append(_parse_head(bytes(self._buffer[2:end]), self._decoding_errors))
         del self._buffer[: end + 4]
         self._in_head = False
         return True
@@ -123,9 +127,9 @@ def render_form_end(boundary: str) -> bytes:
     return f"--{boundary}--\r\n".encode()
 
 
-def _parse_head(head: bytes) -> PartStart:
+def _parse_head(head: bytes, decoding_errors: str) -> PartStart:
     try:
-        lines = head.decode().split("\r\n")
+        lines = head.decode(errors=decoding_errors).split("\r\n")
     except UnicodeDecodeError:
         raise _build_malformed_error("the head of a part is not UTF-8") from None
     disposition = content_type = None

@@ -1,0 +1,234 @@
+"""Blobs as files in a folder, which servers on one machine, or with one mount, share.
+
+A blob is written under `tmp`, which its writer has locked, and then moved to its place: so a server that starts can
+tell what a dead writer has left.
+"""
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from dataplane.sharing.fair_turns import PerLoop
+from dataplane.sharing.work_pool import WorkPool
+from gateway.blobs.blob_store import BlobMissing
+from gateway.config.database_urls import SQLITE_PREFIX
+from gateway.config.settings import Settings
+from gateway.errors import FileStorageUnavailable
+
+_PIECE_BYTES: Final = 256 * 1024
+_READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_FOLDER_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_SHARD_CHARS: Final = 2
+
+_ResultT = TypeVar("_ResultT")
+
+_pools: Final = PerLoop(WorkPool)
+"""Threads of their own: a slow disk must not delay the parsing of requests."""
+
+
+_DEFAULT_FOLDER: Final = "responses-gateway-files"
+
+
+def find_folder(settings: Settings) -> Path:
+    """Returns the folder of the bytes: `files.path`, or a folder beside the SQLite file."""
+    if settings.files.path is not None:
+        return Path(settings.files.path)
+    url = settings.store.url or ""
+    is_sqlite = url.startswith(SQLITE_PREFIX)
+    beside = Path(url.removeprefix(SQLITE_PREFIX).partition("?")[0]).parent if is_sqlite else Path()
+    return beside / _DEFAULT_FOLDER
+
+
+class BlobFolder:
+    """Implements `BlobStore` in a folder. The folder is made when the first blob is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._temporary = path / "tmp"
+
+    @asynccontextmanager
+    async def write_blob(self, blob_id: str) -> AsyncGenerator["FileWriter", None]:
+        temporary = self._temporary / blob_id
+        writer = FileWriter(_Descriptor(), temporary, self._place_of(blob_id))
+        try:
+            await writer.create(self._path)
+            yield writer
+        finally:
+            await _run(writer.close)
+
+    @asynccontextmanager
+    async def read_blob(self, blob_id: str) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        async with self._open(blob_id) as descriptor:
+            yield _iterate_pieces(descriptor)
+
+    @asynccontextmanager
+    async def open_descriptor(self, blob_id: str) -> AsyncGenerator[int, None]:
+        async with self._open(blob_id) as descriptor:
+            yield descriptor.use(lambda number: number)
+
+    @asynccontextmanager
+    async def _open(self, blob_id: str) -> AsyncGenerator["_Descriptor", None]:
+        place = self._place_of(blob_id)
+        descriptor = _Descriptor()
+        try:
+            try:
+                await _run(partial(descriptor.open, partial(os.open, place, _READ_FLAGS)))
+            except FileStorageUnavailable as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    raise BlobMissing(blob_id) from None
+                raise
+            yield descriptor
+        finally:
+            await _run(descriptor.close)
+
+    async def remove_blobs(self, blob_ids: Sequence[str]) -> None:
+        places = [place for blob_id in blob_ids for place in (self._temporary / blob_id, self._place_of(blob_id))]
+        await _run(partial(_remove_files, places))
+
+    async def remove_strays(self) -> int:
+        return await _run(partial(_remove_unlocked, self._temporary))
+
+    async def aclose(self) -> None:
+        """Has nothing to close."""
+
+    def _place_of(self, blob_id: str) -> Path:
+        # The end of an id is random, so the folders fill evenly.
+        return self._path / blob_id[-_SHARD_CHARS:] / blob_id
+
+
+class _Descriptor:
+    """An open file. A thread may still be about to use it when its task has been cancelled and closes it: so it is
+    used, and closed, by one thread at a time, and not opened after it was closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = -1
+        self._is_closed = False
+
+    def open(self, open_file: Callable[[], int]) -> None:
+        with self._lock:
+            if self._is_closed:
+                raise _build_closed_error()
+            self._number = open_file()
+
+    def use(self, work: Callable[[int], _ResultT]) -> _ResultT:
+        with self._lock:
+            if self._number < 0:
+                raise _build_closed_error()
+            return work(self._number)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._number >= 0:
+                os.close(self._number)
+            self._number = -1
+
+
+class FileWriter:
+    """Implements `BlobWriter` for a file that is open and locked from `create` to `close`."""
+
+    def __init__(self, descriptor: _Descriptor, temporary: Path, place: Path) -> None:
+        self._descriptor = descriptor
+        self._temporary = temporary
+        self._place = place
+        self._has_finished = False
+
+    async def create(self, folder: Path) -> None:
+        """Creates the file, and its folders below `folder` and that itself."""
+        await _run(partial(self._descriptor.open, partial(_create_locked, folder, self._temporary)))
+
+    async def write(self, data: bytes) -> None:
+        await _run(partial(self._descriptor.use, partial(_write_all, data)))
+
+    async def finish(self) -> None:
+        await _run(partial(self._descriptor.use, self._move))
+
+    def close(self) -> None:
+        """Closes the file, and removes it unless it was finished."""
+        self._descriptor.close()
+        if not self._has_finished:
+            self._temporary.unlink(missing_ok=True)
+
+    def _move(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+        self._place.parent.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        self._temporary.rename(self._place)
+        self._has_finished = True
+        _sync_folder(self._place.parent)
+
+
+async def _run(call: Callable[[], _ResultT]) -> _ResultT:
+    """Returns what a function returns that works with files, in a thread. Raises FileStorageUnavailable."""
+    try:
+        return await _pools.get().run(call)
+    except OSError as error:
+        raise FileStorageUnavailable(error.strerror or type(error).__name__) from error
+
+
+def _build_closed_error() -> OSError:
+    return OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _create_locked(folder: Path, temporary: Path) -> int:
+    for each in (folder, temporary.parent):
+        each.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _FILE_MODE)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # a server that started took it for a stray one before it was locked
+
+
+def _write_all(data: bytes, descriptor: int) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+async def _iterate_pieces(descriptor: _Descriptor) -> AsyncIterator[bytes]:
+    while piece := await _run(partial(descriptor.use, lambda number: os.read(number, _PIECE_BYTES))):
+        yield piece
+
+
+def _remove_files(places: Sequence[Path]) -> None:
+    for place in places:
+        place.unlink(missing_ok=True)
+
+
+def _remove_unlocked(folder: Path) -> int:
+    """Removes the files of a folder whose writers are gone. Returns how many."""
+    removed_count = 0
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                removed_count += _remove_if_unlocked(Path(entry.path))
+    return removed_count
+
+
+def _remove_if_unlocked(path: Path) -> bool:
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
