@@ -15,6 +15,7 @@ from gateway.histograms import Histogram
 from gateway.http.guard import ClientDisconnected
 from gateway.logs import FAILED_UPSTREAM, bind_fields, bind_usage
 from gateway.metrics.labels import NONE, OTHER, ModelLabels, RouteLabels, find_first_part
+from gateway.metrics.recent import RecentRequests, RequestLabels, read_queue_ns
 from gateway.metrics.samples import Count, Series
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
@@ -42,9 +43,6 @@ _CLIENT_LEFT: Final = 499
 
 _CURRENT: ContextVar["RequestFigures | None"] = ContextVar("request_figures", default=None)
 
-
-RequestLabels: TypeAlias = tuple[str, str, str, str, bool]
-"""Route, model, upstream, outcome, and whether it streams."""
 
 UpstreamLabels: TypeAlias = tuple[str, str, bool]
 """Model, upstream, and whether its turns are shared."""
@@ -149,6 +147,7 @@ class MetricsObserver:
         self.series = series
         self.open_streams = 0
         self.routes = RouteLabels()
+        self.recent = RecentRequests()
         self._find_settings = find_settings
         self._settings: Settings | None = None
         self._models = ModelLabels(())
@@ -224,8 +223,11 @@ class RequestFigures(LogObserver):
     """The outcome, as far as the end of the last attempt says it."""
     _cell: UpstreamCell | None = None
     _attempt_began = 0
+    content_ns = 0
+    """The time to first content of a stream, in nanoseconds; 0 if it had none."""
+    upstream_ns = 0
+    """The time of all attempts, in nanoseconds."""
     _first_content = 0
-    _upstream_ns = 0
 
     def __init__(self, meter: MetricsObserver, began_ns: int) -> None:
         self._meter = meter
@@ -259,7 +261,7 @@ class RequestFigures(LogObserver):
         now = perf_counter_ns()
         took = now - self._attempt_began
         self._cell = None
-        self._upstream_ns += took
+        self.upstream_ns += took
         cell.in_flight -= 1
         if usage is not None:
             cell.usages.append(usage)
@@ -273,7 +275,8 @@ class RequestFigures(LogObserver):
             if not cell.is_shared:
                 cell.add_attempts(self._find_result(error, failed), [took])
         if self._first_content and self.streams:
-            cell.first_content_times.append(self._first_content - self.began)
+            self.content_ns = content_ns = self._first_content - self.began
+            cell.first_content_times.append(content_ns)
             if usage is not None and usage.output is not None and usage.output > 1:
                 cell.intervals.append((now - self._first_content) // (usage.output - 1))
             self._first_content = 0
@@ -304,18 +307,20 @@ class RequestFigures(LogObserver):
                 upstream = provider
         elif self.streams:
             meter.open_streams -= 1
-        outcome = self.outcome
+        outcome, recent = self.outcome, meter.recent.latest
         if status != _OK or "error_status" in fields:
             outcome = self._find_outcome(status, fields)
+            recent = meter.recent.choose(outcome)
         key = (route, model, upstream or NONE, outcome, self.streams)
         cell = meter.request_cells.get(key)
         if cell is None:
             cell = meter.add_request_cell(key)
         cell.times.append(elapsed_ns)
+        recent.append((self, elapsed_ns, status, key, fields))
         if self.upstream:
-            overhead = elapsed_ns - self._upstream_ns
+            overhead = elapsed_ns - self.upstream_ns
             if "queue_ms" in fields:
-                overhead -= _read_queue_ns(fields)
+                overhead -= read_queue_ns(fields)
             cell.overheads.append(overhead if overhead > 0 else 0)
         if "losses" in fields and isinstance(losses := fields["losses"], list):
             for loss in losses:
@@ -336,8 +341,3 @@ class RequestFigures(LogObserver):
         if status >= _SERVER_ERROR:
             return "failed"
         return "client_error" if status >= _CLIENT_ERROR else self.outcome
-
-
-def _read_queue_ns(fields: Mapping[str, object]) -> int:
-    queue_ms = fields.get("queue_ms")
-    return int(queue_ms * 1e6) if isinstance(queue_ms, float | int) else 0

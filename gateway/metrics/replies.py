@@ -82,20 +82,20 @@ def _render_text(samples: Sequence[Sample], form: Format) -> bytes:
     return render_samples(samples, as_openmetrics=form.is_openmetrics)
 
 
-class MainPortMetrics:
-    """ASGI application of `/metrics` on the main port, whose requests are neither logged nor counted.
+class MainPortFigures:
+    """ASGI application of one path on the main port, for administrators. Its requests are neither logged nor counted.
 
-    `find_refusal` refuses requests from other sites, as for the application.
+    `build_figures` builds the reply, and `find_refusal` refuses requests from other sites, as for the application.
     """
 
     def __init__(
         self,
-        replies: MetricsReplies,
+        build_figures: Callable[[Scope], Awaitable[Response]],
         service: Service,
         find_refusal: Callable[[Scope], ASGIApp | None],
         build_error_reply: ErrorReplyBuilder,
     ) -> None:
-        self._replies = replies
+        self._build_figures = build_figures
         self._service = service
         self._find_refusal = find_refusal
         self._build_error_reply = build_error_reply
@@ -104,7 +104,7 @@ class MainPortMetrics:
         if (reply := self._find_refusal(scope)) is None:
             try:
                 self._authorize(scope)
-                reply = await self._replies.build_reply(scope)
+                reply = await self._build_figures(scope)
             except GatewayError as error:
                 reply = self._build_error_reply(error, scope)
         await reply(scope, receive, send)

@@ -1,7 +1,9 @@
 """Samples of metrics, what one worker counted, and how those of several workers are added up."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
 
 from gateway.histograms import Histogram
 from gateway.metrics.families import ALL_FAMILIES
@@ -20,6 +22,16 @@ class Sample(NamedTuple):
 
 
 WorkerSamples: TypeAlias = Sequence[Sample]
+
+
+def parse_samples(rows: Iterable[Sequence[Any]]) -> WorkerSamples:
+    """Returns the samples of another worker, from JSON."""
+    return [Sample(family, tuple(labels), value, tuple(counts)) for family, labels, value, counts in rows]
+
+
+def parse_snapshot(content: bytes) -> WorkerSamples:
+    """Returns the samples that another worker sent."""
+    return parse_samples(orjson.loads(content))
 
 
 def sample_histogram(family: str, labels: tuple[str, ...], histogram: Histogram) -> Sample:

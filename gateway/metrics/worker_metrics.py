@@ -8,10 +8,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
 from gateway.http.error_forms import ErrorReplyBuilder
+from gateway.metrics.activity import ACTIVITY_PATH, ActivityReplies, parse_activity
 from gateway.metrics.observer import MetricsObserver
 from gateway.metrics.place import MetricsPlace
-from gateway.metrics.replies import PATH, MainPortMetrics, MetricsReplies, build_listener_app, run_listener
-from gateway.metrics.samples import Series
+from gateway.metrics.recent import ActivityLog
+from gateway.metrics.replies import PATH, MainPortFigures, MetricsReplies, build_listener_app, run_listener
+from gateway.metrics.samples import Series, parse_snapshot
 from gateway.metrics.sources import WorkerFigures, add_up_regularly
 from gateway.metrics.workers import WorkerSockets
 from gateway.service.service import Service
@@ -24,32 +26,42 @@ class WorkerMetrics:
         """`find_service` returns the service, which is built after the observer of its requests."""
         self.observer = MetricsObserver(Series(), lambda: find_service().settings)
         figures = WorkerFigures(find_service, self.observer)
-        self._sockets = WorkerSockets(place.folder, figures.take_snapshot)
+        self._sockets = WorkerSockets(place.folder, "figures", figures.take_snapshot, parse_snapshot)
         self._replies = MetricsReplies(self._sockets.ask_all)
+        self._activity = ActivityLog(figures.take_snapshot, self.observer.recent)
+        self._activity_sockets = WorkerSockets(place.folder, "activity", self._activity.take_activity, parse_activity)
+        self._activity_replies = ActivityReplies(self._activity_sockets.ask_all)
         self._place = place
 
-    def build_main_port_app(
+    def build_main_port_apps(
         self,
         service: Service,
         find_refusal: Callable[[Scope], Response | None],
         build_error_reply: ErrorReplyBuilder,
     ) -> Mapping[str, ASGIApp]:
-        """Returns the application of `/metrics` on the main port by its path, unless it has a listener of its own."""
-        if self._place.listener is not None:
-            return {}
-        return {PATH: MainPortMetrics(self._replies, service, find_refusal, build_error_reply)}
+        """Returns the applications of the main port by their paths: that of the home page's activity, and that of
+        `/metrics`, unless it has a listener of its own."""
+        builders = {ACTIVITY_PATH: self._activity_replies.build_reply}
+        if self._place.listener is None:
+            builders[PATH] = self._replies.build_reply
+        return {
+            path: MainPortFigures(build_figures, service, find_refusal, build_error_reply)
+            for path, build_figures in builders.items()
+        }
 
     @asynccontextmanager
     async def lifespan(self, build_error_reply: ErrorReplyBuilder) -> AsyncGenerator[None, None]:
         """Answers the other workers, and the own listener if there is one, until the block ends."""
         async with AsyncExitStack() as running:
             await running.enter_async_context(self._sockets.listen())
+            await running.enter_async_context(self._activity_sockets.listen())
             if (listener := self._place.listener) is not None:
                 app = build_listener_app(self._replies, build_error_reply)
                 await running.enter_async_context(run_listener(listener, app, self._place.protocol))
             tasks = await running.enter_async_context(asyncio.TaskGroup())
-            adding = tasks.create_task(add_up_regularly(self.observer))
+            loops = [tasks.create_task(loop) for loop in (add_up_regularly(self.observer), self._activity.add_marks())]
             try:
                 yield
             finally:
-                adding.cancel()
+                for loop in loops:
+                    loop.cancel()

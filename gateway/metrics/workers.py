@@ -5,12 +5,12 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import orjson
 import structlog
 
-from gateway.metrics.samples import Sample, WorkerSamples
+Value = TypeVar("Value")
 
 _ASK_S: Final = 2.0
 """Seconds in which another worker must answer. One that is stuck is left out, and `gateway_workers` says so."""
@@ -19,17 +19,27 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 _READ_BYTES: Final = 256 * 1024
 
-_SUFFIX: Final = ".sock"
-
 _log = structlog.get_logger(__name__)
 
 
-class WorkerSockets:
-    """The sockets of all workers. Without a folder there is only this worker."""
+class WorkerSockets(Generic[Value]):
+    """The sockets on which all workers tell one kind of value. Without a folder there is only this worker."""
 
-    def __init__(self, folder: Path | None, take_snapshot: Callable[[], Awaitable[WorkerSamples]]) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        kind: str,
+        take_value: Callable[[], Awaitable[Value]],
+        parse_value: Callable[[bytes], Value],
+    ) -> None:
+        """`take_value` returns that of this worker, and `parse_value` reads one from JSON.
+
+        `kind` is part of the names of the sockets.
+        """
         self._folder = folder
-        self._take_snapshot = take_snapshot
+        self._suffix = f".{kind}.sock"
+        self._take_value = take_value
+        self._parse_value = parse_value
 
     @asynccontextmanager
     async def listen(self) -> AsyncGenerator[None, None]:
@@ -50,46 +60,44 @@ class WorkerSockets:
             server.close()
             path.unlink(missing_ok=True)
 
-    async def ask_all(self) -> list[WorkerSamples]:
-        """Returns the figures of all workers that answer, the own ones first."""
-        own = await self._take_snapshot()
+    async def ask_all(self) -> list[Value]:
+        """Returns the values of all workers that answer, the own one first."""
+        own = await self._take_value()
         if self._folder is None:
             return [own]
         own_path = self._own_path(self._folder)
-        others = [path for path in sorted(self._folder.glob(f"*{_SUFFIX}")) if path != own_path]
-        answers = await asyncio.gather(*(_ask(path) for path in others))
+        others = [path for path in sorted(self._folder.glob(f"*{self._suffix}")) if path != own_path]
+        answers = await asyncio.gather(*(self._ask(path) for path in others))
         return [own, *(answer for answer in answers if answer is not None)]
 
-    @staticmethod
-    def _own_path(folder: Path) -> Path:
-        return folder / f"{os.getpid()}{_SUFFIX}"
+    def _own_path(self, folder: Path) -> Path:
+        return folder / f"{os.getpid()}{self._suffix}"
 
     async def _answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            snapshot = await self._take_snapshot()
-            writer.write(await asyncio.to_thread(orjson.dumps, snapshot, tuple))
+            value = await self._take_value()
+            writer.write(await asyncio.to_thread(orjson.dumps, value, tuple))
             await writer.drain()
         except (ConnectionError, asyncio.CancelledError):
             return  # the worker that asked has not waited, or this one ends
         finally:
             writer.close()
 
-
-async def _ask(path: Path) -> WorkerSamples | None:
-    """Returns the figures of a worker; None if it does not answer, mostly because it has died."""
-    try:
-        async with asyncio.timeout(_ASK_S):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                content = await _read_whole(reader)
-            finally:
-                writer.close()
-        return await asyncio.to_thread(_parse_snapshot, content)
-    except (FileNotFoundError, ConnectionRefusedError):
-        return None  # the worker was killed, so it could not remove its socket
-    except (OSError, TimeoutError, ValueError) as error:
-        _log.warning("worker_figures_missing", socket=path.name, cause=type(error).__name__)
-        return None
+    async def _ask(self, path: Path) -> Value | None:
+        """Returns the value of a worker; None if it does not answer, mostly because it has died."""
+        try:
+            async with asyncio.timeout(_ASK_S):
+                reader, writer = await asyncio.open_unix_connection(path)
+                try:
+                    content = await _read_whole(reader)
+                finally:
+                    writer.close()
+            return await asyncio.to_thread(self._parse_value, content)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None  # the worker was killed, so it could not remove its socket
+        except (OSError, TimeoutError, ValueError) as error:
+            _log.warning("worker_figures_missing", socket=path.name, cause=type(error).__name__)
+            return None
 
 
 async def _read_whole(reader: asyncio.StreamReader) -> bytes:
@@ -100,9 +108,3 @@ async def _read_whole(reader: asyncio.StreamReader) -> bytes:
         if len(content) > _MAX_BYTES:
             raise ValueError("the figures of a worker are too long")
     return bytes(content)
-
-
-def _parse_snapshot(content: bytes) -> WorkerSamples:
-    return [
-        Sample(family, tuple(labels), value, tuple(counts)) for family, labels, value, counts in orjson.loads(content)
-    ]

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from gateway.pages.client_setups import ClientSetup, build_client_setups
 from gateway.pages.saved_report import SavedCheck, SavedReport, SavedResult, Verdict
@@ -42,6 +42,10 @@ class Note:
     text: str
 
 
+ActivityAccess: TypeAlias = Literal["shown", "off", "hidden"]
+"""Whether the reader may see what the server does. `off`: nobody counts it, because metrics are off."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomePageFacts:
     """What the page is built from."""
@@ -61,6 +65,7 @@ class HomePageFacts:
     upstreams: Sequence[UpstreamCondition] = ()
     tool_servers: Sequence[str] = ()
     """The labels of the operator's MCP servers that the reader may use."""
+    activity: ActivityAccess = "hidden"
     report: SavedReport | None = None
     """The last results of the doctor for `models`."""
     report_problem: str = ""
@@ -139,6 +144,7 @@ class HomePage:
     """Whether requests need a key."""
     upstreams: Sequence[UpstreamCondition]
     tool_servers: Sequence[str]
+    activity: ActivityAccess
     clients: Sequence[ClientSetup]
     """How clients are pointed at the first model; empty without models."""
     results: Sequence[ResultCard]
@@ -166,6 +172,7 @@ def build_home_page(facts: HomePageFacts) -> HomePage:
         needs_key=facts.needs_key,
         upstreams=facts.upstreams,
         tool_servers=facts.tool_servers,
+        activity=facts.activity,
         clients=build_client_setups(facts.base_url, models[0].name, KEY_VARIABLE if facts.needs_key else None)
         if models
         else (),

@@ -149,7 +149,7 @@ def build_app(
     if metrics is None:
         return Application(RequestMiddleware(inner, check.find_refusal), reloader)
     metrics.observer.routes = _label_routes(routers, [row.path for row in direct_endpoints])
-    unlogged = metrics.build_main_port_app(service, check.find_refusal, build_reply)
+    unlogged = metrics.build_main_port_apps(service, check.find_refusal, build_reply)
     return Application(RequestMiddleware(inner, check.find_refusal, metrics.observer, unlogged), reloader)
 
 

@@ -20,6 +20,7 @@ from gateway.http.headers import headers_of
 from gateway.http.json_reply import JsonReply, build_json_reply
 from gateway.pages.api_page import ApiPage, build_api_page
 from gateway.pages.home_page import (
+    ActivityAccess,
     HomePage,
     HomePageFacts,
     ListedModel,
@@ -88,6 +89,7 @@ def build_pages_routes(service: Service) -> APIRouter:
                     server["server_label"]
                     for server in service.operator_servers.describe_servers(principal.mcp_servers)
                 ],
+                activity=_find_activity_access(settings, principal),
                 report=report,
                 report_problem=problem,
                 config_digest=digest_config(settings),
@@ -175,6 +177,12 @@ def _list_upstreams(service: Service, principal: Principal) -> list[UpstreamCond
             is_usable, detail = True, "runs in the gateway"
         conditions.append(UpstreamCondition(name, service.settings.providers[name].type, is_usable, detail))
     return conditions
+
+
+def _find_activity_access(settings: Settings, principal: Principal) -> ActivityAccess:
+    if settings.auth is not None and not principal.is_admin:
+        return "hidden"
+    return "shown" if settings.metrics.enabled else "off"
 
 
 async def _read_report(service: Service, principal: Principal) -> tuple[SavedReport | None, str]:

@@ -1,5 +1,6 @@
 // The page /: shows pages/home.json, lists models for a key, and copies examples.
 
+import { setUpActivity } from "./activity.js";
 import { BASE_URL, buildElement, fetchModel, fillTemplate, fillTexts, find, showPage } from "./page.js";
 import { buildSnippet, renderFact } from "./parts.js";
 import { setUpPlayground } from "./playground.js";
@@ -15,6 +16,7 @@ function renderPage(page) {
     renderClients(page);
     renderUpstreams(page);
     renderReport(page);
+    setUpActivity(page, find("key").value.trim());
     setUpPlayground(page, find("key").value.trim());
   }
 }
@@ -65,7 +67,7 @@ function renderClients(page) {
   }));
 }
 
-// The place of what changes while the server works: a row for each upstream.
+// A row for each upstream. What changes while the server works is filled in by activity.js.
 function renderUpstreams(page) {
   find("upstreams").hidden = page.upstreams.length === 0;
   find("upstreams").querySelector("tbody").replaceChildren(...page.upstreams.map((upstream) => {
