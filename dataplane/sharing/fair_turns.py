@@ -91,10 +91,13 @@ class FairTurns:
 
     def try_enter(self, owner: str) -> bool:
         """Takes a place of this owner if it need not wait. The caller gives it back with `leave`."""
-        held = self._held.get(owner, 0)
-        if owner in self._queue.waiting or not self._may_hold_more(owner, held):
+        held, free = self._held.get(owner, 0), self._free
+        # Most callers meet nobody who waits and have few places: for them the first two comparisons decide.
+        if (held >= free or held >= self._most or self._queue.waiting) and (
+            owner in self._queue.waiting or not self._may_hold_more(owner, held)
+        ):
             return False
-        self._free -= 1
+        self._free = free - 1
         self._held[owner] = held + 1
         return True
 

@@ -59,7 +59,7 @@ class ReplySender:
 
         Returns False if nothing was sent.
         """
-        if self._client is None or not self._client.send_reply((*headers, *self._build_id_headers()), body):
+        if self._client is None or not self._client.send_reply([*headers, *self._build_id_headers()], body):
             return False
         self.status = 200
         return True

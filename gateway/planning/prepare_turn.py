@@ -79,7 +79,9 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     """
     profile = target.profile
     require_continuable(turn, profile, endpoint)
-    fitted, _ = apply_capabilities(unseal_turn(turn, target), target.capabilities, endpoint, losses, relayed=False)
+    seal = target.reasoning_seal
+    unsealed = turn if seal is None else seal.unseal_turn(turn)
+    fitted, _ = apply_capabilities(unsealed, target.capabilities, endpoint, losses, relayed=False)
     if fitted.sampling and (stop := fitted.sampling.get("stop")) and not sends_stop(target):
         require_short_sequences(stop, target)
         fitted = remove_stop(fitted)

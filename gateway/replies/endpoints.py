@@ -1,7 +1,7 @@
 """Client APIs as data: the row of functions with which requests of an API are read, and its replies are written."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from gateway.replies.event_stream import SSE_FRAMING, StreamFraming
@@ -38,11 +38,12 @@ class SentStream(NamedTuple):
     last_sequence_number: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Presentation:
     """The presentation of replies to the client, by the settings and the route.
 
-    `reported_model` is the model name that a relay reports; None leaves the upstream's name.
+    `reported_model` is the model name that a relay reports; None leaves the upstream's name. Fields that most replies
+    do not have are attributes of the class until they are set, and cost these replies nothing.
     """
 
     reasoning_fields: frozenset[str]
@@ -55,15 +56,15 @@ class Presentation:
     """Whether the gateway stores the reply. A relayed reply then has the gateway's id and time of creation."""
     scrub: Callable[[str], str] = str
     """Removes secrets and addresses from an upstream's error message, for the client to read."""
-    item_seal: ItemSeal | None = None
+    item_seal: ItemSeal | None = field(default=None, init=False)
     """Seals output items of the Responses API; None leaves them unchanged."""
-    call_rules: CallRules = DEFAULT_RULES
+    call_rules: CallRules = field(default=DEFAULT_RULES, init=False)
     """The rules that the tool calls of a relayed reply must follow."""
-    summarizes_reasoning: bool = False
+    summarizes_reasoning: bool = field(default=False, init=False)
     """Whether the client gets the readable reasoning of a relayed response as a summary."""
-    hides_thinking: bool = False
+    hides_thinking: bool = field(default=False, init=False)
     """Whether a client of the Messages API gets no thinking, although the request has the parameter."""
-    sent_stream: SentStream | None = None
+    sent_stream: SentStream | None = field(default=None, init=False)
     """The part of this reply that another process sent; None for a new reply."""
 
 

@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from gateway.http.headers import UPSTREAM_HEADER
 from gateway.logs import bind_losses
+from gateway.replies.observers import ReplyEnd
 from gateway.state.values import StoredHeaders
 from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.parsers.text_calls import TOOL_WARNINGS
@@ -31,7 +32,6 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 """Characters that a header cannot contain, and the comma, which ends an entry. Names of unknown parameters come from
 the client and may have any characters."""
 
-_ENDS: Final = (Finished, Failed)
 _is_noted: Final = partial(is_, Noted)
 
 _CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
@@ -78,16 +78,23 @@ def collect_unreported(facts: Iterable[Json]) -> list[str]:
     return [fact[UNREPORTED_FACT] for fact in facts if UNREPORTED_FACT in fact]
 
 
-def find_final_usage(batch: Sequence[Event]) -> Usage | None:
-    """Returns the token counts with which a batch ends a reply; None if it does not end one, or has none."""
-    end = batch[-1] if batch else None
-    return end.usage if isinstance(end, _ENDS) else None
+def read_end(batch: Sequence[Event], facts: Sequence[Json], failed: Failed | None) -> ReplyEnd:
+    """Returns what is known of a reply that has ended, by its last batch and the facts about it.
 
-
-def is_cut_off(batch: Sequence[Event]) -> bool:
-    """Returns whether a batch ends a reply that is incomplete: at a limit, by a filter, or for an unknown reason."""
-    end = batch[-1] if batch else None
-    return isinstance(end, Finished) and (end.reason in _CUT_OFF_REASONS or end.is_unknown)
+    It was cut off at a limit, by a filter, or for an unknown reason.
+    """
+    usage: Usage | None = None
+    is_cut_off = False
+    if batch:
+        end = batch[-1]
+        if isinstance(end, Finished):
+            usage = end.usage
+            is_cut_off = end.reason in _CUT_OFF_REASONS or end.is_unknown
+        elif isinstance(end, Failed):
+            usage = end.usage
+    if not facts:
+        return ReplyEnd(usage, (), (), failed, is_cut_off)
+    return ReplyEnd(usage, collect_warnings(facts), collect_unreported(facts), failed, is_cut_off)
 
 
 def read_reply_warnings(reply: Json) -> list[Json]:

@@ -9,10 +9,7 @@ from gateway.errors import TurnFailed
 from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.loss_header import (
     collect_facts,
-    collect_unreported,
-    collect_warnings,
-    find_final_usage,
-    is_cut_off,
+    read_end,
 )
 from gateway.replies.observers import LOG_OBSERVER, ReplyEnd, RequestObserver
 from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
@@ -214,10 +211,7 @@ class TranslatedReply(Source[bytes]):
 
     async def close(self, *, whole: bool = False) -> None:
         batch = self._last_batch
-        facts = collect_facts(batch)
-        warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
-        usage = find_final_usage(batch)
-        self._observer.observe_end(ReplyEnd(usage, warnings, unreported, self._failed, is_cut_off(batch)))
+        self._observer.observe_end(read_end(batch, collect_facts(batch), self._failed))
         await self._batches.close(whole=whole)
 
     def result(self) -> Json | None:

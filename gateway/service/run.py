@@ -23,10 +23,7 @@ from gateway.replies.loss_header import (
     LOSS_HEADER,
     build_warning_losses,
     collect_facts,
-    collect_unreported,
-    collect_warnings,
-    find_final_usage,
-    is_cut_off,
+    read_end,
     read_reply_warnings,
     report_losses,
 )
@@ -306,7 +303,9 @@ class Run:
             failed = error.failed
             raise
         finally:
-            self._record_end(ReplyEnd(usage, warnings, failed=failed), observer)
+            observer.observe_end(ReplyEnd(usage, warnings, (), failed))
+            if warnings:
+                self.late_losses = [*self.late_losses, *build_warning_losses(warnings)]
 
     async def _translate_reply(self, plan: TranslationPlan, observer: RequestObserver) -> Json:
         exchange, event_stage = plan.exchange, plan.event_stage
@@ -314,15 +313,13 @@ class Run:
             event_stage = ModelStage(event_stage, self._model_observer.note_model)
         collector = self.request.endpoint.reply.collector(self.body, self.identity, self.attempt.presentation)
         self._collector = collector if plan.loop_io is not None else None
-        usage: Usage | None = None
         facts: list[Json] = []
         last_events: Batch = ()
 
         def collect(batch: Batch) -> None:
-            nonlocal usage, last_events
+            nonlocal last_events
             events = batch if event_stage is None else event_stage.feed(batch)
             facts.extend(collect_facts(events))
-            usage = find_final_usage(events) or usage
             last_events = events
             collector.feed(events)
 
@@ -333,16 +330,16 @@ class Run:
                 plan.params.rename_param_of(error)
             raise
         finally:
-            warnings, unreported = (collect_warnings(facts), collect_unreported(facts)) if facts else ((), ())
-            end = ReplyEnd(usage, warnings, unreported, collector.failed, is_cut_off(last_events))
-            self._record_end(end, observer)
+            end = read_end(last_events, facts, collector.failed)
+            observer.observe_end(end)
+            if facts:
+                self._add_late_losses(end)
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
         return collector.result()
 
-    def _record_end(self, end: ReplyEnd, observer: RequestObserver) -> None:
-        """Records what the end of a JSON reply says of it, as observations and as losses."""
-        observer.observe_end(end)
+    def _add_late_losses(self, end: ReplyEnd) -> None:
+        """Adds the losses that are known when a JSON reply has ended."""
         if end.warnings:
             self.late_losses = [*self.late_losses, *build_warning_losses(end.warnings)]
         if end.unreported:
@@ -372,7 +369,9 @@ class Run:
 
     def build_late_headers(self) -> dict[str, str]:
         """Returns the headers that are known once the upstream has replied: losses, the model, and relayed headers."""
-        headers = self.build_loss_headers() | self.build_upstream_headers()
+        headers = self.build_upstream_headers()
+        if self.late_losses or self.attempt.plan.losses:
+            headers |= self.build_loss_headers()
         if self.request.endpoint.reply.relays_headers and isinstance(exchange := self.plan.exchange, HeaderedReply):
             headers |= exchange.reply_headers
         if self._model_observer is not None and self.request.facts.lists_models:

@@ -155,7 +155,9 @@ class RunFactory:
     ) -> Presentation:
         target, route_name = planned.target, request.route.name
         seal, credentials = target.reasoning_seal, planned.facts.tools.credentials
-        redact = _find_redact(request.route, target, plan)
+        redact: Callable[[str], str] = target.provider.redact
+        if request.route.sharing is not None:
+            redact = _find_shared_redact(request.route, redact, plan)
         presentation = Presentation(
             self._reasoning_fields,
             self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES),
@@ -175,10 +177,12 @@ class RunFactory:
         return presentation
 
 
-def _find_redact(route: Route, target: Target, plan: RelayPlan | TranslationPlan) -> Callable[[str], str]:
+def _find_shared_redact(
+    route: Route, redact: Callable[[str], str], plan: RelayPlan | TranslationPlan
+) -> Callable[[str], str]:
     """Returns the function that redacts what upstreams say. Each round of tools may have another one."""
-    if route.sharing is None or isinstance(plan, RelayPlan) or plan.loop_io is None:
-        return target.provider.redact
+    if isinstance(plan, RelayPlan) or plan.loop_io is None:
+        return redact
 
     def redact_all(message: str) -> str:
         for each in route.targets:

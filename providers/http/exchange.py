@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 import orjson
 
+from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
 from providers.base import (
     Batch,
@@ -38,6 +39,7 @@ from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
 from providers.relayed_paths import Form, RelayedPathName
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
+from translation.framing.reply_weight import LIGHT_BYTES
 from translation.framing.sse import DONE_PAYLOAD
 from translation.lowering.turn_params import find_turn_param
 from translation.representation.events import Event, Failed, Finished
@@ -195,7 +197,10 @@ class HttpExchange(Source[Batch]):
             raise
         if is_json_reply(reply, self._framing, requested_stream=stream):
             whole = await reply.read_body(self._upstream.max_frame_bytes)
-            self._whole_batch = await self._upstream.call_weighed(self._decode_whole, whole)
+            if len(whole) <= LIGHT_BYTES:
+                self._whole_batch = self._decode_whole(whole)
+            else:
+                self._whole_batch = await run_in_pool(self._decode_whole, whole)
         else:
             self._reply = reply
             self._splitter = self._framing.new_splitter(self._upstream.max_frame_bytes)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
 
@@ -61,6 +61,17 @@ def text_of_part(part: Json) -> str:
 def find_single_text(parts: Sequence[Json]) -> str | None:
     """Returns the text of content that is a single part of text, as in most messages; None for any other content."""
     return parts[0].get("text") or "" if len(parts) == 1 and parts[0].get("type") in _PLAIN_TEXT_TYPES else None
+
+
+def find_only_text(items: Sequence[Item]) -> str | None:
+    """Returns the text of an input that is one plain message of the user, as many are; None for any other input."""
+    if len(items) != 1 or items[0].get("role") != "user" or items[0].get("type") != "message":
+        return None
+    item = items[0]
+    parts = item["content"]
+    if item.get("phase") or (text := find_single_text(parts)) is None or parts[0].get("annotations"):
+        return None
+    return text
 
 
 def list_part_texts(parts: Sequence[Json], index: int) -> list[str]:

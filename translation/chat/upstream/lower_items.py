@@ -17,7 +17,7 @@ from translation.chat.reasoning import (
 )
 from translation.chat.upstream.lower_parts import lower_content, lower_parts
 from translation.lowering.message_writer import MOVED_MEDIA_NOTICE, MessageWriter
-from translation.lowering.text_parts import MessageBuilder
+from translation.lowering.text_parts import MessageBuilder, find_only_text
 from translation.lowering.turn_writer import WriteItem
 from translation.lowering.unsupported import find_output_losses
 from translation.representation.json_types import Item, Json
@@ -56,6 +56,8 @@ def add_required_fields(message: Json, profile: Profile) -> Json:
 
 def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
     """Returns the chat messages for a turn's instructions and items, as `MessageWriter.write_messages` describes."""
+    if not turn.instructions and (text := find_only_text(turn.items)) is not None:
+        return [{"role": "user", "content": text}]  # the writer's result, without its steps, most of which do nothing
     return _MessageWriter(turn, profile, losses).write_messages(turn.instructions)
 
 

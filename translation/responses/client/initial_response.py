@@ -70,21 +70,25 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     `created_at` is in seconds since 1970. `store` and `background` are taken from `body`: the caller sets them there to
     what the gateway really does.
     """
-    response = _INITIAL_RESPONSE.copy()
-    response["id"] = response_id
-    response["created_at"] = created_at
-    response["model"] = model
-    response["background"] = bool(body.get("background"))
-    response["store"] = bool(body.get("store"))
-    response["metadata"] = body.get("metadata") or {}
-    response["output"] = []
-    response["previous_response_id"] = body.get("previous_response_id")
-    response["reasoning"] = {"effort": None, "summary": None}
-    response["text"] = {"format": {"type": "text"}}
+    get = body.get
+    tools = get("tools")
+    response = {
+        **_INITIAL_RESPONSE,
+        "id": response_id,
+        "created_at": created_at,
+        "model": model,
+        "background": bool(get("background")),
+        "store": bool(get("store")),
+        "metadata": get("metadata") or {},
+        "output": [],
+        "previous_response_id": get("previous_response_id"),
+        "reasoning": {"effort": None, "summary": None},
+        "text": {"format": {"type": "text"}},
+        "tools": derive(tools, _echo_tools) if tools else [],
+    }
     if not _MERGED_PARAMS.isdisjoint(body):
         for name in _MERGED_PARAMS:
             response[name] |= _without_nulls(body.get(name) or {})
-    response["tools"] = derive(tools, _echo_tools) if (tools := body.get("tools")) else []
     for key in _ECHOED_PARAMS.intersection(body):
         if body[key] is not None:
             response[key] = body[key]

@@ -42,6 +42,9 @@ _DROPPED_PARAMS = ("image", "access_programs", "prompt_cache_options", "max_tool
 _IGNORED_REASONING = {"context": "auto", "mode": "standard"}
 """Keys of `reasoning` that are sent to no upstream -> the value that is the default, so that dropping it is no loss."""
 
+_PLAIN_PARAMS = frozenset({"model", "input", "stream", "tools", "store", "stream_options", "truncation"})
+"""Parameters that set no fields of the turn but its model, items, tools and stream; `store` only if it is true."""
+
 _LOSSY_PARAMS = frozenset({*_DROPPED_PARAMS, "include", "reasoning", "top_logprobs"})
 """Parameters that `_losses` examines."""
 
@@ -72,19 +75,27 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     # A call with sixteen keywords would take a third of the time to lift a plain request.
     turn = Turn(body["model"] if model is None else model, items)
     turn.tools = tools
+    turn.stream = bool(body.get("stream"))
+    turn.losses = unread
+    if not _PLAIN_PARAMS.issuperset(body) or body.get("store"):
+        _set_params(turn, body)
+    if not relayed and (unknown_keys := find_unknown_in_request(body)):
+        turn.unknown_keys = unknown_keys
+    return turn
+
+
+def _set_params(turn: Turn, body: Json) -> None:
+    """Sets the fields of the turn for parameters that many requests do not have, and adds their losses."""
     if not _SAMPLING_PARAMS.isdisjoint(body) or body.get("store"):
         turn.sampling = _sampling(body)
-    turn.stream = bool(body.get("stream"))
     for name in _COPIED_PARAMS.intersection(body):
         setattr(turn, name, body[name])
     if not _REPLY_PARAMS.isdisjoint(body):
         _set_reply_params(turn, body)
     if not REQUEST_FIELDS.issuperset(body):
         turn.extra = list_extra_params(body)
-    if not relayed and (unknown_keys := find_unknown_in_request(body)):
-        turn.unknown_keys = unknown_keys
-    turn.losses = unread if _LOSSY_PARAMS.isdisjoint(body) else [*unread, *_losses(body)]
-    return turn
+    if not _LOSSY_PARAMS.isdisjoint(body):
+        turn.losses = [*turn.losses, *_losses(body)]
 
 
 def _set_reply_params(turn: Turn, body: Json) -> None:

@@ -377,3 +377,18 @@ def test_the_data_of_a_call_is_sent_back_with_it() -> None:
     carrier = {"type": "reasoning", "details": [{"type": "chat.call", "call_id": "x", "extra_content": data}]}
     messages = lower_items(Turn(model="m", items=[carrier, call("x"), output("x")]), DEFAULT_PROFILE, [])
     assert messages[0]["tool_calls"] == [{**chat_call("x"), "extra_content": data}]
+
+
+@pytest.mark.parametrize("words", ["Hi", "", "two\nlines"])
+@pytest.mark.parametrize("role", ["system", "developer", "user"])
+def test_one_message_is_written_like_the_first_of_several(words: str, role: str) -> None:
+    items = [message(role, text(words))]
+    losses: list[Loss] = []
+    several = lower_items(Turn("m", [*items, assistant("b")]), DEFAULT_PROFILE, losses)
+    assert lower_items(Turn("m", items), DEFAULT_PROFILE, losses) == several[:1]
+    assert losses == []
+
+
+def test_instructions_precede_one_message() -> None:
+    messages = lower_items(Turn("m", [user("a")], "Be brief."), DEFAULT_PROFILE, [])
+    assert messages == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"}]
