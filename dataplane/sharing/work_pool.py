@@ -12,6 +12,9 @@ from dataplane.sharing.fair_turns import FairTurns, PerLoop, current_owner
 _THREADS: Final = 2
 """Threads share the interpreter's lock with the event loop, so each of them takes a share of its time."""
 
+_FEW_VALUES: Final = 1000
+"""So many small values can be gone through in a few milliseconds."""
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -43,3 +46,8 @@ async def run_in_pool(function: Callable[_P, _R], *args: _P.args, **named: _P.kw
     """Returns what a function returns that runs in one of the threads of the running event loop, in a copy of the
     caller's context."""
     return await _pools.get().run(partial(copy_context().run, partial(function, *args, **named)))
+
+
+async def run_for_count(count: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
+    """Calls a function that goes through `count` values: in a thread if they are many, else here."""
+    return function(*args, **named) if count <= _FEW_VALUES else await run_in_pool(function, *args, **named)

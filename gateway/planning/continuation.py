@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
-from dataplane.sharing.work_pool import run_in_pool
+from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import NotFound
 from gateway.state.store import HistoryReader
 from gateway.state.values import ACTIVE_STATUSES, History, HistoryTooLong, WeighedItems
@@ -15,9 +14,6 @@ from translation.representation.json_types import Item, Json
 from translation.request_facts import RequestFacts
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
-
-_FEW_ITEMS: Final = 2000
-"""So many items can be gone through in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +101,7 @@ async def resolve_continuation(
     if isinstance(input_value, list) and has_references:
         with refuse_long_history("input"):
             input_value = await _resolve_references(history, owner, input_value, connection_items)
-    new_items = to_storable_items(input_value, new_id)
+    new_items = await _build_new_items(input_value)
     if conversation is not None:
         with refuse_long_history("conversation"):
             items = await history.load_conversation_history(owner, conversation)
@@ -153,13 +149,19 @@ async def resolve_continuation(
     )
 
 
-def continue_thread(history: Sequence[Item], facts: RequestFacts, conversation_id: str) -> Continuation:
+async def continue_thread(history: Sequence[Item], facts: RequestFacts, conversation_id: str) -> Continuation:
     """Returns the continuation of a thread by a request whose input follows these items of its conversation."""
     return Continuation(
-        history=drop_unfinished_calls(history),
-        new_items=to_storable_items(facts.input_value, new_id),
+        history=await run_for_count(len(history), drop_unfinished_calls, history),
+        new_items=await _build_new_items(facts.input_value),
         conversation_id=conversation_id,
     )
+
+
+async def _build_new_items(input_value: str | Sequence[Json] | None) -> list[Item]:
+    """Returns the items of an input in full form, with ids. Many are built in a thread."""
+    count = len(input_value) if isinstance(input_value, list) else 1
+    return await run_for_count(count, to_storable_items, input_value, new_id)
 
 
 def build_previous_not_found_error(response_id: str) -> InvalidRequest:
@@ -210,9 +212,7 @@ def refuse_long_history(param: str) -> Iterator[None]:
 
 async def _build_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:
     """Returns what `_check_history` returns. For many items this happens in a thread."""
-    if len(items) <= _FEW_ITEMS:
-        return _check_history(items, facts)
-    return await run_in_pool(_check_history, items, facts)
+    return await run_for_count(len(items), _check_history, items, facts)
 
 
 def _check_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:

@@ -343,7 +343,7 @@ class HistorySource:
         """Returns the resolved input of a request. Raises what `resolve_continuation` raises."""
         thread, facts = request.thread, request.facts
         if thread is not None:
-            return continue_thread(thread.history, facts, thread.turn.conversation["id"])
+            return await continue_thread(thread.history, facts, thread.turn.conversation["id"])
         return await resolve_continuation(self._history, request.owner, facts, self._connection_items)
 
     async def load_approvals(

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import StoreUnavailable
 from gateway.state.call_records import ApprovalStore
 from gateway.state.row_values import read_clock_us
@@ -144,15 +145,11 @@ class ApprovalFactory:
         `context` is the input with its history; `own_items` are the items of the request itself. Raises InvalidRequest
         for an invalid answer, and StoreUnavailable.
         """
-        try:
-            items = apply_compaction(context)
-        except InvalidRequest:
-            items = []  # the plan raises it, with the client's name of the parameter
         answers = NO_ANSWERS
-        # A compaction runs no calls. The answers remain in it, and are valid for the next response.
-        if not has_compaction_trigger(context) and (request_ids := list_request_ids(items)):
+        items, request_ids = await run_for_count(len(context), _find_requests, context)
+        if request_ids:
             records = await self.load_records(owner, request_ids)
-            answers = verify_answers(items, own_items, records, server_labels)
+            answers = await run_for_count(len(items), verify_answers, items, own_items, records, server_labels)
         return self._make(owner, response_id, answers)
 
     async def load_records(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:
@@ -173,6 +170,19 @@ class ApprovalFactory:
         return ResponseApprovals(
             self._store, owner, response_id, answers, ttl_days=self._ttl_days, input_seal=self._input_seal
         )
+
+
+def _find_requests(context: Sequence[Item]) -> tuple[Sequence[Item], Sequence[str]]:
+    """Returns the items of a context after its last compaction, and the ids of the requests for approvals among them
+    that it may answer."""
+    # A compaction runs no calls. The answers remain in it, and are valid for the next response.
+    if has_compaction_trigger(context):
+        return (), ()
+    try:
+        items = apply_compaction(context)
+    except InvalidRequest:
+        return (), ()  # the plan raises it, with the client's name of the parameter
+    return items, list_request_ids(items)
 
 
 def _origin_of(address: str) -> str:

@@ -12,6 +12,7 @@ from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
 from providers.new_id import new_id
+from providers.turn_work import run_for_items
 from translation.hosted.approvals import ApprovalAnswers
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_forms import PastHostedCall
@@ -73,11 +74,12 @@ class LoopBuilder:
         Raises ToolListFailed if no tools can be listed, or if tools are needed that cannot: the tool choice names their
         server, or a call of one of them is approved.
         """
-        history, missing = self._find_missing_lists()
+        items = self._turn.items
+        history, missing = await run_for_items(items, self._find_missing_lists)
         results: Sequence[ListedTools | BaseException] = ()
         if missing:
             results = await asyncio.gather(*map(self._list_tools_of, missing), return_exceptions=True)
-        return self._build_with_lists(history.listed, missing, results)
+        return await run_for_items(items, self._build_with_lists, history.listed, missing, results)
 
     def build_with_known_lists(self) -> BuiltLoop | None:
         """Returns the loop if the gateway knows the tools of all servers; None if a server has to be asked for them."""

@@ -157,7 +157,15 @@ class ToolLoopExchange(SteppedSource[Batch]):
         """Returns the turn of the next round, with a summary in place of older items if a compaction is due, and the
         events of the compaction."""
         loop = built.loop
-        parts = split_hosted_context(turn.items, loop.sources, built.open_ids, built.lists.values(), awaits_answer=True)
+        parts = await run_for_items(
+            turn.items,
+            split_hosted_context,
+            turn.items,
+            loop.sources,
+            built.open_ids,
+            built.lists.values(),
+            awaits_answer=True,
+        )
         summary = await compactor.compact(turn, parts, loop.round_usage)
         if summary is None:
             return turn, []

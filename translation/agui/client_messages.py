@@ -1,23 +1,41 @@
 """Collects the messages that a client has at the end of a run: the ones that it sent, and the ones that the run
 created."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from translation.agui.tool_items import ToolCallView
 from translation.representation.json_types import Json
 
 
+class SentMessages(NamedTuple):
+    """The messages in the input of a run that a snapshot of the messages has, by their ids."""
+
+    by_id: Mapping[str, Json]
+    is_exact: bool
+    """Whether a snapshot can have all of them, in the form in which the client has them."""
+
+    @classmethod
+    def read(cls, messages: Sequence[Json]) -> "SentMessages":
+        """Returns the messages of a validated run. For long threads this is called in a thread.
+
+        A client removes messages that a snapshot does not have, except reasoning and activities. A snapshot omits
+        these, so that the client keeps its own.
+        """
+        kept = [message for message in messages if message["role"] not in ("reasoning", "activity")]
+        by_id = {message["id"]: _without_null(message) for message in kept}
+        return cls(by_id, len(by_id) == len(kept) and not any(map(_has_old_parts, kept)))
+
+
+NO_MESSAGES: Final = SentMessages({}, is_exact=True)
+
+
 class ClientMessages:
-    """The messages of a client. `sent` are the messages in the input of its run.
+    """The messages of a client. `sent` are those in the input of its run."""
 
-    A client removes messages that a snapshot does not have, except reasoning and activities. A snapshot omits these, so
-    that the client keeps its own.
-    """
-
-    def __init__(self, sent: Sequence[Json] = ()) -> None:
-        messages = [message for message in sent if message["role"] not in ("reasoning", "activity")]
-        self._messages = {message["id"]: _without_null(message) for message in messages}
-        self._is_exact = len(self._messages) == len(messages) and not any(map(_has_old_parts, messages))
+    def __init__(self, sent: SentMessages) -> None:
+        self._messages = dict(sent.by_id)
+        self._is_exact = sent.is_exact
         self._sent_count = len(self._messages)
 
     def add_text(self, message_id: str, text: str) -> None:

@@ -1,10 +1,10 @@
 """The properties of a run besides the input of its model: its ids, the version of its client, and its state."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from translation.agui.client_messages import NO_MESSAGES, SentMessages
 from translation.representation.json_types import Json
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -28,7 +28,7 @@ class RunHead:
     state: Any = None
     is_state_restored: bool = False
     """Whether the state is the stored one of the thread, which the client does not have."""
-    messages: Sequence[Json] = ()
+    sent: SentMessages = NO_MESSAGES
     """The messages of the client."""
     sends_raw_events: bool = False
     """Whether events of the upstream without a meaning here are sent as RAW."""
@@ -43,7 +43,7 @@ class RunHead:
             parent_run_id=body.get("parentRunId"),
             is_versioned=is_versioned(body),
             state=body.get("state"),
-            messages=body["messages"],
+            sent=SentMessages.read(body["messages"]),
             sends_raw_events=bool(props.get("raw_events")),
         )
 

@@ -46,7 +46,7 @@ class RunEnd:
         self.pending_ids: list[str] = []
         """The calls that the client has to run."""
         self.requests = list(requests)
-        self.client_messages: Final = ClientMessages(head.messages)
+        self.client_messages: Final = ClientMessages(head.sent)
         """The messages that the client has."""
         self._head = head
         self._model = model

@@ -178,7 +178,7 @@ class AguiRuns:
             store = parts.store
             stored = await store.responses.load_response(owner, response_id)
             if stored is not None:
-                return await self._replay(store, owner, body, stored.response)
+                return await self._replay(store, owner, body, weight, stored.response)
             thread = await load_agui_thread(store, parts.approvals, owner, thread_id)
             weight += thread.items.weight
         max_state_kb = service.settings.server.max_agui_state_kb
@@ -202,15 +202,15 @@ class AguiRuns:
             accepted.build_stream(), accepted.build_early_headers(), accepted.recorder, late_headers
         )
 
-    async def _replay(self, store: Store, owner: str, body: Json, response: Json) -> Response:
+    async def _replay(self, store: Store, owner: str, body: Json, weight: int, response: Json) -> Response:
         if response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
-        self._endpoint.request.validate(body)
+        await self._service.large_bodies.call_weighed(weight, self._endpoint.request.validate, body)
         requests = [item["id"] for item in response["output"] if item["type"] == "mcp_approval_request"]
         records = await store.approvals.load_approvals(owner, requests) if requests else {}
         conversation = await store.conversations.load_conversation(owner, derive_id("conv", owner, body["threadId"]))
         encoder = AguiEncoder(
-            restore_state(body, conversation or {}),
+            await self._service.large_bodies.call_weighed(weight, restore_state, body, conversation or {}),
             response_id=response["id"],
             model=response["model"],
             interrupts=RunInterrupts(

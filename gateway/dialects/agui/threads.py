@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import orjson
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import RunInProgress
 from gateway.planning.continuation import refuse_long_history
 from gateway.state.store import Store
@@ -123,7 +124,7 @@ async def load_agui_thread(store: Store, approvals: ApprovalFactory, owner: str,
             raise RunInProgress
     with refuse_long_history("threadId"):
         items = await store.history.load_conversation_history(owner, conversation_id) or WeighedItems()
-    requests = [item["id"] for item in open_requests(items)]
+    requests = [item["id"] for item in await run_for_count(len(items), open_requests, items)]
     if not requests:
         return StoredThread(conversation, previous_run, items)
     records = await approvals.load_records(owner, requests)

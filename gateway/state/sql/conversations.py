@@ -7,8 +7,10 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import RunInProgress
 from gateway.state.database.database import Database
+from gateway.state.database.many_rows import fetch_rows, insert_rows
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import dump_json, is_valid_id, lookup_id_of, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
@@ -106,13 +108,28 @@ async def append_item_rows(
         return False
     if not items:
         return True
-    new_ids = sorted({lookup_id_of(item) for item in items})
+    new_ids = await run_for_count(len(items), _list_lookup_ids, items)
     is_sqlite = connection.dialect.name == "sqlite"
-    existing_ids = set(
-        await connection.scalars(select_existing_ids(new_ids, owner, conversation_id, is_sqlite=is_sqlite))
-    )
+    existing_query = select_existing_ids(new_ids, owner, conversation_id, is_sqlite=is_sqlite)
+    existing = await fetch_rows(await connection.execute(existing_query))
+    key = (owner, conversation_id)
+    rows = await run_for_count(len(items), _build_rows, key, items, next_position - len(items), existing)
+    await insert_rows(connection, insert(conversation_items), rows)
+    return True
+
+
+def _list_lookup_ids(items: Sequence[Item]) -> list[str]:
+    return sorted({lookup_id_of(item) for item in items})
+
+
+def _build_rows(
+    conversation: tuple[str, str], items: Sequence[Item], first_position: int, existing: Sequence[Row[Any]]
+) -> list[dict[str, Any]]:
+    """Returns the rows of new items, for the owner and id of their conversation. `existing` has the ids in use."""
+    owner, conversation_id = conversation
+    existing_ids = {row.id for row in existing}
     rows = []
-    for position, item in enumerate(items, next_position - len(items)):
+    for position, item in enumerate(items, first_position):
         key = lookup_id_of(item)
         if not key or key in existing_ids:
             key = new_id(key.partition("_")[0][:_MAX_PREFIX_CHARS] or "item")
@@ -120,8 +137,7 @@ async def append_item_rows(
         existing_ids.add(key)
         keys = {"owner": owner, "conversation_id": conversation_id, "position": position}
         rows.append(keys | {"id": key, "body": dump_json(item)})
-    await connection.execute(insert(conversation_items), rows)
-    return True
+    return rows
 
 
 async def claim_thread(connection: AsyncConnection, owner: str, turn: ThreadTurn, run: str) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import CursorResult, Row, and_, func, literal, null, select, union_all
+from sqlalchemy import Row, and_, func, literal, null, select, union_all
 
 from dataplane.body_weight import INLINE_BYTES, weigh_documents
-from dataplane.sharing.work_pool import run_in_pool
+from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state.database.database import Database
+from gateway.state.database.many_rows import fetch_rows
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import is_valid_id, parse_json
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
@@ -17,9 +18,6 @@ from gateway.state.values import History, HistoryTooLong, WeighedItems
 from translation.representation.json_types import Item
 
 _IDS_PER_QUERY = 1000
-
-_FEW_ROWS: Final = 2000
-"""So many rows of a result take a millisecond of the event loop."""
 
 
 class HistoryLimits(NamedTuple):
@@ -77,12 +75,12 @@ class SqlHistoryReader:
                     history_query.c.depth.desc(), history_query.c.place, history_query.c.position
                 )
             )
-            rows = await _fetch_rows(result)
+            rows = await fetch_rows(result)
         if not rows or rows[-1].depth != -1:
             return None
         last = rows[-1]
         status = "failed" if last.left else last.status
-        history_items = await self._parse_items([row.body for row in rows[:-1] if row.body is not None])
+        history_items = await self._parse_items(rows[:-1])
         response = parse_json(last.body)
         return History(history_items, status, response.get("usage"), (response.get("conversation") or {}).get("id"))
 
@@ -97,10 +95,11 @@ class SqlHistoryReader:
                     item_rows = query.subquery()
                     size = await connection.scalar(select(func.coalesce(func.sum(func.length(item_rows.c.body)), 0)))
                     self._limits.require_bytes(byte_count := byte_count + (size or 0))
-                    rows = [row for row in await connection.execute(query) if row.body is not None and not row.deleted]
+                    found = await fetch_rows(await connection.execute(query))
+                    rows = [row for row in found if row.body is not None and not row.deleted]
                     # If responses share an id, the item of the latest one is returned.
                     rows.sort(key=attrgetter("created_us"))
-                    items = await self._parse_items([row.body for row in rows])
+                    items = await self._parse_items(rows)
                     items_by_id |= {row.id: item for row, item in zip(rows, items, strict=True)}
         return items_by_id
 
@@ -125,27 +124,26 @@ class SqlHistoryReader:
             .limit(self._limits.max_items + 1)
         )
         async with self._database.read_transaction(owner) as connection:
-            rows = await _fetch_rows(await connection.execute(query))
+            rows = await fetch_rows(await connection.execute(query))
         if not rows:
             return None
         self._limits.require_bytes(rows[0].size)
-        # Because of the outer join, a conversation without items is one row with a null body.
-        return await self._parse_items([row.body for row in rows if row.body is not None])
+        return await self._parse_items(rows)
 
-    async def _parse_items(self, bodies: Sequence[str]) -> WeighedItems:
-        """Returns stored items. Many are parsed in a thread. Raises HistoryTooLong."""
-        self._limits.require_items(len(bodies))
-        self._limits.require_bytes(sum(map(len, bodies)))
-        weight = weigh_documents(bodies)
+    async def _parse_items(self, rows: Sequence[Row[Any]]) -> WeighedItems:
+        """Returns the stored items of rows; rows without a body have none, such as those of an outer join. Many items
+        are weighed and parsed in a thread. Raises HistoryTooLong."""
+        bodies, weight = await run_for_count(len(rows), self._weigh_rows, rows)
         if weight <= INLINE_BYTES:
             return WeighedItems(map(parse_json, bodies), weight)
         return await run_in_pool(_parse_all, bodies, weight)
 
-
-async def _fetch_rows(result: CursorResult[Any]) -> Sequence[Row[Any]]:
-    """Returns all rows of a result. Many are built in a thread."""
-    rows = result.fetchmany(_FEW_ROWS)
-    return rows if len(rows) < _FEW_ROWS else [*rows, *await run_in_pool(result.all)]
+    def _weigh_rows(self, rows: Sequence[Row[Any]]) -> tuple[list[str], int]:
+        """Returns the JSON texts of the items of rows, and their weight. Raises HistoryTooLong."""
+        bodies = [row.body for row in rows if row.body is not None]
+        self._limits.require_items(len(bodies))
+        self._limits.require_bytes(sum(map(len, bodies)))
+        return bodies, weigh_documents(bodies)
 
 
 def _parse_all(bodies: Sequence[str], weight: int) -> WeighedItems:

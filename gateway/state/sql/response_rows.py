@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.state import endings
 from gateway.state.database.database import Database
+from gateway.state.database.many_rows import fetch_rows, insert_rows
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses, workers
 from gateway.state.row_values import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.call_journal import load_call_records, settle_calls
@@ -36,8 +38,14 @@ async def load_item_bodies(
         .where(items.c.owner == owner, items.c.response_id.in_(response_ids), items.c.place == place)
         .order_by(items.c.response_id, items.c.position)
     )
+    rows = await fetch_rows(result)
+    return await run_for_count(len(rows), _group_bodies, rows)
+
+
+def _group_bodies(rows: Sequence[Row[Any]]) -> dict[str, list[str]]:
+    """Returns response id -> JSON texts of its items."""
     bodies: dict[str, list[str]] = {}
-    for row in result:
+    for row in rows:
         bodies.setdefault(row.response_id, []).append(row.body)
     return bodies
 
@@ -47,7 +55,8 @@ async def insert_items(
 ) -> None:
     """Inserts the items of one place, in order. The place has none yet."""
     if new_items:
-        await connection.execute(INSERT_ITEMS, build_item_rows(owner, response_id, place, new_items))
+        rows = await run_for_count(len(new_items), build_item_rows, owner, response_id, place, new_items)
+        await insert_rows(connection, INSERT_ITEMS, rows)
 
 
 def build_item_rows(owner: str, response_id: str, place: int, new_items: Sequence[Item]) -> list[dict[str, Any]]:
@@ -87,9 +96,15 @@ async def append_turn(connection: AsyncConnection, owner: str, conversation_id: 
     """Appends the input and output items of a response to its conversation, unless the conversation has been deleted
     meanwhile."""
     input_bodies = await load_item_bodies(connection, owner, [response["id"]], INPUT_PLACE)
-    turn_items = [*map(parse_json, input_bodies.get(response["id"], ())), *response["output"]]
-    turn = [item if lookup_id_of(item) else {**item, "id": new_id(item["type"])} for item in turn_items]
+    bodies = input_bodies.get(response["id"], ())
+    turn = await run_for_count(len(bodies), _build_turn_items, bodies, response["output"])
     await append_item_rows(connection, owner, conversation_id, turn)
+
+
+def _build_turn_items(input_bodies: Sequence[str], output: Sequence[Item]) -> list[Item]:
+    """Returns the items of a turn, all with ids that can be looked up."""
+    turn_items = [*map(parse_json, input_bodies), *output]
+    return [item if lookup_id_of(item) else {**item, "id": new_id(item["type"])} for item in turn_items]
 
 
 async def load_recorded_output(connection: AsyncConnection, owner: str, response_id: str) -> list[Item]:

@@ -8,10 +8,11 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, delete, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from dataplane.sharing.work_pool import run_in_pool
+from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import Database
+from gateway.state.database.many_rows import insert_rows
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput
@@ -66,7 +67,7 @@ from gateway.state.values import (
     UnknownCursor,
 )
 from translation.errors import InvalidRequest
-from translation.representation.json_types import Json
+from translation.representation.json_types import Item, Json
 
 _DECODED_ENTRIES: Final = 256
 """The most entries of an event log that are read and decoded at once."""
@@ -87,7 +88,7 @@ class SqlResponseStore:
 
     async def create_response(self, new: NewResponse) -> None:
         row = _build_row(new, new.response, worker=new.worker)
-        item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
+        item_rows = await _build_rows_of_items(new.owner, row["id"], INPUT_PLACE, new.input_items)
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
         is_alone = new.thread is None and new.keyed is None and new.answers.is_empty and not new.continues_message
         is_plain = new.job_request is None and not new.logged and is_alone
@@ -104,8 +105,8 @@ class SqlResponseStore:
         row = _build_row(new, response, worker=None)
         if headers is not None:
             row |= headers._asdict()
-        item_rows = build_item_rows(new.owner, row["id"], INPUT_PLACE, new.input_items)
-        item_rows += build_item_rows(new.owner, row["id"], OUTPUT_PLACE, response["output"])
+        item_rows = await _build_rows_of_items(new.owner, row["id"], INPUT_PLACE, new.input_items)
+        item_rows += await _build_rows_of_items(new.owner, row["id"], OUTPUT_PLACE, response["output"])
         if new.conversation_id is None and new.answers.is_empty and self._takes_one_statement(new):
             await self._insert_plain(new, row, item_rows)
             return
@@ -299,7 +300,7 @@ class SqlResponseStore:
             self._lease_renewed_at[new.worker] = time.monotonic()
 
     async def _finish_plain(self, owner: str, response: Json, parameters: RowValues) -> bool:
-        output_rows = build_item_rows(owner, response["id"], OUTPUT_PLACE, response["output"])
+        output_rows = await _build_rows_of_items(owner, response["id"], OUTPUT_PLACE, response["output"])
         if not self._database.is_sqlite:
             statement = FINISH_PLAIN_RESPONSE_WITH_ITEMS
             return bool(
@@ -335,6 +336,13 @@ class SqlResponseStore:
         return time.monotonic() - self._lease_renewed_at.get(worker, -math.inf) > self._lease_s / 3
 
 
+async def _build_rows_of_items(
+    owner: str, response_id: str, place: int, new_items: Sequence[Item]
+) -> list[dict[str, Any]]:
+    """Returns the rows of items. Many are built in a thread."""
+    return await run_for_count(len(new_items), build_item_rows, owner, response_id, place, new_items)
+
+
 def _build_row(new: NewResponse, response: Json, *, worker: str | None) -> dict[str, Any]:
     return {
         "owner": new.owner,
@@ -367,8 +375,7 @@ async def _insert_rows(
     if not new.answers.is_empty:
         await store_answers(connection, new.owner, new.answers, row["id"])
     await connection.execute(INSERT_RESPONSE, row)
-    if item_rows:
-        await connection.execute(INSERT_ITEMS, item_rows)
+    await insert_rows(connection, INSERT_ITEMS, item_rows)
 
 
 def _belongs_to_conversation(response: Json) -> bool:

@@ -3,22 +3,21 @@
 See tests/faults/clients/test_large_bodies.py for how a stall is measured.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 from websockets.asyncio.client import connect
 
 from tests import databases
 from tests.agui_client import run_input, user
+from tests.faults.fast_model import fast_model
 from tests.serving import serving_here
 from tests.stall_watch import StallWatch
-from tests.upstream.builders import Json, chat_chunk
+from tests.upstream.builders import Json
 from tests.websocket_client import Talk
 
 ITEMS = 15_000
@@ -26,63 +25,22 @@ MAX_STALL_S = 0.05
 ATTEMPTS = 3
 MESSAGE = {"type": "message", "role": "user", "content": "hello"}
 SERVER = {"max_items": 2 * ITEMS, "max_json_values": 20 * ITEMS}
-REPLY = orjson.dumps(
-    {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }
-)
-STREAM = b"".join(
-    b"data: %b\n\n" % (chunk if isinstance(chunk, bytes) else orjson.dumps(chunk))
-    for chunk in (chat_chunk({"role": "assistant", "content": "hi"}), chat_chunk({}, finish_reason="stop"), b"[DONE]")
-)
-
-
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers requests without looking at their messages, so that it takes no time of the event loop."""
-    try:
-        while not reader.at_eof():
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            left = int(head.partition(b"content-length: ")[2].split(b"\r\n")[0] or 0)
-            first = b""
-            tail = b""
-            while left:
-                piece = await reader.read(min(left, 65536))
-                left -= len(piece)
-                first = first or piece
-                tail = (tail + piece)[-200:]
-            kind, body = b"application/json", REPLY
-            if b"/tokenize" in head.split(b"\r\n")[0]:
-                body = b'{"count": 9}'
-            elif b'"stream":true' in first + tail:
-                kind, body = b"text/event-stream", STREAM
-            writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (kind, len(body), body)
-            )
-    except (asyncio.IncompleteReadError, ConnectionError):
-        pass
-    finally:
-        writer.close()
 
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
-    upstream = await asyncio.start_server(_answer, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}/v1"
-    config = {
-        "providers": {"up": {"type": "vllm", "base_url": url, "dialects": ["chat"]}},
-        "models": {"m": {"provider": "up"}},
-        "server": SERVER,
-        "store": {"url": databases.ready_sqlite(folder / "state.db")},
-    }
-    async with serving_here(config) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
-        yield http
-    upstream.close()
-    await upstream.wait_closed()
+    async with fast_model() as model:
+        config = {
+            "providers": {"up": {"type": "vllm", "base_url": model.url, "dialects": ["chat"]}},
+            "models": {"m": {"provider": "up"}},
+            "server": SERVER,
+            "store": {"url": databases.ready_sqlite(folder / "state.db")},
+        }
+        async with (
+            serving_here(config) as port,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http,
+        ):
+            yield http
 
 
 async def send(http: httpx.AsyncClient, path: str, **body: Any) -> Json:

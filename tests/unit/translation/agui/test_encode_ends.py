@@ -7,6 +7,7 @@ import pytest
 
 from tests.agui_events import OLD_EVENTS, kinds_of, read_events, read_run
 from tests.unit.translation.agui.encoded_runs import HEAD, OLD, Json, call, encode, mcp_call, message, of_type, whole
+from translation.agui.client_messages import SentMessages
 from translation.agui.encode import AguiEncoder
 from translation.agui.interrupts import CHANGED
 from translation.agui.run import RunHead
@@ -123,7 +124,7 @@ def test_the_messages_before_an_interrupt_are_those_that_the_client_has() -> Non
         *message("I ", "look.", index=0),
         *whole(mcp_call(1), index=1),
         *whole({**REQUEST}, index=2),
-        head=RunHead(thread_id="t", run_id="r", is_versioned=True, messages=sent),
+        head=RunHead(thread_id="t", run_id="r", is_versioned=True, sent=SentMessages.read(sent)),
         results={"mcpr_0": "not approved"},
     )
     (snapshot,) = of_type(events, "MESSAGES_SNAPSHOT")
@@ -149,7 +150,7 @@ def test_the_messages_before_an_interrupt_are_those_that_the_client_has() -> Non
     ],
 )
 def test_no_snapshot_is_sent_by_which_a_client_could_lose_a_message(sent: list[Json], versioned: bool) -> None:
-    head = RunHead(thread_id="t", run_id="r", is_versioned=versioned, messages=sent)
+    head = RunHead(thread_id="t", run_id="r", is_versioned=versioned, sent=SentMessages.read(sent))
     events = encode(*whole(REQUEST), head=head)
     assert events[-1]["outcome"]["type"] == "interrupt"
     assert not of_type(events, "MESSAGES_SNAPSHOT")
