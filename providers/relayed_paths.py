@@ -74,7 +74,8 @@ class ReplyBytes(Protocol):
         ...
 
     async def read_whole(self) -> bytes:
-        """Returns the whole body. Raises ProviderError, also for a body that is longer than `max_line_mb`."""
+        """Returns the whole body. Raises ProviderError, also for a body with more bytes or numbers than `max_line_mb`
+        allows."""
         ...
 
     async def close(self, *, whole: bool = False) -> None:

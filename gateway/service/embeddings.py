@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
+from starlette.responses import Response
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.http.auth import Principal
 from gateway.http.headers import headers_of
+from gateway.http.json_reply import build_json_reply
 from gateway.planning.plan import require_no_loss
 from gateway.replies.loss_header import report_losses
 from gateway.service.service import Service, is_strict
@@ -23,6 +26,10 @@ class Embeddings(NamedTuple):
     token_count: int | None
     """The number of tokens, as the upstream counted them."""
     headers: dict[str, str]
+
+    async def build_reply(self, body: Json) -> Response:
+        """Returns the reply with a body that has these vectors. Many numbers are written in a thread."""
+        return await run_for_count(sum(map(len, self.vectors)), build_json_reply, body, headers=self.headers)
 
 
 async def fetch_embeddings(

@@ -8,10 +8,13 @@ from typing import NoReturn, Protocol, TypeAlias
 
 import httpx
 
+from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
 from dataplane.transport import ReplyBody
 from providers.errors import ProviderError, UpstreamGarbled, UpstreamTimeout
 from providers.http.transports import HttpxBody
+from translation.errors import ProtocolViolation
+from translation.framing.reply_weight import LIGHT_BYTES, describe_remedy, require_few_numbers
 
 _LF = 0x0A
 
@@ -109,7 +112,14 @@ class UpstreamReply(Source[bytes]):
                 await self._source.wait_for_read()
 
     async def read_whole(self) -> bytes:
-        return await self.read_body(self._upstream.max_frame_bytes)
+        limit = self._upstream.max_frame_bytes
+        body = await self.read_body(limit)
+        try:
+            if len(body) > LIGHT_BYTES:
+                await run_in_pool(require_few_numbers, body, limit)
+        except ProtocolViolation as violation:
+            raise UpstreamGarbled(str(violation), provider=self._upstream.name) from violation
+        return body
 
     async def read_body(self, limit: int) -> bytes:
         """Returns the whole body. Raises UpstreamGarbled if it is longer than `limit` bytes."""
@@ -120,7 +130,8 @@ class UpstreamReply(Source[bytes]):
                     body += read
                     if len(body) > limit:
                         raise UpstreamGarbled(
-                            f"the upstream's reply is longer than {limit} bytes", provider=self._upstream.name
+                            f"the upstream's reply is longer than {limit} bytes; {describe_remedy(limit)}",
+                            provider=self._upstream.name,
                         )
                 elif not self.ended:
                     await self._source.wait_for_read()

@@ -5,28 +5,29 @@ decoders and encoders do something for each object. Values that describe tokens 
 nothing is done with them one by one.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import has_exact_numbers
+from translation.framing.outside_strings import iterate_outside_strings
 
 LIGHT_BYTES: Final = 64 * 1024
 """Shorter texts are not examined."""
 
 _LIGHT_VALUES: Final = 8 * 1024
-"""Texts with no more commas and brackets are light, whatever is in them."""
+"""Texts with no more commas and brackets are light, within strings or not."""
 
 _BYTES_PER_VALUE: Final = 48
 _BYTES_PER_EXACT_VALUE: Final = 512
+_BYTES_PER_NUMBER: Final = 10
 _BYTES_PER_KEY: Final = 256
 _BYTES_PER_PART: Final = 2048
 """The bytes of the longest line for each value that one may have, for each value if long numbers have to be retained,
-for each key, and for each object or list. So `max_line_mb` bounds them too: 349,525, 32,768, 65,536 and 8,192 for
-16 MiB."""
+for each number of embeddings, for each key, and for each object or list. So `max_line_mb` bounds them too: 349,525,
+32,768, 1,677,721, 65,536 and 8,192 for 16 MiB."""
 
-_FEW_QUOTES: Final = 16 * 1024
 _OTHER_BYTES: Final = bytes(byte for byte in range(256) if byte not in b",[{")
 
 _KEYS_PER_TOKEN: Final = 4
@@ -50,34 +51,48 @@ _UNCOUNTED_KEYS: Final = frozenset(
 """Keys of values that describe tokens, and of tools that an upstream repeats from the request."""
 
 
+class _Structure(NamedTuple):
+    """What a JSON text consists of, at most: a text that is not JSON has fewer values."""
+
+    values: int
+    keys: int
+    parts: int
+    """Its objects and lists."""
+
+
 def require_few_values(text: bytes, max_bytes: int) -> None:
     """Raises ProtocolViolation for a JSON text with more values or keys than a reply of up to `max_bytes` may have."""
-    if len(text) <= LIGHT_BYTES:
-        return
-    _require_few_keys(text, max_bytes)
-    _require_few(text, max(_LIGHT_VALUES, max_bytes // _BYTES_PER_VALUE), "JSON values", max_bytes)
+    if len(text) > LIGHT_BYTES:
+        _measure_structure(text, max_bytes)
 
 
-def _require_few_keys(text: bytes, max_bytes: int) -> None:
-    """Counts quotes before colons that are not escaped: each ends a key, or begins a text."""
-    limit = max(_LIGHT_VALUES, max_bytes // _BYTES_PER_KEY)
-    keys = text.count(b'":') - text.count(b'\\":')
-    if keys > limit and keys - _KEYS_PER_TOKEN * sum(map(text.count, _TOKEN_KEYS)) > limit:
-        _refuse(limit, "JSON keys", max_bytes)
+def require_few_numbers(text: bytes, max_bytes: int) -> None:
+    """Raises ProtocolViolation for lists of numbers, such as embeddings, with more than a reply of up to `max_bytes`
+    may have, or with too many keys."""
+    if len(text) > LIGHT_BYTES:
+        _measure_structure(text, max_bytes, _BYTES_PER_NUMBER)
 
 
-def _require_few(text: bytes, limit: int, what: str, max_bytes: int) -> None:
-    """Counts the values of a text. Texts within it may have commas, too, but to find them takes longer."""
-    if _count_marks(text) <= limit:
-        return
-    # Strings of a list have a comma between two quotes that are not escaped.
-    if text.count(b'","') - text.count(b'\\","') > limit or _count_marks(_cut_strings(text)) > limit:
-        _refuse(limit, what, max_bytes)
+def _measure_structure(text: bytes, max_bytes: int, bytes_per_value: int = _BYTES_PER_VALUE) -> _Structure:
+    """Returns what a text consists of. Raises ProtocolViolation for too many values or keys."""
+    most_keys = max(_LIGHT_VALUES, max_bytes // _BYTES_PER_KEY)
+    most_values = max(_LIGHT_VALUES, max_bytes // bytes_per_value)
+    values = keys = parts = 0
+    for outside in iterate_outside_strings(text):
+        marks = outside.translate(None, _OTHER_BYTES)
+        values += len(marks)
+        parts += len(marks) - marks.count(b",")
+        keys += outside.count(b":")
+        if values > most_values:
+            _refuse(most_values, "JSON values", max_bytes)
+    if keys > most_keys and keys - _KEYS_PER_TOKEN * sum(map(text.count, _TOKEN_KEYS)) > most_keys:
+        _refuse(most_keys, "JSON keys", max_bytes)
+    return _Structure(values, keys, parts)
 
 
 def require_few_parts(parsed: Any, max_bytes: int) -> None:
     """Raises ProtocolViolation for a parsed reply with more objects and lists than `max_bytes` may have."""
-    limit = max(_LIGHT_VALUES, max_bytes // _BYTES_PER_PART)
+    limit = _find_most_parts(max_bytes)
     parts = 0
     pending = [parsed]
     while pending:
@@ -98,12 +113,14 @@ def require_light(payload: bytes, max_bytes: int) -> None:
 
     A chunk that is not JSON passes: whoever parses it reports that.
     """
-    if len(payload) <= LIGHT_BYTES or _count_marks(payload) <= _LIGHT_VALUES:
+    if len(payload) <= LIGHT_BYTES or len(payload.translate(None, _OTHER_BYTES)) <= _LIGHT_VALUES:
         return
-    require_few_values(payload, max_bytes)
-    if has_exact_numbers(payload):
-        limit = max(_LIGHT_VALUES, max_bytes // _BYTES_PER_EXACT_VALUE)
-        _require_few(payload, limit, "JSON values, of which some are long numbers,", max_bytes)
+    structure = _measure_structure(payload, max_bytes)
+    most_exact = max(_LIGHT_VALUES, max_bytes // _BYTES_PER_EXACT_VALUE)
+    if structure.values > most_exact and has_exact_numbers(payload):
+        _refuse(most_exact, "JSON values, of which some are long numbers,", max_bytes)
+    if structure.parts <= _find_most_parts(max_bytes):
+        return
     try:
         parsed = orjson.loads(payload)
     except orjson.JSONDecodeError:
@@ -121,20 +138,14 @@ def is_light(payload: bytes, max_bytes: int) -> bool:
     return True
 
 
-def _count_marks(text: bytes) -> int:
-    """Counts commas and opening brackets: a JSON text has no more values, except for one. Those within strings count
-    too if there are many strings."""
-    if text.count(b'"') <= _FEW_QUOTES:
-        text = _cut_strings(text)
-    return len(text.translate(None, _OTHER_BYTES))
-
-
-def _cut_strings(text: bytes) -> bytes:
-    return b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+def _find_most_parts(max_bytes: int) -> int:
+    return max(_LIGHT_VALUES, max_bytes // _BYTES_PER_PART)
 
 
 def _refuse(limit: int, what: str, max_bytes: int) -> None:
-    raise ProtocolViolation(
-        f"the upstream sent more than {limit} {what} at once; the operator can raise `max_line_mb` of this upstream, "
-        f"which is {max_bytes / 1024 / 1024:g}"
-    )
+    raise ProtocolViolation(f"the upstream sent more than {limit} {what} at once; {describe_remedy(max_bytes)}")
+
+
+def describe_remedy(max_bytes: int) -> str:
+    """Says what the operator can do about a reply that is heavier than an upstream's limit."""
+    return f"the operator can raise `max_line_mb` of this upstream, which is {max_bytes / 1024 / 1024:g}"

@@ -71,16 +71,12 @@ def build_gemini_routes(service: Service) -> APIRouter:
     async def embed_content(model: str, request: Request) -> Response:
         """Embed a text, by the model's upstream."""
         embeddings = await _fetch_embeddings(service, model, request, lift_embed_content)
-        return build_json_reply(
-            build_embedded_content(embeddings.vectors[0], embeddings.token_count), headers=embeddings.headers
-        )
+        return await embeddings.build_reply(build_embedded_content(embeddings.vectors[0], embeddings.token_count))
 
     async def batch_embed_contents(model: str, request: Request) -> Response:
         """Embed several texts, by the model's upstream."""
         embeddings = await _fetch_embeddings(service, model, request, lift_batch_embed_contents)
-        return build_json_reply(
-            build_embedded_batch(embeddings.vectors, embeddings.token_count), headers=embeddings.headers
-        )
+        return await embeddings.build_reply(build_embedded_batch(embeddings.vectors, embeddings.token_count))
 
     for version in _VERSIONS:
         for method, handler, schema in (

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from gateway.dialects.ollama.error_form import OLLAMA_FAILURES
 from gateway.dialects.ollama.models import remove_default_tag
-from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
 from gateway.service.embeddings import Embeddings, fetch_embeddings
 from gateway.service.service import Service
@@ -35,15 +34,13 @@ def build_ollama_embeddings_routes(service: Service) -> APIRouter:
         reply["total_duration"] = time.perf_counter_ns() - started_ns
         if embeddings.token_count is not None:
             reply["prompt_eval_count"] = embeddings.token_count
-        return build_json_reply(reply, headers=embeddings.headers)
+        return await embeddings.build_reply(reply)
 
     @router.post("/api/embeddings", openapi_extra=document_json_body(PLAIN_EMBED_SCHEMA))
     async def embed_one_as_ollama(request: Request) -> Response:
         """Embed one text, by the model's upstream."""
         _, embeddings = await _fetch_embeddings(service, request, lift_plain_embed)
-        return build_json_reply(
-            {"embedding": embeddings.vectors[0] if embeddings.vectors else []}, headers=embeddings.headers
-        )
+        return await embeddings.build_reply({"embedding": embeddings.vectors[0] if embeddings.vectors else []})
 
     return router
 

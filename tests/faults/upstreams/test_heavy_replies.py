@@ -193,3 +193,33 @@ async def test_no_reply_stops_the_event_loop(
             stalls_s.append(watch.longest_s)
     assert answer.status_code in (200, 502), content[:500]
     assert min(stalls_s) < MAX_STALL_S
+
+
+NUMBERS: Final = {
+    "up to the bound": (repeated(b"0.1234567", 1_570_000), 200),
+    "over the bound": (repeated(ONES, FULL_BYTES // 4), 502),
+    "over the length": (repeated(b"0.12345678901234567", FULL_BYTES // 15), 502),
+}
+
+EMBEDDINGS: Final[dict[str, Any]] = {
+    "/api/embed": {"model": "m", "input": "x"},
+    "/api/embeddings": {"model": "m", "prompt": "x"},
+    "/v1beta/models/m:embedContent": {"content": {"parts": [{"text": "x"}]}},
+}
+
+
+@pytest.mark.parametrize("numbers_name", NUMBERS)
+@pytest.mark.parametrize("path", EMBEDDINGS)
+async def test_no_embeddings_stop_the_event_loop(path: str, numbers_name: str) -> None:
+    numbers, status = NUMBERS[numbers_name]
+    reply = b'{"object":"list","data":[{"index":0,"embedding":%b}]}' % numbers
+    async with served("chat", reply, b"application/json", relays=False) as http:
+        stalls_s: list[float] = []
+        while len(stalls_s) < ATTEMPTS and min(stalls_s, default=MAX_STALL_S) >= MAX_STALL_S:
+            watch = StallWatch()
+            async with http.stream("POST", path, json=EMBEDDINGS[path]) as answer:
+                content = b"".join([piece async for piece in answer.aiter_raw()])
+            stalls_s.append(watch.longest_s)
+    assert answer.status_code == status, content[:500]
+    assert status == 200 or b"`max_line_mb`" in content
+    assert min(stalls_s) < MAX_STALL_S, stalls_s

@@ -1,11 +1,20 @@
 """Long texts of few values are light, and so are descriptions of tokens. Many values, keys or objects are refused."""
 
+import time
+
+import orjson
 import pytest
 
 from tests.unit.support.translator_drivers import every_split
 from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder
-from translation.framing.reply_weight import LIGHT_BYTES, is_light, require_few_values, require_light
+from translation.framing.reply_weight import (
+    LIGHT_BYTES,
+    is_light,
+    require_few_numbers,
+    require_few_values,
+    require_light,
+)
 from translation.framing.sse import FrameDecoder
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -73,6 +82,35 @@ def test_the_longest_line_decides_how_heavy_a_reply_may_be() -> None:
     with pytest.raises(ProtocolViolation):
         require_few_values(text, MAX_BYTES)
     require_few_values(b"," * LIGHT_BYTES, 1)
+
+
+def test_embeddings_may_have_more_numbers_than_other_replies() -> None:
+    require_few_numbers(listed(b"0.12345678", 1_600_000), MAX_BYTES)
+    with pytest.raises(ProtocolViolation, match=r"1677721 JSON values at once.*`max_line_mb`"):
+        require_few_numbers(listed(b"1", 1_700_000), MAX_BYTES)
+    require_few_numbers(b"," * LIGHT_BYTES, 1)
+
+
+ESCAPED: dict[str, bytes] = {
+    "quotes with commas": b'\\",',
+    "quotes with brackets": b'\\"[{',
+    "backslashes": rb"\\,",
+    "quotes with colons": b'\\":,',
+}
+
+
+@pytest.mark.parametrize("content", ESCAPED.values(), ids=ESCAPED)
+def test_a_text_of_15_mb_is_weighed_in_less_time_than_it_takes_to_write_it_three_times(content: bytes) -> None:
+    text = b'"' + content * (15 * 1024 * 1024 // len(content)) + b'"'
+    parsed = orjson.loads(text)
+    ratios = []
+    while len(ratios) < 5 and min(ratios, default=3) >= 3:
+        started = time.thread_time()
+        require_light(text, MAX_BYTES)
+        weighed = time.thread_time()
+        orjson.dumps(parsed)
+        ratios.append((weighed - started) / (time.thread_time() - weighed))
+    assert min(ratios) < 3, ratios
 
 
 HEAVY_TEXT = HEAVY["objects"][0]
