@@ -174,7 +174,8 @@ class ProviderConfig(BaseModel):
         gt=0,
         description="The longest line of a stream, or the longest reply without a stream, in MiB. It also bounds the "
         "JSON values of such a line or reply: one for each 48 bytes of it, a key for each 256 bytes, and an object or "
-        "list for each 2 KiB, besides those of `logprobs` and `tools`. A token with `top_logprobs: 20` has some 170 "
+        "list for each 2 KiB, besides those of `logprobs` and `tools`; numbers of embeddings for other APIs: one for "
+        "each 10 bytes. A token with `top_logprobs: 20` has some 170 "
         "values, so that 16 MiB are enough for 2,000 such tokens in one reply without a stream: raise it in proportion "
         "for longer ones.",
     )

@@ -125,8 +125,7 @@ def require_light(payload: bytes, max_bytes: int) -> None:
         parsed = orjson.loads(payload)
     except orjson.JSONDecodeError:
         return
-    if isinstance(parsed, dict | list):
-        require_few_parts(parsed, max_bytes)
+    require_few_parts(parsed, max_bytes)
 
 
 def is_light(payload: bytes, max_bytes: int) -> bool:

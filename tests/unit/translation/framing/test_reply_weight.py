@@ -103,7 +103,7 @@ ESCAPED: dict[str, bytes] = {
 def test_a_text_of_15_mb_is_weighed_in_less_time_than_it_takes_to_write_it_three_times(content: bytes) -> None:
     text = b'"' + content * (15 * 1024 * 1024 // len(content)) + b'"'
     parsed = orjson.loads(text)
-    ratios = []
+    ratios: list[float] = []
     while len(ratios) < 5 and min(ratios, default=3) >= 3:
         started = time.thread_time()
         require_light(text, MAX_BYTES)
