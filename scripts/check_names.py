@@ -89,6 +89,7 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "translation/*/upstream/turn_params.py": "each dialect names its parameters as turns do in a file of this name",
     "translation/lowering/turn_params.py": "it reads the tables of these names, which no dialect may share otherwise",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
+    "gateway/state/database/many_rows.py": "the modules of the store share it, and none of them imports another for it",
     "gateway/routes/owner_data.py": "it is the whole of one route, like its neighbours",
     "gateway/metrics/place.py": "the process that supervises workers imports it without the metrics",
     "scripts/docs/metrics.py": "it is the whole of one table, like its neighbours",

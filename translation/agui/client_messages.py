@@ -22,9 +22,9 @@ class SentMessages(NamedTuple):
         A client removes messages that a snapshot does not have, except reasoning and activities. A snapshot omits
         these, so that the client keeps its own.
         """
-        kept = [message for message in messages if message["role"] not in ("reasoning", "activity")]
-        by_id = {message["id"]: _without_null(message) for message in kept}
-        return cls(by_id, len(by_id) == len(kept) and not any(map(_has_old_parts, kept)))
+        visible = [message for message in messages if message["role"] not in ("reasoning", "activity")]
+        by_id = {message["id"]: _without_null(message) for message in visible}
+        return cls(by_id, len(by_id) == len(visible) and not any(map(_has_old_parts, visible)))
 
 
 NO_MESSAGES: Final = SentMessages({}, is_exact=True)

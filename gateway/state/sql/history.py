@@ -95,8 +95,8 @@ class SqlHistoryReader:
                     item_rows = query.subquery()
                     size = await connection.scalar(select(func.coalesce(func.sum(func.length(item_rows.c.body)), 0)))
                     self._limits.require_bytes(byte_count := byte_count + (size or 0))
-                    found = await fetch_rows(await connection.execute(query))
-                    rows = [row for row in found if row.body is not None and not row.deleted]
+                    all_rows = await fetch_rows(await connection.execute(query))
+                    rows = [row for row in all_rows if row.body is not None and not row.deleted]
                     # If responses share an id, the item of the latest one is returned.
                     rows.sort(key=attrgetter("created_us"))
                     items = await self._parse_items(rows)

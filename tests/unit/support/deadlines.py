@@ -9,6 +9,7 @@ other tests run in a new worker.
 
 import faulthandler
 import os
+import threading
 from collections.abc import Generator
 
 import pytest
@@ -40,9 +41,17 @@ class LastDeadlines:
         return (yield)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_unconfigure(self) -> None:
-        """Sets the deadline for what runs at the end of the process: other threads, and functions of `atexit`."""
-        self._arm(self._grace_s)
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Sets the deadline for what runs at the end of the process: other threads, and functions of `atexit`.
+
+        A worker of pytest-xdist that has no tests left waits for the other workers, however long they take. Its process
+        ends when the controller closes the connection, so the deadline begins then.
+        """
+        if hasattr(config, "workerinput"):
+            # Called before other threads are waited for, and so before functions of `atexit`.
+            threading._register_atexit(self._arm, self._grace_s)  # type: ignore[attr-defined]
+        else:
+            self._arm(self._grace_s)
 
     def _arm(self, seconds: float) -> None:
         faulthandler.dump_traceback_later(seconds, exit=True, file=self._stderr)
