@@ -1,0 +1,38 @@
+"""What the parsing of a file comes to: its text, or why it has none."""
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+ParsingFault: TypeAlias = Literal["invalid_file", "unsupported_file", "server_error"]
+"""The codes of `last_error` of a file in a vector store."""
+
+MAX_INFLATED: Final = 100_000_000
+"""The most bytes that the parts of a zip file may have together, when they are inflated."""
+
+
+class UnreadableFile(Exception):
+    """A file without a text. `message` is one plain sentence for the client; it has no path and no part of the file."""
+
+    def __init__(self, code: ParsingFault, message: str) -> None:
+        super().__init__(message)
+        self.code: Final[ParsingFault] = code
+        self.message = message
+
+
+class IndexedChunk(NamedTuple):
+    """A chunk of a text: its first character, the character behind it, its word pieces, and its terms with blanks
+    between them."""
+
+    start: int
+    end: int
+    tokens: int
+    terms: str
+
+
+class ParsingBounds(NamedTuple):
+    """What the parsing of one file may take."""
+
+    seconds: float = 60
+    memory_mb: int = 1024
+    """The address space of the child, beside what it has when it starts."""
+
+    characters: int = 20_000_000

@@ -1,0 +1,130 @@
+"""Parses files for one event loop: sends them to the parser server, and reads what its children find."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import closing
+from typing import Final
+
+import orjson
+import structlog
+
+from gateway.retrieval.chunks import ChunkSizes
+from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
+
+_log = structlog.get_logger(__name__)
+
+_MAX_FRAME: Final = 4_194_304
+_BYTES_PER_CHARACTER: Final = 64
+"""No file needs more for its text and the terms of its overlapping chunks."""
+
+_GRACE_S: Final = 10.0
+"""Seconds beyond the time of a child, in which the parser server starts and the child is ended."""
+
+
+class ParserPool:
+    """The parser server of one event loop, which starts with the first file, and the turns of its children."""
+
+    def __init__(self, workers: int) -> None:
+        self._turns = asyncio.Semaphore(workers)
+        self._starting = asyncio.Lock()
+        self._server: asyncio.subprocess.Process | None = None
+        self._control: socket.socket | None = None
+
+    async def parse(
+        self, file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes
+    ) -> AsyncIterator[str | list[IndexedChunk]]:
+        """Yields the pieces of the text of a file, and then its chunks in order, some at a time.
+
+        `file` is a descriptor for reading, at its beginning; it remains the caller's. Raises UnreadableFile if the
+        file has no text, or reading it takes more than the bounds; then what was yielded is of no use.
+        """
+        async with self._turns:
+            try:
+                async with asyncio.timeout(bounds.seconds + _GRACE_S):
+                    async for part in self._read_child(file, name, bounds, sizes):
+                        yield part
+            except TimeoutError:
+                raise _build_bounds_fault() from None
+
+    async def close(self) -> None:
+        """Ends the parser server. Its children end with it."""
+        server, self._server = self._server, None
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if server is not None and server.returncode is None:
+            server.kill()
+            await server.wait()
+
+    async def _read_child(
+        self, file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes
+    ) -> AsyncIterator[str | list[IndexedChunk]]:
+        control = await self._start_server()
+        ours, theirs = os.pipe()
+        reader = asyncio.StreamReader(limit=65_536)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+        )
+        try:
+            request = {"name": name, "bounds": list(bounds), "sizes": list(sizes)}
+            try:
+                socket.send_fds(control, [orjson.dumps(request) + b"\n"], [file, theirs])
+            except OSError:
+                await self.close()
+                raise UnreadableFile("server_error", "The file could not be read now: try again.") from None
+            finally:
+                os.close(theirs)
+            left = bounds.characters * _BYTES_PER_CHARACTER + _MAX_FRAME
+            while True:
+                try:
+                    size = int.from_bytes(await reader.readexactly(4), "big")
+                    left -= size
+                    if size > _MAX_FRAME or left < 0:
+                        raise UnreadableFile("invalid_file", "The file has too much text.")
+                    frame = orjson.loads(await reader.readexactly(size))
+                except asyncio.IncompleteReadError:
+                    raise self._explain_end() from None
+                if "text" in frame:
+                    yield frame["text"]
+                elif "chunks" in frame:
+                    yield [IndexedChunk(*chunk) for chunk in frame["chunks"]]
+                elif "fault" in frame:
+                    raise UnreadableFile(*frame["fault"])
+                else:
+                    return
+        finally:
+            transport.close()
+
+    def _explain_end(self) -> UnreadableFile:
+        """Returns why a child ended in the middle: it went beyond its bounds, or the parser server is gone."""
+        if self._server is not None and self._server.returncode is not None:
+            self._server = None
+            _log.warning("parser_server_ended")
+            return UnreadableFile("server_error", "The file could not be read now: try again.")
+        return _build_bounds_fault()
+
+    async def _start_server(self) -> socket.socket:
+        async with self._starting:
+            if self._control is not None and self._server is not None and self._server.returncode is None:
+                return self._control
+            await self.close()
+            ours, theirs = socket.socketpair()
+            with closing(theirs):
+                self._server = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "gateway.retrieval.parsing.parser_server",
+                    str(theirs.fileno()),
+                    pass_fds=[theirs.fileno()],
+                    stdin=asyncio.subprocess.DEVNULL,
+                )
+            ours.setblocking(False)
+            self._control = ours
+            return ours
+
+
+def _build_bounds_fault() -> UnreadableFile:
+    return UnreadableFile("invalid_file", "Reading the file takes too much time or memory.")

@@ -1,0 +1,127 @@
+"""The parser server: `python -m gateway.retrieval.parsing.parser_server FD`. It forks a child for each file.
+
+All that parsing needs is loaded before the first child begins, so a child opens nothing: it has the file, the pipe for
+what it finds, and no right to open a file or a socket. Server and children end with the process that started them.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from gateway.retrieval.chunks import ChunkSizes, cut_chunks
+from gateway.retrieval.parsing.file_text import load_parsers, read_text
+from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
+from gateway.retrieval.terms import iterate_index_terms
+
+TEXT_SIZE: Final = 16_384
+"""The characters of one piece of the text, as it is sent."""
+
+CHUNKS_SIZE: Final = 8
+"""The chunks that are sent together."""
+
+_MAX_REQUEST: Final = 8192
+_MEBIBYTE: Final = 1_048_576
+
+_DIE_WITH_PARENT: Final = 1
+"""`PR_SET_PDEATHSIG` of prctl(2)."""
+
+
+def parse_file(file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes) -> Iterator[dict[str, object]]:
+    """Yields what parsing a file comes to, as it is sent: pieces of the `text`, `chunks` of it as
+    [first character, character behind it, tokens, terms], and `end`; or `fault` with a code and a sentence."""
+    try:
+        with open(file, "rb") as content:
+            text = read_text(content.read(), name, bounds)
+        for start in range(0, len(text), TEXT_SIZE):
+            yield {"text": text[start : start + TEXT_SIZE]}
+        batch: list[list[object]] = []
+        for chunk in cut_chunks(text, sizes):
+            terms = " ".join(iterate_index_terms(text[chunk.start : chunk.end]))
+            batch.append([chunk.start, chunk.end, chunk.tokens, terms])
+            if len(batch) == CHUNKS_SIZE:
+                yield {"chunks": batch}
+                batch = []
+        yield {"chunks": batch}
+        yield {"end": True}
+    except UnreadableFile as fault:
+        yield {"fault": [fault.code, fault.message]}
+    except MemoryError:
+        yield {"fault": ["invalid_file", "The file needs too much memory to be read."]}
+
+
+def main() -> None:
+    """Serves requests on the socket whose descriptor is the argument, until the process at its other end is gone.
+
+    A request is a line of JSON with `name`, `bounds` and `sizes`, and two descriptors: the file, and a pipe.
+    """
+    control = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group: the server decides
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children leave no zombies
+    _bind_to_parent()
+    load_parsers()
+    while True:
+        line, (file, pipe) = _receive_request(control)
+        if os.fork() == 0:
+            control.close()
+            _run_child(file, pipe, orjson.loads(line))
+        os.close(file)
+        os.close(pipe)
+
+
+def _receive_request(control: socket.socket) -> tuple[bytes, list[int]]:
+    line, descriptors, _, _ = socket.recv_fds(control, _MAX_REQUEST, 2)
+    while line and not line.endswith(b"\n"):
+        more = control.recv(_MAX_REQUEST)
+        line = line + more if more else b""
+    if not line:
+        sys.exit(0)
+    return line, list(descriptors)
+
+
+def _run_child(file: int, pipe: int, request: dict[str, Any]) -> NoReturn:
+    code = 1
+    try:
+        bounds = ParsingBounds(*request["bounds"])
+        _bind_to_parent()
+        _set_bounds(bounds)
+        with open(pipe, "wb", buffering=65_536) as out:
+            for frame in parse_file(file, request["name"], bounds, ChunkSizes(*request["sizes"])):
+                data = orjson.dumps(frame)
+                out.write(len(data).to_bytes(4, "big") + data)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _bind_to_parent() -> None:
+    """Lets this process end when its parent does, where the system can (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def _set_bounds(bounds: ParsingBounds) -> None:
+    """Sets the bounds of a child. SIGALRM ends it when its time is over, whatever it is doing."""
+    signal.setitimer(signal.ITIMER_REAL, bounds.seconds)
+    limits = [
+        (resource.RLIMIT_CPU, int(bounds.seconds) + 1),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+    ]
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limits.append((resource.RLIMIT_AS, pages * resource.getpagesize() + bounds.memory_mb * _MEBIBYTE))
+    limits.append((resource.RLIMIT_NOFILE, 0))
+    for limit, most in limits:
+        resource.setrlimit(limit, (most, most))
+
+
+if __name__ == "__main__":
+    main()

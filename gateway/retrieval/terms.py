@@ -1,0 +1,97 @@
+"""Index terms: the words of texts and queries in the one form in which they are stored and compared.
+
+A term is a word of ASCII letters and digits behind an `a`, or the hexadecimal UTF-8 of any other word behind a `u`. So
+every index takes terms as they are, with its plainest tokenizer, and no sign of a query has a meaning there.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from gateway.retrieval.word_pieces import UNSPACED
+
+MAX_WORD: Final = 64
+"""Characters of the longest word. Longer runs, as in encoded data, are several words."""
+
+MAX_QUERY_TERMS: Final = 64
+
+_PAIRED: Final = UNSPACED + "\u1100-\u11ff\uac00-\ud7a3"
+"""Scripts that are indexed in pairs of characters: those without blanks, and Hangul, whose words carry endings."""
+
+_RUN: Final = re.compile(rf"([{_PAIRED}]+)|((?:(?![{_PAIRED}])[^\W_]){{1,{MAX_WORD}}})")
+_VOWEL: Final = re.compile(r"[aeiouy]")
+
+
+def normalize_text(text: str) -> str:
+    """Returns a text without marks, in compatible and case-folded form: `Ｃａｆé` becomes `cafe`."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text)
+    bare = "".join(each for each in decomposed if each.isascii() or not unicodedata.category(each).startswith("M"))
+    return unicodedata.normalize("NFKC", bare).casefold()
+
+
+def iterate_index_terms(text: str) -> Iterator[str]:
+    """Yields the terms under which a text is found, in its order.
+
+    Scripts that are indexed in pairs yield each pair, and each single character for queries of one character.
+    """
+    for match in _RUN.finditer(normalize_text(text)):
+        if (paired := match[1]) is not None:
+            for character in paired:
+                yield _encode_word(character)
+            for first, second in pairwise(paired):
+                yield _encode_word(first + second)
+        else:
+            yield _encode_word(stem_word(match[2]))
+
+
+def find_query_terms(query: str) -> list[str]:
+    """Returns the different terms of a query in its order, at most 64; none if it has only signs."""
+    terms: dict[str, None] = {}
+    for match in _RUN.finditer(normalize_text(query)):
+        if (paired := match[1]) is None:
+            words = [stem_word(match[2])]
+        elif len(paired) == 1:
+            words = [paired]
+        else:
+            words = [first + second for first, second in pairwise(paired)]
+        terms.update(dict.fromkeys(map(_encode_word, words)))
+        if len(terms) >= MAX_QUERY_TERMS:
+            break
+    return list(terms)[:MAX_QUERY_TERMS]
+
+
+def stem_word(word: str) -> str:
+    """Returns an English-like word without its usual endings: `caches`, `cached` and `caching` become `cach`.
+
+    Words with digits or other letters, and words of up to three letters, remain as they are.
+    """
+    if len(word) <= 3 or not word.isascii() or not word.isalpha():
+        return word
+    stem = _cut_plural(word)
+    for ending in ("ing", "ed"):
+        if stem.endswith(ending) and not stem.endswith("eed"):
+            bare = stem[: -len(ending)]
+            if len(bare) >= 3 and _VOWEL.search(bare):
+                stem = bare[:-1] if bare[-1] == bare[-2] and bare[-1] not in "lsz" else bare
+            break
+    if len(stem) > 3 and stem[-1] == "e":
+        stem = stem[:-1]
+    return stem[:-1] + "i" if len(stem) > 3 and stem[-1] == "y" else stem
+
+
+def _cut_plural(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _encode_word(word: str) -> str:
+    return f"a{word}" if word.isascii() else f"u{word.encode().hex()}"

@@ -1,0 +1,113 @@
+"""Files are parsed in children of a server of their own, which bounds hold."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.retrieval.chunks import ChunkSizes
+from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
+from gateway.retrieval.parsing.parser_pool import ParserPool
+from gateway.retrieval.terms import iterate_index_terms
+from tests.polling import wait_until
+from tests.unit.gateway.retrieval.parsing.documents import build_pdf
+
+SLOW = b"word, " * 2_000_000
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ParserPool]:
+    pool = ParserPool(2)
+    yield pool
+    await pool.close()
+
+
+async def parse(
+    pool: ParserPool, folder: Path, content: bytes, bounds: ParsingBounds | None = None, name: str = "a.txt"
+) -> tuple[str, list[IndexedChunk]]:
+    text, chunks = "", []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(content)
+        file.seek(0)
+        async for found in pool.parse(file.fileno(), name, bounds or ParsingBounds(), ChunkSizes(100, 50)):
+            if isinstance(found, str):
+                text += found
+            else:
+                chunks += found
+    return text, chunks
+
+
+async def test_text_and_chunks_arrive_whole(pool: ParserPool, tmp_path: Path) -> None:
+    content = "\n\n".join(f"Paragraph {n} about 猫 and café." for n in range(3000))
+    text, chunks = await parse(pool, tmp_path, content.encode())
+    assert text == content
+    assert all(each.terms.split() == list(iterate_index_terms(text[each.start : each.end])) for each in chunks)
+    assert (chunks[0].start, chunks[-1].end) == (0, len(text))
+
+
+async def test_many_files_are_parsed_beside_each_other(pool: ParserPool, tmp_path: Path) -> None:
+    found = await asyncio.gather(*(parse(pool, tmp_path, build_pdf(f"Number {n}")) for n in range(6)))
+    assert [text for text, _ in found] == [f"Number {n}" for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("content", "bounds"),
+    [
+        (SLOW, ParsingBounds(seconds=0.2)),
+        (SLOW * 2, ParsingBounds(memory_mb=24)),
+        (b"a " * 600, ParsingBounds(characters=1000)),
+    ],
+    ids=["time", "memory", "characters"],
+)
+async def test_a_child_beyond_its_bounds_ends_and_the_next_file_is_parsed(
+    pool: ParserPool, tmp_path: Path, content: bytes, bounds: ParsingBounds
+) -> None:
+    with pytest.raises(UnreadableFile) as fault:
+        await parse(pool, tmp_path, content, bounds)
+    assert fault.value.code == "invalid_file"
+    assert (await parse(pool, tmp_path, b"after"))[0] == "after"
+
+
+def find_children(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def find_server() -> int:
+    """Returns the parser server of this process."""
+    [server] = [
+        pid for pid in find_children(os.getpid()) if b"parser_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    return server
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_child_may_open_nothing_and_ends_with_who_asked(pool: ParserPool, tmp_path: Path) -> None:
+    await parse(pool, tmp_path, b"first")
+    server = find_server()
+    task = asyncio.create_task(parse(pool, tmp_path, SLOW))
+    await wait_until(lambda: find_children(server))
+    [child] = find_children(server)
+
+    def has_bounds() -> bool:
+        limits = Path(f"/proc/{child}/limits").read_text().splitlines()
+        [files] = [line.split() for line in limits if line.startswith("Max open files")]
+        return files[3] == "0"
+
+    await wait_until(has_bounds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await wait_until(lambda: not find_children(server))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_parser_server_that_was_killed_is_started_again(pool: ParserPool, tmp_path: Path) -> None:
+    await parse(pool, tmp_path, b"first")
+    server = find_server()
+    os.kill(server, 9)
+    await wait_until(lambda: server not in find_children(os.getpid()))
+    assert (await parse(pool, tmp_path, b"second"))[0] == "second"
