@@ -9,12 +9,13 @@ from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
 from gateway.planning.admitted_request import AdmittedRequest
-from gateway.replies.endpoints import Endpoint, ReplyIdentity
+from gateway.planning.resolver import Target
+from gateway.replies.endpoints import Endpoint, ReplyIdentity, ResponseForm
 from gateway.service.admission import Admission, find_refusal
 from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
-from gateway.service.storage import StorageParts
+from gateway.service.storage import StorageOptions, StorageParts, echo_as, fit_to_target
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
 from providers.new_id import new_id
@@ -99,7 +100,16 @@ class JobIntake:
                 refusal=find_refusal(endpoint.request, body),
             )
         )
-        run = self._runs.build_run(admitted, request["shown"], planned=planned, is_stored=True)
+        form = endpoint.storage
+        if not isinstance(form, ResponseForm):
+            raise TypeError("only responses are jobs")
+        options = StorageOptions(stored=True, background=echoed_facts.state.in_background, logged=True)
+
+        def replan(target: Target) -> AdmittedRequest:
+            return fit_to_target(planned, form, options, target)
+
+        fitted = planned if route.sharing is None else replan(planned.target)
+        run = self._runs.build_run(admitted, echo_as(form, options), planned=fitted, replan=replan, is_stored=True)
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(job.owner, job.response_id)
             run.loop_io.locked_servers = locked_servers

@@ -1,5 +1,7 @@
 """Builds what is stored of a run before it begins: its response, and what a replica needs to run it again."""
 
+from typing import Final
+
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import Continuation
 from gateway.service.run import Run
@@ -9,6 +11,9 @@ from translation.representation.json_types import Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.storable_items import with_distinct_ids
 from translation.tools.credentials import remove_body_credentials, remove_item_credentials
+
+_STATE_PARAMS: Final = ("store", "background", "conversation")
+"""Parameters that the gateway decides, and echoes."""
 
 
 def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker: str) -> NewResponse:
@@ -35,13 +40,16 @@ def build_job_request(run: Run, planned: AdmittedRequest) -> Json:
     """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream."""
     request = run.request
     principal, tools, approvals = request.principal, request.facts.tools, planned.approvals
+    shown = run.body
+    if run.attempts is not None:  # what is echoed depends on the upstream that answers
+        shown = {**request.body, **{name: shown[name] for name in _STATE_PARAMS if name in shown}}
     return {
         "dialect": request.endpoint.name,
         "models": list(principal.models),
         "mcp_servers": list(principal.mcp_servers),
         "strict": request.client_is_strict,
         "created": run.identity.created,
-        "shown": remove_body_credentials({name: value for name, value in run.body.items() if name != "input"}),
+        "shown": remove_body_credentials({name: value for name, value in shown.items() if name != "input"}),
         "earlier": planned.history_count,
         "tokens": planned.history_tokens,
         "approvals": None if approvals is None else approvals.save_answers(),

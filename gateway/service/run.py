@@ -53,6 +53,8 @@ class Attempt(NamedTuple):
     target: Target
     plan: RelayPlan | TranslationPlan
     presentation: Presentation
+    body: Json
+    """The body as the reply echoes it, with the defaults of the target."""
 
     @property
     def item_seal(self) -> ItemSeal | None:
@@ -73,8 +75,6 @@ class Run:
 
     request: AdmittedRequest
     """The request of the client, before it was joined with what it continues."""
-    body: Json
-    """The body as the reply echoes it."""
     attempt: Attempt
     """The attempt in progress."""
     observer: RequestObserver
@@ -110,6 +110,11 @@ class Run:
     @property
     def identity(self) -> ReplyIdentity:
         return self.request.identity
+
+    @property
+    def body(self) -> Json:
+        """The body as the reply echoes it."""
+        return self.attempt.body
 
     @property
     def plan(self) -> RelayPlan | TranslationPlan:
@@ -153,20 +158,20 @@ class Run:
 
     def build_attempt_stream(self, *, is_begun: bool = True) -> ReplyStream:
         """Returns the stream of the plan of the attempt in progress."""
-        target, plan, presentation = self.attempt
+        target, plan, presentation, body = self.attempt
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
         observer = self._begin_attempt(target) if is_begun else self.observer
         unbegun, self._unbegun_stream = self._unbegun_stream, None
         if unbegun is not None and observer is self.observer:  # building one costs more than choosing the upstream
             return unbegun
         if isinstance(plan, RelayPlan):
-            relay = plan.relay.make_relay(self.body, self.identity, presentation)
+            relay = plan.relay.make_relay(body, self.identity, presentation)
             if is_obfuscated:
                 relay = ObfuscatingRelay(relay)
             if self._model_observer is not None:
                 relay = ModelRelay(relay, self._model_observer.note_model)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._rejection_params, observer)
-        encoder, event_stage = endpoint.reply.encoder(self.body, self.identity, presentation), plan.event_stage
+        encoder, event_stage = endpoint.reply.encoder(body, self.identity, presentation), plan.event_stage
         if is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         if self._model_observer is not None:
@@ -233,7 +238,7 @@ class Run:
             raise
 
     def _produce_attempt(self) -> Awaitable[Json]:
-        target, plan, _ = self.attempt
+        target, plan, _, _ = self.attempt
         observer = self._begin_attempt(target)
         if isinstance(plan, RelayPlan):
             return self._relay_reply(plan, observer)

@@ -35,6 +35,9 @@ FindToolHost: TypeAlias = Callable[[AdmittedRequest], ToolHost | None]
 Replan: TypeAlias = Callable[[Target], AdmittedRequest]
 """Returns the request as it is planned for a target."""
 
+EchoBody: TypeAlias = Callable[[Json, Target], Json]
+"""Returns a client's body, which has the defaults of a target, as the reply of that target echoes it."""
+
 
 class RunFactory:
     """Plans requests. There is one per configuration, and every run keeps its `provider_hold`."""
@@ -60,13 +63,13 @@ class RunFactory:
     def build_run(
         self,
         request: AdmittedRequest,
-        view: Json,
+        echo: EchoBody | None = None,
         *,
         planned: AdmittedRequest | None = None,
         replan: Replan | None = None,
         is_stored: bool = False,
     ) -> Run:
-        """Returns the run of a request. `view` is the body that its reply echoes.
+        """Returns the run of a request. `echo` returns the body that its reply echoes, if it is not the request's.
 
         `planned` is the request for the upstream, if it is another one: with the history as its input, or without
         parameters that the gateway has. `replan` makes it again for another target; by default it only differs in its
@@ -79,15 +82,15 @@ class RunFactory:
             request.endpoint.name, request.route.pattern, streams=request.facts.streams, is_shared=sharing is not None
         )
         if sharing is None:
-            attempt = self._plan_attempt(request, planned, is_stored=is_stored)
-            return Run(request, view, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
-        planner = _TargetPlanner(self, request, planned, replan, is_stored)
+            view = request.body if echo is None else echo(request.body, request.target)
+            attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)
+            return Run(request, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
+        planner = _TargetPlanner(self, request, planned, echo, replan, is_stored)
         turn = self._begin_turn(request, planned, sharing)
         attempt, index = _plan_first(turn, planner, request.route)
         attempts = SharedAttempts(request.route, turn, index, observer)
         run = Run(
             request,
-            view,
             attempt,
             attempts,
             self._provider_hold,
@@ -123,16 +126,28 @@ class RunFactory:
         return turn
 
     def plan_for(
-        self, request: AdmittedRequest, planned: AdmittedRequest, target: Target, *, is_stored: bool
+        self,
+        request: AdmittedRequest,
+        planned: AdmittedRequest,
+        target: Target,
+        echo: EchoBody | None,
+        *,
+        is_stored: bool,
     ) -> Attempt:
         """Returns the plan of a request for one of the targets that share its turns."""
+        view = request.body
         if target.request_defaults:
+            view = planned.endpoint.request.add_defaults(view, target.request_defaults)
             planned = _add_target_defaults(planned, target)
+        if echo is not None:
+            view = echo(view, target)
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.mcp_servers):
             planned = planned._replace(tool_host=self._find_tool_host(planned._replace(target=target)))
-        return self._plan_attempt(request, planned._replace(target=target), is_stored=is_stored)
+        return self._plan_attempt(request, planned._replace(target=target), view, is_stored=is_stored)
 
-    def _plan_attempt(self, request: AdmittedRequest, planned: AdmittedRequest, *, is_stored: bool) -> Attempt:
+    def _plan_attempt(
+        self, request: AdmittedRequest, planned: AdmittedRequest, view: Json, *, is_stored: bool
+    ) -> Attempt:
         try:
             plan = make_plan(planned, buffers_sentences=self._buffers_sentences)
         except InvalidRequest as error:
@@ -148,7 +163,7 @@ class RunFactory:
             plan.losses[:] = request.rename_losses(plan.losses)
             require_no_loss(request.losses, strict=request.is_strict)
         presentation = self._build_presentation(request, planned, plan, is_stored=is_stored)
-        return Attempt(planned.target, plan, presentation)
+        return Attempt(planned.target, plan, presentation, view)
 
     def _build_presentation(
         self, request: AdmittedRequest, planned: AdmittedRequest, plan: RelayPlan | TranslationPlan, *, is_stored: bool
@@ -172,7 +187,7 @@ class RunFactory:
             presentation.item_seal = ReplyItemSeal(seal, carries_seals)
         if isinstance(plan, RelayPlan):
             presentation.call_rules, presentation.summarizes_reasoning = plan.call_rules, plan.summarizes_reasoning
-        if request.hides_thinking:
+        if planned.hides_thinking:
             presentation.hides_thinking = True
         return presentation
 
@@ -198,6 +213,7 @@ class _TargetPlanner(NamedTuple):
     runs: RunFactory
     request: AdmittedRequest
     planned: AdmittedRequest
+    echo: EchoBody | None
     replan: Replan | None
     is_stored: bool
 
@@ -206,7 +222,7 @@ class _TargetPlanner(NamedTuple):
         planned = self.planned
         if self.replan is not None and target is not planned.target:
             planned = self.replan(target)
-        return self.runs.plan_for(self.request, planned, target, is_stored=self.is_stored)
+        return self.runs.plan_for(self.request, planned, target, self.echo, is_stored=self.is_stored)
 
 
 def _plan_first(turn: SharedTurn, planner: _TargetPlanner, route: Route) -> tuple[Attempt, int]:
@@ -226,18 +242,24 @@ def _plan_first(turn: SharedTurn, planner: _TargetPlanner, route: Route) -> tupl
 
 def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRequest:
     """Returns the request with the defaults that only this target has. Raises InvalidRequest."""
-    form = planned.endpoint.request
+    form, facts = planned.endpoint.request, planned.facts
+    hides_thinking = planned.hides_thinking
+    if form.expects_thinking is not None and not form.expects_thinking(planned.body):
+        hides_thinking = True
     body = form.add_defaults(planned.body, target.request_defaults)
     (form.validate_merged or form.validate)(body)
-    own, facts = form.read_facts(body), planned.facts
-    facts = facts._replace(
-        choices=own.choices,
-        sets_thinking=own.sets_thinking,
-        has_extensions=own.has_extensions,
-        needs_translation=own.needs_translation,
-        wants_summary=own.wants_summary,
+    own = form.read_facts(body)
+    if not form.own_params.isdisjoint(body):
+        body = {name: value for name, value in body.items() if name not in form.own_params}
+    facts = own._replace(
+        streams=facts.streams,
+        state=facts.state,
+        tools=facts.tools,
+        input_value=facts.input_value,
+        wants_sealed_reasoning=facts.wants_sealed_reasoning,
+        cache_key=facts.cache_key,
     )
-    return planned._replace(body=body, facts=facts)
+    return planned._replace(body=body, facts=facts, hides_thinking=hides_thinking)
 
 
 def build_redactor(credentials: Sequence[str], redact: Callable[[str], str]) -> Callable[[str], str]:

@@ -23,14 +23,14 @@ from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm
 from gateway.replies.recorder import ForegroundRecorder, LenientRecorder
 from gateway.service.new_response import build_job_request, build_new_response
 from gateway.service.run import UNSTORED, Run
-from gateway.service.run_factory import RunFactory
+from gateway.service.run_factory import EchoBody, RunFactory
 from gateway.state.store import HistoryReader, Lease, Store
 from gateway.state.values import NewResponse
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.host import ToolHost
 from gateway.tools.response_journal import JournalFactory
 from translation.errors import InvalidRequest
-from translation.representation.json_types import Item
+from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.request_facts import RequestFacts, StateFacts
 
@@ -79,6 +79,11 @@ def choose_storage_options(facts: RequestFacts, *, resumable: bool, has_key: boo
         background=state.in_background,
         logged=has_key or (facts.streams and (state.in_background or is_resumable)),
     )
+
+
+def echo_as(form: ResponseForm, options: StorageOptions) -> EchoBody:
+    """Returns the function that returns a body as its response echoes it, if that is stored with these options."""
+    return lambda body, target: form.echo(body, target.profile, options.stored, options.background)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +140,8 @@ class NoStorage:
         return await self._pool.call_weighed(weight, self._accept, request)
 
     def _accept(self, request: AdmittedRequest) -> Run:
-        view, form = request.body, request.endpoint.storage
-        if isinstance(form, ResponseForm):
-            view = form.echo(view, request.target.profile, False, False)
-        run = self._runs.build_run(request, view)
+        form = request.endpoint.storage
+        run = self._runs.build_run(request, echo_as(form, NOT_STORED) if isinstance(form, ResponseForm) else None)
         if request.tool_host is not None and self._parts is not None:
             self._parts.journal_open_calls(run)
         return run
@@ -164,7 +167,7 @@ class CompletionStorage:
         planned = request._replace(
             body=self._form.remove_storage(body), facts=request.facts._replace(state=_UNSTORED_STATE)
         )
-        run = self._runs.build_run(request, body, planned=planned, is_stored=True)
+        run = self._runs.build_run(request, planned=planned, is_stored=True)
         if request.tool_host is not None:
             self._parts.journal_open_calls(run)
         run.recorder = self._form.make_recorder(self._parts.store, request.owner, body, run.find_stored_headers)
@@ -211,7 +214,7 @@ class ThreadStorage:
             own = history.add_turn(request.endpoint, body, request.facts, request.identity, target.reasoning_seal)
             return threaded._replace(endpoint=own.build_endpoint(), target=target)
 
-        run = self._runs.build_run(threaded, body, replan=replan, is_stored=True)
+        run = self._runs.build_run(threaded, replan=replan, is_stored=True)
         run.recorder = recorder = turn.make_recorder(
             parts.store, parts.lease, request.owner, run.find_stored_headers, begin_delay_s=parts.begin_delay_s
         )
@@ -283,41 +286,53 @@ class ResponseStorage:
 
     def _accept(self, request: AdmittedRequest, state: Continuation) -> Run:
         options = self._options
-        view = self._form.echo(request.body, request.target.profile, options.stored, options.background)
+        echo = echo_as(self._form, options)
         planned = self._plan_input(request, state, request.target)
 
         def replan(target: Target) -> AdmittedRequest:
             return self._plan_input(request, state, target)
 
-        run = self._runs.build_run(request, view, planned=planned, replan=replan, is_stored=options.stored)
+        run = self._runs.build_run(request, echo, planned=planned, replan=replan, is_stored=options.stored)
         run.context, run.approvals = state.context, request.approvals
         self._keeper.keep(run, ContinuedRequest(planned, state, options))
         return run
 
     def _plan_input(self, request: AdmittedRequest, state: Continuation, target: Target) -> AdmittedRequest:
         """Returns the request for one target, with what it continues as the beginning of its input."""
-        options, body, facts = self._options, request.body, request.facts
-        can = target.capabilities
-        seals = can.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
-        # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
-        streams = can.streaming if options.is_detached else facts.streams
         items = None if state.history_count is None else state.context
-        return request._replace(
-            body=self._form.continue_upstream(
-                body, UpstreamInput(items, seals, streams if options.is_detached else None)
-            ),
-            facts=facts._replace(
-                streams=streams,
-                state=_UNSTORED_STATE,
-                input_value=facts.input_value if items is None else items,
-                wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
-            ),
+        return fit_to_target(request, self._form, self._options, target, items)._replace(
             history_count=state.history_count,
             history_tokens=state.history_tokens,
-            in_background=options.background,
-            target=target,
+            in_background=self._options.background,
             chain_root=_find_chain_root(state),
         )
+
+
+def fit_to_target(
+    request: AdmittedRequest,
+    form: ResponseForm,
+    options: StorageOptions,
+    target: Target,
+    items: Sequence[Item] | None = None,
+) -> AdmittedRequest:
+    """Returns a request for one target, which decides whether reasoning is sealed and jobs stream. `items` replace its
+    input."""
+    can, facts = target.capabilities, request.facts
+    seals = can.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
+    # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
+    streams = can.streaming if options.is_detached else facts.streams
+    return request._replace(
+        body=form.continue_upstream(
+            request.body, UpstreamInput(items, seals, streams if options.is_detached else None)
+        ),
+        facts=facts._replace(
+            streams=streams,
+            state=_UNSTORED_STATE,
+            input_value=facts.input_value if items is None else items,
+            wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
+        ),
+        target=target,
+    )
 
 
 def _find_chain_root(state: Continuation) -> str | None:
@@ -397,8 +412,9 @@ class ForegroundResponse:
 class JobResponse:
     """Stores a response as a job, which goes on without its client."""
 
-    def __init__(self, parts: StorageParts) -> None:
+    def __init__(self, parts: StorageParts, form: ResponseForm) -> None:
         self._parts = parts
+        self._form = form
 
     def keep(self, run: Run, request: ContinuedRequest) -> None:
         parts, owner, response_id = self._parts, run.owner, run.identity.id
@@ -407,13 +423,21 @@ class JobResponse:
         job_request = {
             **build_job_request(run, request.planned),
             **parts.credentials.store_request(
-                request.planned.body,
+                self._find_upstream_body(run, request),
                 owner,
                 response_id,
                 has_credentials=bool(request.planned.facts.tools.credentials),
             ),
         }
         run.job = replace(_build_new_response(run, request, parts.lease.worker), job_request=job_request)
+
+    def _find_upstream_body(self, run: Run, request: ContinuedRequest) -> Json:
+        """Returns the body for the upstream. If there are several, it has nothing that is for one of them."""
+        if run.attempts is None:
+            return request.planned.body
+        state = request.state
+        items = None if state.history_count is None else state.context
+        return self._form.continue_upstream(run.request.body, UpstreamInput(items))
 
 
 def _build_new_response(run: Run, request: ContinuedRequest, worker: str) -> NewResponse:
@@ -474,7 +498,7 @@ class StorageChooser:
             return UnstoredFallback(self._choose_unstored(form, parts, connection_items))
         if isinstance(form, CompletionForm):
             return CompletionStorage(self._runs, self._pool, parts, form, falls_back=falls_back)
-        keeper = JobResponse(parts) if options.is_detached else ForegroundResponse(parts, falls_back=falls_back)
+        keeper = JobResponse(parts, form) if options.is_detached else ForegroundResponse(parts, falls_back=falls_back)
         history = HistorySource(parts.store.history, connection_items, parts.approvals)
         return ResponseStorage(self._runs, self._pool, form, options, keeper, history)
 

@@ -74,7 +74,7 @@ time until the first is free. If all are ejected, the one whose ejection ends so
 
 As long as nothing was delivered, the next upstream is asked: another one of the tier, then one of the next tier. Once all were tried,
 one of them may be asked again. `attempts` counts all of them. For the upstream that is asked next, the request is planned anew: capabilities, losses,
-defaults, relay or translation, sealed reasoning. Nothing is repeated after content was sent to the client or written to an event log.
+defaults, relay or translation, sealed reasoning, and the parameters that the reply echoes. Nothing is repeated after content was sent to the client or written to an event log.
 If the gateway runs tools for a reply, each round of the model is a turn with attempts of its own: the upstream that is asked next gets
 the history with all calls, no tool is run again, and rounds prefer the upstream of the round before. Encrypted reasoning of one round leaves only
 its maker for the next. An upstream that runs these tools itself does not take over such a round. `x-gateway-attempts` counts the attempts of all

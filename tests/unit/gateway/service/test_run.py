@@ -90,7 +90,7 @@ def build_run(*upstreams: Upstream, watcher: Watcher | None = None, **params: An
     facts = CHAT.request.read_facts(body)
     admitted = AdmittedRequest(CHAT, body, facts, route, route.target, ANONYMOUS, ReplyIdentity("c", 1, "mine"))
     factory = RunFactory(settings(models, *(each.name for each in upstreams)), observer=watcher or Watcher())
-    return factory.build_run(admitted, body)
+    return factory.build_run(admitted)
 
 
 async def stream_of(run: Run) -> bytes:
