@@ -24,7 +24,7 @@ class FormLimits(NamedTuple):
 
 
 class FormUpload:
-    """One form. Call `read_model`, and then `forward` once.
+    """One form. Call `read_model`, and then `forward`, again only as long as the form is not forwarded.
 
     `model` is the model in the URL, if there is one. Both methods raise InvalidRequest, UnsupportedEncoding,
     BodyTooLarge, BodyTooSlow and ClientDisconnected.
@@ -38,6 +38,8 @@ class FormUpload:
         """The bytes of the part with the model so far; None before the part begins."""
         self._in_model = False
         self._held: list[FormPiece] = []
+        self.is_forwarded = False
+        """Whether a byte of the form has been taken for an upstream."""
 
     async def read_model(self) -> str:
         """Reads the form up to its model, and returns the model's name."""
@@ -70,6 +72,7 @@ class FormUpload:
     async def _render(self, boundary: str, model: str) -> AsyncGenerator[bytes, None]:
         pieces: Iterable[FormPiece] = [PartStart(_MODEL), model.encode(), *self._held]
         self._held.clear()
+        self.is_forwarded = True
         is_first = True
         while True:
             rendered = bytearray()

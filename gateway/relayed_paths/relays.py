@@ -18,7 +18,7 @@ from gateway.relayed_paths.form_upload import FormLimits, FormUpload
 from gateway.relayed_paths.reply_usage import read_reply_usage
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Provider
-from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected
+from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected, UpstreamUnreachable
 from providers.relayed_paths import URL_PATHS, PathRelayer, RelayedPathName, ReplyBytes
 from translation.errors import InvalidRequest, TranslationError, Unrepresentable
 from translation.representation.json_types import Json
@@ -184,7 +184,11 @@ class RelayedPaths:
                     reply = await _relayer_of(target).relay_path(row.name, form, streams=False)
                     return await self._build_reply(row, target, reply, route.turn)
 
-                return await _ask_targets(route, relay, repeats=False)
+                def may_repeat(error: ProviderError) -> bool:
+                    is_unreachable = isinstance(error, UpstreamUnreachable) and not error.was_sent
+                    return is_unreachable and not upload.is_forwarded
+
+                return await _ask_targets(route, relay, may_repeat)
         except (GatewayError, ProviderError, TranslationError):
             await upload.discard()
             raise
@@ -236,9 +240,11 @@ class RelayedPaths:
 
 
 async def _ask_targets(
-    route: PathRoute, ask: Callable[[PathTarget], Awaitable[_ResultT]], *, repeats: bool = True
+    route: PathRoute,
+    ask: Callable[[PathTarget], Awaitable[_ResultT]],
+    may_repeat: Callable[[ProviderError], bool] | None = None,
 ) -> _ResultT:
-    """Returns what the first target replies that does not fail. Without `repeats` only one is asked.
+    """Returns what the first target replies that does not fail. `may_repeat` returns whether another one may be asked.
 
     Raises what `ask` raises, and ProviderError if no upstream can be asked.
     """
@@ -251,14 +257,21 @@ async def _ask_targets(
         bind_fields(provider=candidate.upstream, attempts=turn.attempt_count)
         try:
             return await ask(route.find_target(candidate.index))
-        except ProviderError as error:
-            if not repeats:
-                turn.fail(error)
+        except (ProviderError, Unrepresentable) as raised:
+            # An upstream without the path is refused as such, which says nothing of its models.
+            error = raised.__cause__ if isinstance(raised, Unrepresentable) else raised
+            if not isinstance(error, ProviderError):
+                turn.leave()
                 raise
-            moves = await turn.move_on(error)
+            moves = False
+            if may_repeat is None or may_repeat(error):
+                moves = await turn.move_on(error, judges=error is raised)
+            else:
+                turn.fail(error, judges=error is raised)
             bind_fields(**turn.describe())
             if not moves:
-                raise turn.find_failure(error) from error.__cause__
+                failure = turn.find_failure(error)
+                raise raised if failure is error else failure from failure.__cause__
         except BaseException:
             turn.leave()
             raise

@@ -215,8 +215,11 @@ class SharedTurn:
             attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._may_eject)
             attempt.candidate.health.end_attempt(attempt)
 
-    def fail(self, error: Exception) -> Outcome | None:
-        """Ends the attempt in a failure of which nothing was delivered, and records what it says of the upstream."""
+    def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
+        """Ends the attempt in a failure of which nothing was delivered.
+
+        Records what it says of the upstream; nothing without `judges`.
+        """
         attempt = self.attempt
         outcome = find_outcome(error)
         self._end("client_gone" if outcome is None else outcome.result)
@@ -226,7 +229,7 @@ class SharedTurn:
         if outcome is not None:
             delay = self._failures.add(error, outcome)
             self._outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
-            if self._judges:
+            if self._judges and judges:
                 self._judge(attempt, outcome, delay, now)
         health.end_attempt(attempt)
         return outcome
@@ -249,14 +252,18 @@ class SharedTurn:
             health.record_success(attempt, now)
 
     async def move_on(
-        self, error: Exception, larger_than: Callable[[Candidate, Candidate], bool] | None = None
+        self,
+        error: Exception,
+        larger_than: Callable[[Candidate, Candidate], bool] | None = None,
+        *,
+        judges: bool = True,
     ) -> bool:
         """Ends the attempt in a failure, and returns whether another attempt begins, after a wait that is due.
 
-        `larger_than` compares the context windows of two candidates.
+        `larger_than` compares the context windows of two candidates. `judges` is that of `fail`.
         """
         failed = self.attempt.candidate if self.attempt is not None else None
-        outcome = self.fail(error)
+        outcome = self.fail(error, judges=judges)
         if outcome is None or failed is None:
             return False
         if not self._sharing.repeats or self.attempt_count >= self._sharing.routing.attempts:

@@ -79,7 +79,7 @@ If the gateway runs tools for a reply, each round of the model is a turn with at
 the history with all calls, no tool is run again, and rounds prefer the upstream of the round before. Encrypted reasoning of one round leaves only
 its maker for the next. An upstream that runs these tools itself does not take over such a round. `x-gateway-attempts` counts the attempts of all
 rounds; a stream says how many there were before its first content. Embeddings and other [relayed paths](relay.md) share turns in the same way, among the rows that have the path; a
-form is sent to one upstream only. Token counts and compaction go to any row that can serve them; a failure to count says nothing of health.
+form goes to the next upstream only if the one before could not be connected to, and had read nothing of it. Token counts and compaction go to any row that can serve them; a failure to count says nothing of health.
 
 `health`: five failures in a row, or half of at least five results within ten seconds, eject an upstream for five seconds, then ten, up to
 a minute. After that, one turn is its trial. The only upstream of a name is never ejected."""  # noqa: E501

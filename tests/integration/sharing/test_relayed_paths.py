@@ -3,12 +3,13 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import Gateway, serving
 from tests.upstream.builders import json_reply
-from tests.upstream.script import Close, Reply
-from tests.upstream.server import ScriptedUpstream
+from tests.upstream.script import Close, Reply, Script, reset, silence
+from tests.upstream.server import ScriptedUpstream, closed_port
 
 Json = dict[str, Any]
 VECTORS = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "m"}
@@ -68,18 +69,53 @@ async def test_only_upstreams_with_the_path_are_asked() -> None:
     assert not first.requests
 
 
-async def test_a_form_is_sent_to_one_upstream() -> None:
+FAULTS: dict[str, Script] = {"503": rejected(503), "429": rejected(429), "reset": reset, "silence": silence}
+
+
+async def transcribe(running: Gateway, *, model_in_url: bool = False) -> httpx.Response:
+    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        return await client.post(
+            f"{running.v1}/audio/transcriptions" + ("?model=scripted-model" if model_in_url else ""),
+            data={} if model_in_url else {"model": "scripted-model", "language": "en"},
+            files={"file": ("a.wav", b"RIFF" * 1000)},
+        )
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_form_that_an_upstream_may_have_read_is_sent_to_nobody_else(fault: Script) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
-        first.script(rejected(503))
+        first.script(fault)
         with serving(configure(first.url, second.url)) as running:
-            async with httpx.AsyncClient(verify=False, trust_env=False) as client:
-                reply = await client.post(
-                    f"{running.v1}/audio/transcriptions",
-                    data={"model": "scripted-model"},
-                    files={"file": ("a.wav", b"RIFF")},
-                )
-    assert (reply.status_code, reply.headers["x-gateway-attempts"]) == (503, "1")
+            reply = await transcribe(running)
+    assert (reply.is_success, reply.headers["x-gateway-attempts"]) == (False, "1")
     assert not second.requests
+
+
+@pytest.mark.parametrize("model_in_url", [True, False])
+async def test_a_form_of_which_no_byte_was_read_goes_to_the_next_upstream(model_in_url: bool) -> None:
+    async with ScriptedUpstream() as second:
+        second.script(json_reply({"text": "Hello"}))
+        with serving(configure(f"http://127.0.0.1:{closed_port()}/v1", second.url)) as running:
+            reply = await transcribe(running, model_in_url=model_in_url)
+        assert (reply.json(), reply.headers["x-gateway-attempts"]) == ({"text": "Hello"}, "2")
+        assert second.requests[0].content.count(b"RIFF") == 1000
+
+
+async def test_an_upstream_that_has_no_such_path_is_no_upstream_without_the_model() -> None:
+    """Its other paths get turns as before."""
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(
+            Reply(404, {"content-type": "application/json"}, body=b'{"detail": "Not Found"}', framing="length")
+        )
+        second.script(json_reply(VECTORS))
+        with serving(configure(first.url, second.url)) as running:
+            reply = await embed(running)
+            rows = await list_upstreams(running)
+            second.script(rejected(503))
+            refused = await embed(running)
+    assert (reply.json(), reply.headers["x-gateway-attempts"]) == (VECTORS, "2")
+    assert [row["state"] for row in rows] == ["available", "available"]
+    assert (refused.status_code, refused.headers["x-gateway-attempts"]) == (503, "2")
 
 
 async def test_a_name_with_one_provider_has_the_headers() -> None:

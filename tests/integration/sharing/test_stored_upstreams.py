@@ -1,13 +1,15 @@
 """What is stored of a reply names the upstream that answered and its losses, and no others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
+from gateway.replies.log_replay import LogReplay
+from gateway.service.idempotency import requests
 from tests.faults.client_view import CHAT, RESPONSES, client, question
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import wait_until
@@ -148,12 +150,23 @@ async def test_a_repeated_key_has_no_attempt_and_the_upstream_of_the_run(stream:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["completed", "failed"])
-async def test_a_request_that_joins_a_run_has_its_upstream(fails: bool, fleet: Fleet) -> None:
+async def test_a_request_that_joins_a_run_has_its_upstream(
+    fails: bool, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[str] = []
+
+    class CountedReplay(LogReplay):
+        def frames(self) -> AsyncGenerator[bytes, None]:
+            waiting.append("")
+            return super().frames()
+
+    monkeypatch.setattr(requests, "LogReplay", CountedReplay)
     go_on, answer = asyncio.Event(), ANSWERS["responses"]
     fleet.second.script(Reply(headers=answer.headers, body=[Pause(go_on), answer.error if fails else answer.stream]))
     own = asyncio.ensure_future(fleet.post(RESPONSES, KEY))
     await fleet.second.received(1)
     joined = asyncio.ensure_future(fleet.post(RESPONSES, KEY))
+    await wait_until(lambda: len(waiting) == 2)
     go_on.set()
     replies = await asyncio.gather(own, joined)
     assert {reply.is_success for reply in replies} == {not fails}
