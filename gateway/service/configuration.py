@@ -92,7 +92,7 @@ class ConfigurationBuilder(NamedTuple):
             settings.tools.mcp, egress, self.operator_servers, has_store=has_store, kinds=build_kinds(settings.tools)
         )
         admission = Admission(resolver, self.sealer, settings.server, models, self.large_bodies, tool_host)
-        runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host)
+        runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host, self.large_bodies)
         parts = None if self.jobs is None else self._build_storage_parts(settings, self.jobs)
         intake = Intake(
             admission, StorageChooser(runs, self.large_bodies, parts, admission.add_tool_host), keeps_keys=has_store

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+import orjson
+
+from dataplane.body_weight import weigh_body
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.config.settings import Settings
 from gateway.errors import CredentialsNotStored, EventLogFull, TooManyJobs
 from gateway.http.auth import Principal
@@ -19,8 +23,13 @@ from gateway.service.storage import StorageOptions, StorageParts, echo_as, fit_t
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
 from providers.new_id import new_id
+from translation.representation.json_types import Json
 
 _MB: Final = 1024 * 1024
+
+
+def _weigh(body: Json) -> int:
+    return weigh_body(orjson.dumps(body)).weight
 
 
 class StoredJobs:
@@ -109,7 +118,13 @@ class JobIntake:
             return fit_to_target(planned, form, options, target)
 
         fitted = planned if route.sharing is None else replan(planned.target)
-        run = self._runs.build_run(admitted, echo_as(form, options), planned=fitted, replan=replan, is_stored=True)
+        weight = await run_in_pool(_weigh, body)
+
+        def build_run() -> Run:
+            echo = echo_as(form, options)
+            return self._runs.build_run(admitted, echo, planned=fitted, replan=replan, is_stored=True, weight=weight)
+
+        run = await self._runs.pool.call_weighed(weight, build_run)
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(job.owner, job.response_id)
             run.loop_io.locked_servers = locked_servers

@@ -82,7 +82,7 @@ class Run:
     """Keeps the plan's provider open until the reply has ended."""
     attempts: SharedAttempts | None = None
     """Chooses the upstreams of the attempts, and ends them; None if the request is sent to the only target."""
-    plan_target: Callable[[Target], Attempt] | None = None
+    plan_target: Callable[[Target], Awaitable[Attempt]] | None = None
     """Plans the request for another target of its route, if there may be further attempts."""
     names_upstream: bool = False
     """Whether the headers of the reply name its upstream, and count the attempts."""
@@ -194,10 +194,10 @@ class Run:
         self._model_observer = ModelObserver(self.observer)
         return self._model_observer
 
-    def plan_attempt(self, index: int) -> None:
+    async def plan_attempt(self, index: int) -> None:
         """Replaces the plan by one for another target. Raises InvalidRequest if that cannot serve the request."""
         if self.plan_target is not None:
-            self.attempt = self.plan_target(self.request.route.find_target(index))
+            self.attempt = await self.plan_target(self.request.route.find_target(index))
             self._unbegun_stream = None
             # Nobody gets the reply of the attempt before, so its losses do not count.
             self.late_losses = [loss for loss in self.late_losses if loss is UNSTORED]

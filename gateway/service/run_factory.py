@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.config.settings import Settings
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route, Target
@@ -48,8 +49,11 @@ class RunFactory:
         provider_hold: ProviderHold | None = None,
         observer: Observer = LOG_OBSERVER,
         find_tool_host: FindToolHost | None = None,
+        pool: LargeBodyPool | None = None,
     ) -> None:
-        """`find_tool_host` finds the host of a request's tools for another target than it was accepted for."""
+        """`find_tool_host` finds the host of a request's tools for another target than it was accepted for. `pool` is
+        for requests whose bodies are heavy."""
+        self.pool: Final = pool or LargeBodyPool()
         self._observer = observer
         self._find_tool_host = find_tool_host
         self._names_upstreams = settings.routing.reply_headers
@@ -68,13 +72,15 @@ class RunFactory:
         planned: AdmittedRequest | None = None,
         replan: Replan | None = None,
         is_stored: bool = False,
+        weight: int = 0,
     ) -> Run:
         """Returns the run of a request. `echo` returns the body that its reply echoes, if it is not the request's.
 
         `planned` is the request for the upstream, if it is another one: with the history as its input, or without
         parameters that the gateway has. `replan` makes it again for another target; by default it only differs in its
-        target. The run is planned for the target that would be asked now. Raises the refusal of the first target if
-        none can serve the request: InvalidRequest; and StoreUnavailable.
+        target. `weight` is that of the body and its history: heavy ones are planned again in a thread. The run is
+        planned for the target that would be asked now. Raises the refusal of the first target if none can serve the
+        request: InvalidRequest; and StoreUnavailable.
         """
         planned = planned or request
         sharing = request.route.sharing
@@ -85,7 +91,7 @@ class RunFactory:
             view = request.body if echo is None else echo(request.body, request.target)
             attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)
             return Run(request, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
-        planner = _TargetPlanner(self, request, planned, echo, replan, is_stored)
+        planner = _TargetPlanner(self, request, planned, echo, replan, is_stored, weight)
         turn = self._begin_turn(request, planned, sharing)
         attempt, index = _plan_first(turn, planner, request.route)
         attempts = SharedAttempts(request.route, turn, index, observer)
@@ -95,7 +101,7 @@ class RunFactory:
             attempts,
             self._provider_hold,
             attempts,
-            planner.plan_target,
+            planner.plan_next,
             names_upstream=self._names_upstreams,
         )
         attempts.planner = run
@@ -104,7 +110,7 @@ class RunFactory:
                 request.route,
                 turn,
                 attempt,
-                planner.plan_target,
+                planner.plan_next,
                 observer,
                 holds_all=not (request.facts.streams or request.in_background),
             )
@@ -216,6 +222,7 @@ class _TargetPlanner(NamedTuple):
     echo: EchoBody | None
     replan: Replan | None
     is_stored: bool
+    weight: int
 
     def plan_target(self, target: Target) -> Attempt:
         """Returns the plan for a target. Raises InvalidRequest if it cannot serve the request, and StoreUnavailable."""
@@ -223,6 +230,16 @@ class _TargetPlanner(NamedTuple):
         if self.replan is not None and target is not planned.target:
             planned = self.replan(target)
         return self.runs.plan_for(self.request, planned, target, self.echo, is_stored=self.is_stored)
+
+    async def plan_next(self, target: Target) -> Attempt:
+        """Returns the plan for a target of a further attempt, off the event loop if the body is heavy.
+
+        Raises what `plan_target` raises.
+        """
+        pool = self.runs.pool
+        if pool.runs_at_once(self.weight):
+            return self.plan_target(target)
+        return await pool.call_weighed(self.weight, self.plan_target, target)
 
 
 def _plan_first(turn: SharedTurn, planner: _TargetPlanner, route: Route) -> tuple[Attempt, int]:

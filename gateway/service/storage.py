@@ -136,12 +136,13 @@ class NoStorage:
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         if self._pool.runs_at_once(weight):
-            return self._accept(request)
-        return await self._pool.call_weighed(weight, self._accept, request)
+            return self._accept(request, weight)
+        return await self._pool.call_weighed(weight, self._accept, request, weight)
 
-    def _accept(self, request: AdmittedRequest) -> Run:
+    def _accept(self, request: AdmittedRequest, weight: int) -> Run:
         form = request.endpoint.storage
-        run = self._runs.build_run(request, echo_as(form, NOT_STORED) if isinstance(form, ResponseForm) else None)
+        echo = echo_as(form, NOT_STORED) if isinstance(form, ResponseForm) else None
+        run = self._runs.build_run(request, echo, weight=weight)
         if request.tool_host is not None and self._parts is not None:
             self._parts.journal_open_calls(run)
         return run
@@ -160,14 +161,14 @@ class CompletionStorage:
         self._form = form
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
-        return await self._pool.call_weighed(weight, self._accept, request)
+        return await self._pool.call_weighed(weight, self._accept, request, weight)
 
-    def _accept(self, request: AdmittedRequest) -> Run:
+    def _accept(self, request: AdmittedRequest, weight: int) -> Run:
         body = request.body
         planned = request._replace(
             body=self._form.remove_storage(body), facts=request.facts._replace(state=_UNSTORED_STATE)
         )
-        run = self._runs.build_run(request, planned=planned, is_stored=True)
+        run = self._runs.build_run(request, planned=planned, is_stored=True, weight=weight)
         if request.tool_host is not None:
             self._parts.journal_open_calls(run)
         run.recorder = self._form.make_recorder(self._parts.store, request.owner, body, run.find_stored_headers)
@@ -197,13 +198,14 @@ class ThreadStorage:
         history = await self._form.load(self._parts.store, request.owner, thread)
         if history.has_turns:
             request = await self._add_tool_host(await self._pool.call_weighed(weight, _restore_body, request, history))
-        run = await self._pool.call_weighed(weight + history.weight, self._accept, request, history)
+        weight += history.weight
+        run = await self._pool.call_weighed(weight, self._accept, request, history, weight)
         if history.has_turns:
             # Of two requests that continue one message, only one may reach the upstream.
             await run.store_beginning()
         return run
 
-    def _accept(self, request: AdmittedRequest, history: LoadedThread) -> Run:
+    def _accept(self, request: AdmittedRequest, history: LoadedThread, weight: int) -> Run:
         parts, body = self._parts, request.body
         turn = history.add_turn(request.endpoint, body, request.facts, request.identity, request.target.reasoning_seal)
         threaded = request._replace(
@@ -214,7 +216,7 @@ class ThreadStorage:
             own = history.add_turn(request.endpoint, body, request.facts, request.identity, target.reasoning_seal)
             return threaded._replace(endpoint=own.build_endpoint(), target=target)
 
-        run = self._runs.build_run(threaded, replan=replan, is_stored=True)
+        run = self._runs.build_run(threaded, replan=replan, is_stored=True, weight=weight)
         run.recorder = recorder = turn.make_recorder(
             parts.store, parts.lease, request.owner, run.find_stored_headers, begin_delay_s=parts.begin_delay_s
         )
@@ -282,9 +284,10 @@ class ResponseStorage:
             request = request._replace(approvals=await self._history.load_approvals(request, state, request.tool_host))
         if state.conversation_id is not None and not self._options.stored:
             request = request._replace(losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
-        return await self._pool.call_weighed(weight + state.weight, self._accept, request, state)
+        weight += state.weight
+        return await self._pool.call_weighed(weight, self._accept, request, state, weight)
 
-    def _accept(self, request: AdmittedRequest, state: Continuation) -> Run:
+    def _accept(self, request: AdmittedRequest, state: Continuation, weight: int) -> Run:
         options = self._options
         echo = echo_as(self._form, options)
         planned = self._plan_input(request, state, request.target)
@@ -292,7 +295,9 @@ class ResponseStorage:
         def replan(target: Target) -> AdmittedRequest:
             return self._plan_input(request, state, target)
 
-        run = self._runs.build_run(request, echo, planned=planned, replan=replan, is_stored=options.stored)
+        run = self._runs.build_run(
+            request, echo, planned=planned, replan=replan, is_stored=options.stored, weight=weight
+        )
         run.context, run.approvals = state.context, request.approvals
         self._keeper.keep(run, ContinuedRequest(planned, state, options))
         return run

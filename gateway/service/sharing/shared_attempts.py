@@ -15,7 +15,7 @@ from translation.errors import InvalidRequest
 class AttemptPlanner(Protocol):
     """A run that plans its attempts. It has the plan of the last one."""
 
-    def plan_attempt(self, index: int) -> None:
+    async def plan_attempt(self, index: int) -> None:
         """Plans the attempt at a target of the route. Raises InvalidRequest if the target cannot serve the request."""
         ...
 
@@ -75,7 +75,7 @@ class SharedAttempts:
             candidate = await self.turn.begin()
             if candidate.index != self._planned_index:
                 try:
-                    self.planner.plan_attempt(candidate.index)
+                    await self.planner.plan_attempt(candidate.index)
                 except InvalidRequest:
                     self.turn.cancel()
                     self.turn.exclude(candidate.index)

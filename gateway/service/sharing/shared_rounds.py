@@ -49,7 +49,7 @@ class SharedRounds:
         route: Route,
         turn: SharedTurn,
         attempt: PlannedAttempt,
-        plan_target: Callable[[Target], PlannedAttempt],
+        plan_target: Callable[[Target], Awaitable[PlannedAttempt]],
         observer: RequestObserver,
         *,
         holds_all: bool,
@@ -106,7 +106,7 @@ class SharedRounds:
         """Returns the exchange of a round for one of the targets. Raises InvalidRequest if it cannot take the round."""
         target = self._route.find_target(candidate.index)
         if target.candidate is not self._attempt_candidate:
-            make_round = self._find_loop(candidate.index, target).make_round_of
+            make_round = (await self._find_loop(candidate.index, target)).make_round_of
         exchange = await make_round(turn)
         seal = self._attempt.item_seal
         if target.reasoning_seal is not None and isinstance(seal, ReplyItemSeal):
@@ -119,10 +119,10 @@ class SharedRounds:
     def _attempt_candidate(self) -> Candidate | None:
         return self._attempt.target.candidate
 
-    def _find_loop(self, index: int, target: Target) -> RoundMaker:
+    async def _find_loop(self, index: int, target: Target) -> RoundMaker:
         plan = self._others.get(index)
         if plan is None:
-            made = self._plan_target(target).plan
+            made = (await self._plan_target(target)).plan
             if not isinstance(made, TranslationPlan) or not isinstance(made.exchange, RoundMaker):
                 raise Unrepresentable("this upstream runs the tools itself", param="tools")
             plan = self._others[index] = made
