@@ -40,16 +40,16 @@ def build_job_request(run: Run, planned: AdmittedRequest) -> Json:
     """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream."""
     request = run.request
     principal, tools, approvals = request.principal, request.facts.tools, planned.approvals
-    shown = run.body
+    body = run.body
     if run.attempts is not None:  # what is echoed depends on the upstream that answers
-        shown = {**request.body, **{name: shown[name] for name in _STATE_PARAMS if name in shown}}
+        body = {**request.body, **{name: body[name] for name in _STATE_PARAMS if name in body}}
     return {
         "dialect": request.endpoint.name,
         "models": list(principal.models),
         "mcp_servers": list(principal.mcp_servers),
         "strict": request.client_is_strict,
         "created": run.identity.created,
-        "shown": remove_body_credentials({name: value for name, value in shown.items() if name != "input"}),
+        "shown": remove_body_credentials({name: value for name, value in body.items() if name != "input"}),
         "earlier": planned.history_count,
         "tokens": planned.history_tokens,
         "approvals": None if approvals is None else approvals.save_answers(),
