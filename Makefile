@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --d
 APART := tests/clients tests/engine
 
 .DEFAULT_GOAL := help
-.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs package lock
+.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs package chart-tools lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ bench-engine: setup ## vLLM inside: the prefix cache of second passes, tokens pe
 docs: setup ## regenerate the generated pages of docs/, and build all pages as a site in build/site
 	@$(BIN)/python -m scripts.docs
 	@python="$$(PYTHON=$(PYTHON) scripts/setup_apart site)" && $(BIN)/python -m scripts.docs.site "$$python" build/site
+
+chart-tools: setup ## fetch `helm` and the schemas of Kubernetes, with which make test examines the Helm chart (60 MB)
+	@$(BIN)/python -m scripts.chart_tools
 
 package: ## build the source distribution and the wheel in dist/, and check what an index would refuse
 	@rm -rf dist

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 
 from gateway.config import settings as settings_of
-from gateway.config.settings import Settings
+from gateway.config.settings import Overrides, Settings
 from gateway.config.yaml_file import ConfigError
 from gateway.version import read_installed_version
 
@@ -74,11 +74,38 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="The number of server processes. Overrides server.workers.")
     ] = None,
+    linger_s: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            envvar="GATEWAY_LINGER_S",
+            help="Seconds after SIGTERM in which new requests are served. Overrides server.linger_s.",
+        ),
+    ] = None,
+    drain_s: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            envvar="GATEWAY_DRAIN_S",
+            help="Seconds in which open requests may end. Overrides server.drain_s.",
+        ),
+    ] = None,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="GATEWAY_METRICS_LISTEN",
+            help="The address of a listener for /metrics. Overrides metrics.listen.",
+        ),
+    ] = None,
 ) -> None:
     """Run the server until SIGTERM or SIGINT. SIGHUP makes it load its keys, providers, models and tools again."""
-    options = {"host": host, "port": port, "workers": workers}
-    server_options = {key: value for key, value in options.items() if value is not None}
-    settings = _load_settings(config, server_options)
+    server_options = {"host": host, "port": port, "workers": workers, "linger_s": linger_s, "drain_s": drain_s}
+    overrides: dict[str, dict[str, Any]] = {
+        "server": {key: value for key, value in server_options.items() if value is not None},
+        "metrics": {} if metrics_listen is None else {"listen": metrics_listen},
+    }
+    settings = _load_settings(config, overrides)
 
     from gateway.process import serving
 
@@ -87,7 +114,7 @@ def serve(
             from gateway.state.database.migrate import validate_database_schema
         _run_store_command(settings, validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
     server = settings.server
-    load = partial(_read_settings, config, server_options)
+    load = partial(_read_settings, config, overrides)
     serving.serve_gateway(settings, load, host=server.host, port=server.port, workers=server.workers)
 
 
@@ -440,14 +467,14 @@ def _run_with_store(settings: Settings, work: Coroutine[Any, Any, _ResultT]) -> 
         _exit_with_error(str(error))
 
 
-def _load_settings(config: Path | None, server: dict[str, Any]) -> Settings:
+def _load_settings(config: Path | None, overrides: Overrides) -> Settings:
     try:
-        return _read_settings(config, server)
+        return _read_settings(config, overrides)
     except ConfigError as error:
         _exit_with_error(str(error))
 
 
-def _read_settings(config: Path | None, server: dict[str, Any], running: Settings | None = None) -> Settings:
+def _read_settings(config: Path | None, overrides: Overrides, running: Settings | None = None) -> Settings:
     """Returns the settings of a file or of this machine. Raises ConfigError.
 
     With `running`, only the reloadable sections may differ from these settings.
@@ -455,8 +482,8 @@ def _read_settings(config: Path | None, server: dict[str, Any], running: Setting
     if config is None and DEFAULT_CONFIG.exists():
         config = DEFAULT_CONFIG
     if config is not None:
-        return settings_of.load_settings(config, server=server, running=running)
-    return settings_of.discover_settings(server=server, running=running)
+        return settings_of.load_settings(config, overrides=overrides, running=running)
+    return settings_of.discover_settings(overrides=overrides, running=running)
 
 
 def _require_writable(file: Path) -> None:

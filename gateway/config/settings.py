@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
@@ -397,26 +397,30 @@ class Settings(_Section):
         return {**own_families, **{name: row for name, row in MODEL_FAMILIES.items() if name not in own_families}}
 
 
+Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Values of keys that replace those of a configuration: section -> key -> value."""
+
+
 def load_settings(
     path: Path,
     *,
-    server: Mapping[str, Any] | None = None,
+    overrides: Overrides | None = None,
     environ: Mapping[str, str] | None = None,
     running: Settings | None = None,
 ) -> Settings:
-    """Loads settings from a YAML file. `server` overrides keys of the section `server`.
+    """Loads settings from a YAML file. `overrides` override keys of its sections.
 
     `environ` is the environment, by default the environment of the process. `running` are the settings of a running
     server that the new ones would replace: then only the reloadable sections may differ (`gateway/config/checks.py`).
     Raises ConfigError with every mistake in the file.
     """
-    return _validate_document(yaml_file.read_yaml(path), server, environ, str(path), running)
+    return _validate_document(yaml_file.read_yaml(path), overrides, environ, str(path), running)
 
 
 def parse_settings(
     tree: Mapping[str, Any],
     *,
-    server: Mapping[str, Any] | None = None,
+    overrides: Overrides | None = None,
     environ: Mapping[str, str] | None = None,
     source: str = "settings",
     running: Settings | None = None,
@@ -425,12 +429,12 @@ def parse_settings(
 
     The other arguments and the errors are the same as for `load_settings`.
     """
-    return _validate_document(Document(dict(tree), {}), server, environ, source, running)
+    return _validate_document(Document(dict(tree), {}), overrides, environ, source, running)
 
 
 def discover_settings(
     *,
-    server: Mapping[str, Any] | None = None,
+    overrides: Overrides | None = None,
     environ: Mapping[str, str] | None = None,
     running: Settings | None = None,
 ) -> Settings:
@@ -445,7 +449,7 @@ def discover_settings(
     environ = os.environ if environ is None else environ
     return parse_settings(
         asyncio.run(discover_config(environ)),
-        server=server,
+        overrides=overrides,
         environ=environ,
         source="without a config file",
         running=running,
@@ -454,14 +458,15 @@ def discover_settings(
 
 def _validate_document(
     document: Document,
-    server: Mapping[str, Any] | None,
+    overrides: Overrides | None,
     environ: Mapping[str, str] | None,
     source: str,
     running: Settings | None,
 ) -> Settings:
-    section = document.tree.get("server")
-    if server and (section is None or isinstance(section, dict)):
-        document = Document({**document.tree, "server": {**(section or {}), **server}}, document.lines)
+    for name, keys in (overrides or {}).items():
+        section = document.tree.get(name)
+        if keys and (section is None or isinstance(section, dict)):
+            document = Document({**document.tree, name: {**(section or {}), **keys}}, document.lines)
     environ = os.environ if environ is None else environ
     if isinstance(env_file := document.tree.get("env_file"), str):
         environ = {**environ, **read_env_file(Path(source).parent / env_file, source, document.lines)}

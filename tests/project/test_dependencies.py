@@ -40,6 +40,7 @@ EXTRAS = names(chain(*PROJECT["optional-dependencies"].values()))
 DEV = names(GROUPS["dev"])
 PEERS, PLOT = listed("requirements/peers.in"), listed("requirements/plot.in")
 PACKAGE, SITE = listed("requirements/package.in"), listed("requirements/site.in")
+CHART = listed("requirements/chart.in")
 
 EXTRA_FOLDERS = {
     "langchain-core": "responses_gateway_clients",
@@ -71,7 +72,7 @@ NEVER_IMPORTED = {
         ("What the server needs", RUNTIME),
         ("What the extras bring", EXTRAS),
         ("What its developers need on top", DEV),
-        ("What packaging and the site install apart", PACKAGE | SITE),
+        ("What packaging and the site install apart", PACKAGE | SITE | CHART),
         ("What the benchmark installs apart", PEERS | PLOT),
     ],
 )

@@ -185,6 +185,22 @@ def test_serve_combines_settings_and_command_line_options(config: Path, served: 
     assert list(settings.models) == ["demo", "qwen"]
 
 
+def test_variables_of_a_container_override_the_file(
+    config: Path, served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = {"PORT": "9000", "LINGER_S": "15", "DRAIN_S": "300", "METRICS_LISTEN": "0.0.0.0:9464"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"GATEWAY_{name}", value)
+    config.write_text(yaml.safe_dump({**CONFIG, "server": {"drain_s": 1}, "metrics": {"listen": None}}))
+    assert run("serve", "--config", str(config)).exit_code == 0
+    assert run("serve", "--config", str(config), "--drain-s", "5").exit_code == 0
+    assert [(one.server.port, one.server.linger_s, one.server.drain_s) for one in served] == [
+        (9000, 15, 300),
+        (9000, 15, 5),
+    ]
+    assert [one.metrics.listen for one in served] == ["0.0.0.0:9464"] * 2
+
+
 def test_serve_takes_config_yaml_from_the_working_directory(config: Path, served: list[Settings]) -> None:
     config.rename("config.yaml")
     assert run("serve").exit_code == 0

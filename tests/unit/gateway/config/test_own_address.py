@@ -53,7 +53,7 @@ def test_a_configuration_that_names_the_gateway_itself_is_refused_with_advice() 
     with pytest.raises(ConfigError, match=r"providers\.p\.base_url: http://127\.0\.0\.1:8080/v1 is where"):
         parse_settings(tree, environ={})
     assert (ServerSettings().host, ServerSettings().port) == ("127.0.0.1", 8080)
-    settings = parse_settings(tree, server={"port": 8001}, environ={})
+    settings = parse_settings(tree, overrides={"server": {"port": 8001}}, environ={})
     assert settings.providers["p"].base_url == "http://127.0.0.1:8080/v1"
 
 
@@ -107,4 +107,4 @@ def test_any_other_address_is_the_metrics(server: Any, metrics: Any) -> None:
 def test_the_port_of_the_command_line_counts_for_metrics() -> None:
     tree = {"metrics": {"listen": "127.0.0.1:9464"}}
     with pytest.raises(ConfigError, match=r"metrics\.listen: 127\.0\.0\.1:9464 is where"):
-        parse_settings(tree, server={"port": 9464}, environ={})
+        parse_settings(tree, overrides={"server": {"port": 9464}}, environ={})

@@ -25,18 +25,18 @@ def test_models_keep_the_order_of_the_file() -> None:
 def test_command_line_options_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("server: {port: 1, workers: 2}\n")
-    assert load_settings(file, server={"port": 3}).server == ServerSettings(port=3, workers=2)
-    assert parse_settings({}, server={"port": 3}).server == ServerSettings(port=3)
+    assert load_settings(file, overrides={"server": {"port": 3}}).server == ServerSettings(port=3, workers=2)
+    assert parse_settings({}, overrides={"server": {"port": 3}}).server == ServerSettings(port=3)
 
 
 def test_an_address_from_the_command_line_is_checked_too() -> None:
     with pytest.raises(ConfigError, match=r"server\.host: 0\.0\.0\.0 can be reached by others"):
-        parse_settings({}, server={"host": "0.0.0.0"})
+        parse_settings({}, overrides={"server": {"host": "0.0.0.0"}})
 
 
 def test_a_broken_server_section_is_reported_under_a_command_line_value() -> None:
     with pytest.raises(ConfigError, match="server: write keys and values"):
-        parse_settings({"server": [1]}, server={"port": 3})
+        parse_settings({"server": [1]}, overrides={"server": {"port": 3}})
 
 
 @pytest.mark.parametrize("host", ["gateway.example.com", "gateway", "10.0.0.5", "fd00::1"])
