@@ -51,9 +51,8 @@ class WorkerFigures(NamedTuple):
 
     def _sample_worker(self, service: Service) -> Iterator[Sample]:
         yield Sample("gateway_streams_open", (), self.observer.open_streams)
-        if service.store is not None:
-            for op, times in service.store.times.items():
-                yield sample_histogram("gateway_store_seconds", (op,), times)
+        for op, times in service.state.times.items():
+            yield sample_histogram("gateway_store_seconds", (op,), times)
         yield Sample("gateway_draining", (), int(service.drain.stopping))
         yield Sample("gateway_workers", (), 1)
         yield Sample("gateway_build_info", (_VERSION,), 1)

@@ -226,8 +226,12 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     try:
         fitted, dropped = apply_capabilities(turn, target.capabilities, endpoint, plan_losses, relayed=True)
         # A body with values that are not known may have calls that the turn lacks: then their outputs have no calls.
-        used_ids = validate_relayed_calls(body, turn.items) if known is body else turn.call_pairs.call_ids
-        relayed_body = {name: value for name, value in body.items() if name not in dropped} if dropped else body
+        used_ids = (
+            validate_relayed_calls(turn.items, is_self_contained=not relay.adds_items(body))
+            if known is body
+            else turn.call_pairs.call_ids
+        )
+        relayed_body = relay.remove_params(body, dropped) if dropped else body
         if relay.fit_input is not None:
             relayed_body, input_losses = relay.fit_input(
                 relayed_body, target.reasoning_seal, target.profile, has_history=request.history_count is not None

@@ -28,6 +28,7 @@ from gateway.http.request_docs import FAILURE_RESPONSES, DocumentedApp
 from gateway.metrics.labels import RouteLabels
 from gateway.metrics.place import MetricsPlace
 from gateway.process.reload import Reloader
+from gateway.process.sweeper import run_sweeper
 from gateway.relayed_paths.relays import RELAYED_PATHS
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.observers import LOG_OBSERVER
@@ -40,7 +41,6 @@ from gateway.routes.pages import build_pages_routes
 from gateway.routes.relayed import build_relayed_routes
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
-from gateway.service.sweeper import run_sweeper
 from gateway.state.store import Store
 from gateway.websocket.handshake import WebSocketApp
 from providers.base import Provider
@@ -107,7 +107,7 @@ def build_app(
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
-                await closing.enter_async_context(run_sweeper(store.retention, settings.store, service.files))
+                await closing.enter_async_context(run_sweeper(store.retention, settings.store, service.require_files()))
             await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
             if metrics is not None:

@@ -1,6 +1,6 @@
 """Client APIs as data: the row of functions with which requests of an API are read, and its replies are written."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -220,6 +220,8 @@ class ResponseForm(NamedTuple):
     """Returns the body for the upstream, which stores nothing: it has the whole history as its input."""
     set_input: Callable[[Json, Sequence[Item]], Json]
     """Returns the body with these items as its input."""
+    remove_input: Callable[[Json], Json]
+    """Returns the body without its input."""
     peek: Callable[[Json], PeekedOptions]
     """Reads a body that has not been validated."""
     allows_jobs: bool = True
@@ -271,6 +273,12 @@ class RequestForm:
     continues_prefill: bool = False
     """Whether a last message of the assistant asks the model to continue it."""
 
+    def remove_own_params(self, body: Json) -> Json:
+        """Returns a body without the parameters for the gateway alone."""
+        if self.own_params.isdisjoint(body):
+            return body
+        return {name: value for name, value in body.items() if name not in self.own_params}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyForm:
@@ -301,6 +309,14 @@ class ReplyForm:
     """Whether clients send back sealed reasoning without requesting it, including reasoning of other servers."""
 
 
+def _remove_params(body: Json, names: Container[str]) -> Json:
+    return {name: value for name, value in body.items() if name not in names}
+
+
+def _add_no_items(_body: Json) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySpec:
     """How requests are relayed to an upstream with the same API."""
@@ -315,6 +331,10 @@ class RelaySpec:
     although JSON was requested. Raises TurnFailed."""
     read_usage: Callable[[Json], Usage | None]
     """Returns the token counts of the `usage` object of a relayed JSON reply."""
+    remove_params: Callable[[Json, Container[str]], Json] = _remove_params
+    """Returns a body without these parameters, which its upstream does not take."""
+    adds_items: Callable[[Json], bool] = _add_no_items
+    """Whether a body makes its upstream add items to the input, so that calls in it may lack their outputs."""
     fit_input: FitRelayedInput | None = None
     """Makes the input of a relayed body one that its upstream accepts; None if every input is."""
     needs_no_checks: Callable[[Json, Capabilities], bool] | None = None

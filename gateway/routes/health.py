@@ -73,7 +73,7 @@ def report_readiness(service: Service) -> tuple[Json, int]:
     if (not_ready_reason := service.current.engines.not_ready_reason) is not None:
         return {"status": not_ready_reason, **details}, 503
     conditions = {
-        "store": None if service.store is None else service.store.degraded_reason,
+        "store": service.state.degraded_reason,
         "configuration": service.configuration_problem,
         "upstreams": service.current.routing.find_unavailable_names() or None,
     }

@@ -49,7 +49,7 @@ def build_mcp_servers_routes(service: Service) -> APIRouter:
         query_params.check_param_names(request.query_params, ())
         body = await service.read_body(request)
         admin = service.settings.tools.mcp.admin
-        is_new = await service.require_added_servers().add(server_label, body, principal.key_name, admin)
+        is_new = await service.state.require_added_servers().add(server_label, body, principal.key_name, admin)
         return build_json_reply(_describe(service, server_label, principal), 201 if is_new else 200)
 
     @router.delete(_SERVER_PATH)
@@ -57,7 +57,7 @@ def build_mcp_servers_routes(service: Service) -> APIRouter:
         """Remove an added server. Open calls get `tools.mcp.removal_grace_s` to end. For administrators."""
         principal = service.authenticate_admin(request)
         query_params.check_param_names(request.query_params, ())
-        await service.require_added_servers().remove(server_label, principal.key_name)
+        await service.state.require_added_servers().remove(server_label, principal.key_name)
         return build_json_reply({"object": "mcp_server.deleted", "server_label": server_label, "deleted": True})
 
     return router
@@ -75,8 +75,8 @@ def _describe(service: Service, label: str, principal: Principal) -> Json:
     if not (is_known and matches_any(label, _allowed_of(principal))):
         raise NotFound(f"there is no MCP server {label:.100}")
     described = servers.describe_server(label)
-    if principal.is_admin and described["source"] == "api" and service.added_servers is not None:
-        described["settings"] = service.added_servers.describe_settings(label)
+    if principal.is_admin and described["source"] == "api":
+        described["settings"] = service.state.describe_added_server(label)
     return described
 
 

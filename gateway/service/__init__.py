@@ -2,7 +2,7 @@
 
 May import `gateway.files`, `gateway.relayed_paths`, `gateway.jobs`, `gateway.planning`, `gateway.tools`,
 `gateway.tools.operator_servers`, `gateway.blobs`, `gateway.replies`, `gateway.http`, `gateway.state`,
-`gateway.upstreams`, `gateway.config`, `gateway.sealing`, `gateway.logs`, `gateway.error_replies`, `gateway.errors`,
-`dataplane`, `providers.base`, `providers.config`, `providers.engine_checks`, `providers.errors`, `providers.new_id`,
-`providers.redaction`, `providers.registry`, `providers.turn_work` and `translation`.
+`gateway.upstreams`, `gateway.config`, `gateway.sealing`, `gateway.histograms`, `gateway.logs`, `gateway.error_replies`,
+`gateway.errors`, `dataplane`, `providers.base`, `providers.config`, `providers.engine_checks`, `providers.errors`,
+`providers.new_id`, `providers.redaction`, `providers.registry`, `providers.turn_work` and `translation`.
 """

@@ -185,8 +185,8 @@ class Admission:
             body = form.add_defaults(body, route.request_defaults)
             refusal = find_refusal(form, body, merged=True)
         facts = form.read_facts(body)
-        if not form.own_params.isdisjoint(body):
-            body = {name: value for name, value in body.items() if name not in form.own_params}
+        if form.own_params:
+            body = form.remove_own_params(body)
         identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
         return AdmittedRequest(
             endpoint,

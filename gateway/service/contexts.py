@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyPool
@@ -84,18 +84,56 @@ class _PreparedTurn(NamedTuple):
         return [*turn.losses, *self.params.rename_losses([*lost, *find_unknown_key_losses(turn.unknown_keys)])]
 
 
-class ContextService:
-    """Compacts contexts and counts their tokens. There is one per configuration.
+class ContextHistory(Protocol):
+    """Joins requests about contexts with what they continue."""
 
-    `history` loads what requests continue; without a store it is None, and parameters about stored state are refused by
-    name.
-    """
+    async def join(self, request: AdmittedRequest) -> tuple[AdmittedRequest, int]:
+        """Returns the request with its history and its approvals, and the weight of the history.
+
+        Raises InvalidRequest, NotFound and StoreUnavailable.
+        """
+        ...
+
+
+class NoContextHistory:
+    """A server without a store has no history: parameters about stored state are refused by name later."""
+
+    async def join(self, request: AdmittedRequest) -> tuple[AdmittedRequest, int]:
+        return request, 0
+
+
+class StoredContextHistory:
+    """The history in the store."""
+
+    def __init__(self, history: HistorySource) -> None:
+        self._history = history
+
+    async def join(self, request: AdmittedRequest) -> tuple[AdmittedRequest, int]:
+        form, facts = request.endpoint.storage, request.facts
+        if not isinstance(form, ResponseForm):
+            return request, 0
+        state = await self._history.load(request)
+        approvals = None
+        if request.tool_host is not None:
+            approvals = await self._history.load_approvals(request, state, request.tool_host)
+        items = None if state.history_count is None else state.context
+        joined = request._replace(
+            body=form.continue_upstream(request.body, UpstreamInput(items)),
+            facts=facts if items is None else facts._replace(input_value=items),
+            history_count=state.history_count,
+            approvals=approvals,
+        )
+        return joined, state.weight
+
+
+class ContextService:
+    """Compacts contexts and counts their tokens. There is one per configuration."""
 
     def __init__(
         self,
         admission: Admission,
         pool: LargeBodyPool,
-        history: HistorySource | None,
+        history: ContextHistory,
         provider_hold: ProviderHold | None = None,
     ) -> None:
         self._admission = admission
@@ -201,21 +239,8 @@ class ContextService:
         """
         if runs_tools:
             request = await self._add_tool_host(request)
-        form, facts = request.endpoint.storage, request.facts
-        if self._history is not None and isinstance(form, ResponseForm):
-            state = await self._history.load(request)
-            approvals = None
-            if request.tool_host is not None:
-                approvals = await self._history.load_approvals(request, state, request.tool_host)
-            items = None if state.history_count is None else state.context
-            weight += state.weight
-            request = request._replace(
-                body=form.continue_upstream(request.body, UpstreamInput(items)),
-                facts=facts if items is None else facts._replace(input_value=items),
-                history_count=state.history_count,
-                approvals=approvals,
-            )
-        return await self._pool.call_weighed(weight, _lift_with_history, request)
+        request, history_weight = await self._history.join(request)
+        return await self._pool.call_weighed(weight + history_weight, _lift_with_history, request)
 
 
 def _list_user_messages(turn: Turn) -> Sequence[Item]:

@@ -4,6 +4,7 @@ from typing import Final
 
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import Continuation
+from gateway.replies.endpoints import ResponseForm
 from gateway.service.run import Run
 from gateway.state.values import NewResponse
 from providers.new_id import new_id
@@ -36,8 +37,11 @@ def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker
     )
 
 
-def build_job_request(run: Run, planned: AdmittedRequest) -> Json:
-    """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream."""
+def build_job_request(run: Run, planned: AdmittedRequest, form: ResponseForm) -> Json:
+    """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream.
+
+    `form` is that of its body.
+    """
     request = run.request
     principal, tools, approvals = request.principal, request.facts.tools, planned.approvals
     body = run.body
@@ -49,7 +53,7 @@ def build_job_request(run: Run, planned: AdmittedRequest) -> Json:
         "mcp_servers": list(principal.mcp_servers),
         "strict": request.client_is_strict,
         "created": run.identity.created,
-        "shown": remove_body_credentials({name: value for name, value in body.items() if name != "input"}),
+        "shown": remove_body_credentials(form.remove_input(body)),
         "earlier": planned.history_count,
         "tokens": planned.history_tokens,
         "approvals": None if approvals is None else approvals.save_answers(),

@@ -7,7 +7,6 @@ The parts that depend on the configuration can be replaced while the server runs
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -15,11 +14,10 @@ from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT
 from dataplane.sharing.fair_turns import NO_OWNER, current_owner
-from gateway.blobs.folder import BlobFolder, find_folder
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
-from gateway.errors import NotAdministrator, NotAuthenticated, NotFound, TooManyRequests
-from gateway.files.stored_files import FileRules, StoredFiles
+from gateway.errors import NotAdministrator, NotAuthenticated, TooManyRequests
+from gateway.files.stored_files import StoredFiles
 from gateway.http.auth import ANONYMOUS, Principal, bind_refused_key
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
 from gateway.http.error_forms import name_upstreams
@@ -41,16 +39,15 @@ from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.replies.recorder import ReplyRecorder
 from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.admission import ClientRequest, RequestAdapter
-from gateway.service.configuration import Configuration, ConfigurationBuilder, StoredParts
-from gateway.service.idempotency.keys import KEY_HEADER, read_keyed_request
-from gateway.service.jobs import StoredJobs
+from gateway.service.configuration import Configuration, ConfigurationBuilder
+from gateway.service.idempotency.keys import KEY_HEADER
 from gateway.service.run import Run
 from gateway.service.served_models import ServedModels
+from gateway.service.server_state import ServerState, SharedParts, StoredState, StorelessState
 from gateway.service.sharing.upstream_watch import run_upstream_watch
 from gateway.state.file_records import FileQuota
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse, StoredHeaders
-from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.upstreams.registry import UpstreamRegistry
 from providers.base import Provider
@@ -58,8 +55,6 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _MB = 1024 * 1024
-
-_NO_STORE: Final = "nothing is stored here: the server's config has no store.url"
 
 
 class Service:
@@ -80,7 +75,6 @@ class Service:
     ) -> None:
         server, sealer = settings.server, _build_sealer(settings, store)
         self.drain = drain
-        self.store = store
         self.configuration_problem: str | None = None
         """The reason why the last attempt to replace the configuration failed; None if it succeeded."""
         self.large_bodies = LargeBodyPool()
@@ -95,25 +89,13 @@ class Service:
         self.operator_servers = OperatorServers(
             settings.tools.mcp, settings.egress, None if store is None else store.grants, sealer
         )
-        self.added_servers: AddedServers | None = None
-        """The MCP servers that were added over the API; None without a store."""
-        self._jobs: StoredJobs | None = None
-        self.files: StoredFiles | None = None
-        """The files of clients; None without a store."""
-        if store is not None:
-            keys, servers = settings.sealing.secrets, self.operator_servers
-            self.added_servers = AddedServers(store.added_servers, keys, settings.egress, servers)
-            self._jobs = StoredJobs(store, settings, drain)
-            rules = FileRules(settings.files.max_file_mb, pace)
-            self.files = StoredFiles(store.files, BlobFolder(find_folder(settings)), rules, drain)
+        self.state: ServerState = (
+            StorelessState() if store is None else StoredState(store, settings, drain, self.operator_servers, pace)
+        )
         self._builder = ConfigurationBuilder(
-            sealer,
-            self.large_bodies,
-            drain,
+            SharedParts(sealer, self.large_bodies, drain, job_endpoints or {}, self.build_event_stream),
+            self.state,
             self.operator_servers,
-            self._jobs,
-            job_endpoints or {},
-            self.build_event_stream,
             self.upstreams,
             observer,
         )
@@ -195,8 +177,8 @@ class Service:
             if isinstance(reply, Response):
                 return reply
             accepted = reply
-        if accepted.job is not None and self._jobs is not None:
-            return await self._reply_detached(self._jobs, accepted, accepted.job)
+        if accepted.job is not None:
+            return await self._reply_detached(accepted, accepted.job)
         build_own_headers = endpoint.reply.build_headers
         if accepted.streams:
             headers = accepted.build_early_headers()
@@ -284,10 +266,9 @@ class Service:
         try:
             async with AsyncExitStack() as running:
                 await running.enter_async_context(run_upstream_watch(lambda: self.current.upstream_watch))
-                if self._jobs is not None and self.added_servers is not None:
-                    following = self.added_servers.follow(lambda: self.settings.tools.mcp.admin)
-                    await running.enter_async_context(following)
-                    await running.enter_async_context(self._jobs.runner.lifespan(self.resume_job))
+                await running.enter_async_context(
+                    self.state.run(lambda: self.settings.tools.mcp.admin, self.resume_job)
+                )
                 yield
         finally:
             await self.operator_servers.aclose()
@@ -297,21 +278,19 @@ class Service:
 
         Raises NotFound without a store, and what `JobIntake.resume_job` raises.
         """
-        return self._require_stored_parts().job_intake.resume_job(job)
+        return self.current.state.resume_job(job)
 
     async def _serve_keyed(
         self, client_request: ClientRequest, key: bytes, scope: Scope, receive: Receive
     ) -> Response | Run:
         """Serves a request with an idempotency key, which has no effect on replies that cannot be jobs."""
-        form, stored = client_request.endpoint.storage, self.current.stored
+        form = client_request.endpoint.storage
         if not isinstance(form, ResponseForm) or client_request.adapter is not None:
             return await self.accept(client_request)
-        if stored is None:
-            read_keyed_request(key, client_request.body)  # a malformed key is refused in any case
-            return await self.accept(client_request)
-        return await stored.idempotent_requests.serve(client_request, form, key, scope, receive)
+        return await self.current.state.serve_keyed(client_request, form, key, scope, receive)
 
-    async def _reply_detached(self, jobs: StoredJobs, accepted: Run, new: NewResponse) -> Response:
+    async def _reply_detached(self, accepted: Run, new: NewResponse) -> Response:
+        jobs = self.state.require_jobs()
         await jobs.submit(accepted, new)
         if not (new.logged and accepted.streams):
             return build_json_reply(new.response, headers=accepted.build_queued_headers())
@@ -341,20 +320,12 @@ class Service:
 
     def require_files(self) -> StoredFiles:
         """Returns the files of clients. Raises NotFound if the config has no store."""
-        if self.files is None:
-            raise NotFound(_NO_STORE)
-        return self.files
+        return self.state.require_files()
 
     def find_file_quota(self, principal: Principal) -> FileQuota:
         """Returns what the owner of a request may store as files."""
         limits = self.settings.limits
         return FileQuota(limits.files, int(limits.files_mb * 1e6))
-
-    def require_added_servers(self) -> AddedServers:
-        """Returns the MCP servers that were added. Raises NotFound if the config has no store."""
-        if self.added_servers is None:
-            raise NotFound(_NO_STORE)
-        return self.added_servers
 
     def _authenticate(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:
         try:
@@ -372,14 +343,7 @@ class Service:
 
     def require_store(self) -> Store:
         """Returns the store. Raises NotFound if the config has none."""
-        if self.store is None:
-            raise NotFound(_NO_STORE)
-        return self.store
-
-    def _require_stored_parts(self) -> StoredParts:
-        if self.current.stored is None:
-            raise NotFound(_NO_STORE)
-        return self.current.stored
+        return self.state.require_store()
 
 
 def _build_sealer(settings: Settings, store: Store | None) -> Sealer:

@@ -3,7 +3,7 @@
 A response may continue others and a conversation. It is kept in the foreground or as a job, or not kept.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -111,6 +111,14 @@ class StorageParts:
             )
 
 
+CallJournal: TypeAlias = Callable[[Run], None]
+"""Records the hosted calls of a reply that is not a response, while they run."""
+
+
+def journal_nothing(run: Run) -> None:
+    """Records no calls, where there is no store."""
+
+
 AddToolHost: TypeAlias = Callable[[AdmittedRequest], Awaitable[AdmittedRequest]]
 """Returns the request with the host of its tools that its upstream does not run. Raises Unrepresentable."""
 
@@ -127,12 +135,12 @@ class ReplyStorage(Protocol):
 
 
 class NoStorage:
-    """Stores nothing but the calls of tools that are running. `parts` is None without a store."""
+    """Stores nothing but, with `journal_calls`, the calls of tools that are running."""
 
-    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts | None) -> None:
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool, journal_calls: CallJournal) -> None:
         self._runs = runs
         self._pool = pool
-        self._parts = parts
+        self._journal_calls = journal_calls
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         if self._pool.runs_at_once(weight):
@@ -143,8 +151,8 @@ class NoStorage:
         form = request.endpoint.storage
         echo = echo_as(form, NOT_STORED) if isinstance(form, ResponseForm) else None
         run = self._runs.build_run(request, echo, weight=weight)
-        if request.tool_host is not None and self._parts is not None:
-            self._parts.journal_open_calls(run)
+        if request.tool_host is not None:
+            self._journal_calls(run)
         return run
 
 
@@ -257,10 +265,7 @@ class ResponseKeeper(Protocol):
 
 
 class ResponseStorage:
-    """Plans a response that may continue others: its upstream gets the whole history, and stores nothing.
-
-    `approvals` is None without a store.
-    """
+    """Plans a response that may continue others: its upstream gets the whole history, and stores nothing."""
 
     def __init__(
         self,
@@ -345,6 +350,35 @@ def _find_chain_root(state: Continuation) -> str | None:
     return state.history[0].get("id") if state.parent_id is not None and state.history else None
 
 
+class ApprovalLoader(Protocol):
+    """Loads the approvals of a response with the valid answers in its input: see `ApprovalFactory.load`."""
+
+    async def load(
+        self,
+        owner: str,
+        response_id: str,
+        context: Sequence[Item],
+        own_items: Sequence[Item],
+        server_labels: Iterable[str],
+    ) -> ResponseApprovals | None:
+        """Returns None if no approvals can be stored."""
+        ...
+
+
+class NoApprovals:
+    """The approvals of a server without a store."""
+
+    async def load(
+        self,
+        owner: str,
+        response_id: str,
+        context: Sequence[Item],
+        own_items: Sequence[Item],
+        server_labels: Iterable[str],
+    ) -> None:
+        return None
+
+
 class HistorySource:
     """Loads what requests of the Responses API continue: from the store, or from the connection alone."""
 
@@ -352,9 +386,8 @@ class HistorySource:
         self,
         history: HistoryReader,
         connection_items: Mapping[str, Sequence[Item]] | None,
-        approvals: ApprovalFactory | None,
+        approvals: ApprovalLoader,
     ) -> None:
-        """`approvals` is None without a store."""
         self._history = history
         self._connection_items = connection_items
         self._approvals = approvals
@@ -370,8 +403,6 @@ class HistorySource:
         self, request: AdmittedRequest, state: Continuation, tool_host: ToolHost
     ) -> ResponseApprovals | None:
         """Returns the approvals of the request's tools; None if none can be stored."""
-        if self._approvals is None:
-            return None
         labels = [
             *tool_host.list_labels(request.facts.tools.hosted),
             *tool_host.list_usable_labels(request.target.mcp_servers),
@@ -381,14 +412,13 @@ class HistorySource:
 
 
 class UnstoredResponse:
-    """Keeps nothing of a response but the calls of tools that are running. `parts` is None without a store."""
+    """Keeps nothing of a response but, with `journal_calls`, the calls of tools that are running."""
 
-    def __init__(self, parts: StorageParts | None) -> None:
-        self._parts = parts
+    def __init__(self, journal_calls: CallJournal) -> None:
+        self._journal_calls = journal_calls
 
     def keep(self, run: Run, request: ContinuedRequest) -> None:
-        if self._parts is not None:
-            self._parts.journal_open_calls(run)
+        self._journal_calls(run)
         if (approvals := run.approvals) is not None:
             approvals.confirmation = approvals.store_answers
 
@@ -426,7 +456,7 @@ class JobResponse:
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(owner, response_id)
         job_request = {
-            **build_job_request(run, request.planned),
+            **build_job_request(run, request.planned, self._form),
             **parts.credentials.store_request(
                 self._find_upstream_body(run, request),
                 owner,
@@ -456,17 +486,8 @@ def _build_new_response(run: Run, request: ContinuedRequest, worker: str) -> New
     return new if thread is None else replace(new, thread=thread.turn)
 
 
-class StorageChooser:
-    """Chooses how the replies of one configuration are stored. `parts` is None without a store."""
-
-    def __init__(
-        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts | None, add_tool_host: AddToolHost
-    ) -> None:
-        self._runs = runs
-        self._pool = pool
-        self._parts = parts
-        self._add_tool_host = add_tool_host
-        self._unstored: Final = NoStorage(runs, pool, parts)
+class StorageChooser(Protocol):
+    """Chooses how the replies of one configuration are stored."""
 
     def choose(
         self,
@@ -479,12 +500,49 @@ class StorageChooser:
 
         Raises InvalidRequest for options that exclude each other, and StoreUnavailable.
         """
+        ...
+
+
+class StorelessChooser:
+    """The choice of a server without a store: responses may continue those of their connection."""
+
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool) -> None:
+        self._runs = runs
+        self._pool = pool
+        self._unstored: Final = NoStorage(runs, pool, journal_nothing)
+
+    def choose(
+        self,
+        request: AdmittedRequest,
+        connection_items: Mapping[str, Sequence[Item]] | None = None,
+        *,
+        has_key: bool = False,
+    ) -> ReplyStorage:
+        form = request.endpoint.storage
+        if connection_items is None or not isinstance(form, ResponseForm):
+            return self._unstored
+        history = HistorySource(EmptyHistory(), connection_items, NoApprovals())
+        return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(journal_nothing), history)
+
+
+class StoredChooser:
+    """The choice of a server with a store: the request and the health of the database decide."""
+
+    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, add_tool_host: AddToolHost) -> None:
+        self._runs = runs
+        self._pool = pool
+        self._parts = parts
+        self._add_tool_host = add_tool_host
+        self._unstored: Final = NoStorage(runs, pool, parts.journal_open_calls)
+
+    def choose(
+        self,
+        request: AdmittedRequest,
+        connection_items: Mapping[str, Sequence[Item]] | None = None,
+        *,
+        has_key: bool = False,
+    ) -> ReplyStorage:
         form, facts, parts = request.endpoint.storage, request.facts, self._parts
-        if parts is None:
-            if connection_items is None or not isinstance(form, ResponseForm):
-                return self._unstored
-            history = HistorySource(EmptyHistory(), connection_items, None)
-            return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(None), history)
         if isinstance(form, ThreadForm) and facts.state.thread is not None:
             return ThreadStorage(self._runs, self._pool, parts, form, self._add_tool_host)
         if form is None or isinstance(form, ThreadForm):
@@ -494,13 +552,13 @@ class StorageChooser:
             facts, resumable=can_detach and request.route.resumable, has_key=can_detach and has_key
         )
         if not options.stored:
-            return self._choose_unstored(form, parts, connection_items)
+            return self._choose_unstored(form, connection_items)
         falls_back = parts.serves_unstored and _may_fall_back(request, connection_items, has_key=has_key)
         if parts.store.degraded_reason is not None:
             if not falls_back:
                 # Fail early: a reply that cannot be stored is not worth the cost of an upstream request.
                 raise StoreUnavailable
-            return UnstoredFallback(self._choose_unstored(form, parts, connection_items))
+            return UnstoredFallback(self._choose_unstored(form, connection_items))
         if isinstance(form, CompletionForm):
             return CompletionStorage(self._runs, self._pool, parts, form, falls_back=falls_back)
         keeper = JobResponse(parts, form) if options.is_detached else ForegroundResponse(parts, falls_back=falls_back)
@@ -508,15 +566,14 @@ class StorageChooser:
         return ResponseStorage(self._runs, self._pool, form, options, keeper, history)
 
     def _choose_unstored(
-        self,
-        form: ResponseForm | CompletionForm,
-        parts: StorageParts,
-        connection_items: Mapping[str, Sequence[Item]] | None,
+        self, form: ResponseForm | CompletionForm, connection_items: Mapping[str, Sequence[Item]] | None
     ) -> ReplyStorage:
         if isinstance(form, CompletionForm):
             return self._unstored
+        parts = self._parts
         history = HistorySource(parts.store.history, connection_items, parts.approvals)
-        return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(parts), history)
+        keeper = UnstoredResponse(parts.journal_open_calls)
+        return ResponseStorage(self._runs, self._pool, form, NOT_STORED, keeper, history)
 
 
 def _may_fall_back(

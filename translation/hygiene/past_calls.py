@@ -1,15 +1,11 @@
 """Pairs past calls with their outputs, and makes the id of each pair unique."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from translation.representation.call_pairs import CallOutputPairs
 from translation.representation.items import CALL_TYPES
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Item
 from translation.tools.call_ids import CallIdAllocator
-
-_HISTORY_PARAMS: Final = frozenset({"previous_response_id", "conversation", "prompt"})
-"""Parameters of a relayed body that make the upstream add stored items to the input."""
 
 
 def call_ids_in(items: Iterable[Item]) -> Iterator[str]:
@@ -17,18 +13,13 @@ def call_ids_in(items: Iterable[Item]) -> Iterator[str]:
     return (item["call_id"] for item in items if item.get("type") in CALL_TYPES)
 
 
-def validate_relayed_calls(body: Json, items: Sequence[Item]) -> frozenset[str]:
+def validate_relayed_calls(items: Sequence[Item], *, is_self_contained: bool) -> frozenset[str]:
     """Checks that the calls and outputs of a relayed body are pairs. Returns the ids that the calls are sent with.
 
-    A body that makes the upstream add items is not checked. Raises InvalidRequest, which names the id, for a call
-    without an output or an output without a call.
+    A body to which the upstream adds items is not self-contained, and not checked. Raises InvalidRequest, which names
+    the id, for a call without an output or an output without a call.
     """
-    return frozenset(call_ids_in(with_unique_call_ids(items) if is_self_contained(body) else items))
-
-
-def is_self_contained(body: Json) -> bool:
-    """Whether a relayed body has no parameter that makes the upstream add items."""
-    return _HISTORY_PARAMS.isdisjoint(body) or not any(body.get(name) for name in _HISTORY_PARAMS)
+    return frozenset(call_ids_in(with_unique_call_ids(items) if is_self_contained else items))
 
 
 def with_unique_call_ids(items: Sequence[Item], pairs: CallOutputPairs | None = None) -> Sequence[Item]:

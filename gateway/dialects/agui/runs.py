@@ -173,7 +173,7 @@ class AguiRuns:
         owner, thread_id, run_id = principal.owner, body.get("threadId"), body.get("runId")
         thread: StoredThread | None = None
         response_id = derive_id("resp", owner, str(thread_id), str(run_id))
-        parts = None if _props_of(body).get("store") is False else service.current.stored
+        parts = None if _props_of(body).get("store") is False else service.current.state.parts
         if parts is not None and isinstance(thread_id, str) and isinstance(run_id, str):
             store = parts.store
             stored = await store.responses.load_response(owner, response_id)

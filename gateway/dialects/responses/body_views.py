@@ -43,6 +43,11 @@ def set_input(body: Json, items: Sequence[Item]) -> Json:
     return {**body, "input": [*items]}
 
 
+def remove_input(body: Json) -> Json:
+    """Returns the body without its input."""
+    return {name: value for name, value in body.items() if name != "input"}
+
+
 def peek_options(body: Json) -> PeekedOptions:
     """Returns what a body says about its response, whether the body is valid or not."""
     return PeekedOptions(is_stored=body.get("store") is not False, streams=bool(body.get("stream")))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.dialects.responses.body_views import continue_body, echo_body, peek_options, set_input
+from gateway.dialects.responses.body_views import continue_body, echo_body, peek_options, remove_input, set_input
 from gateway.dialects.responses.truncating_relay import TruncatingRelay
 from gateway.errors import TurnFailed
 from gateway.replies.endpoints import (
@@ -34,7 +34,7 @@ from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.request import relay_body
+from translation.responses.relaying.request import adds_items, relay_body
 from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, relay_response
 from translation.responses.schema.request import keep_known, validate
 from translation.responses.upstream.lower import lower_items
@@ -156,8 +156,9 @@ RESPONSES: Final = Endpoint(
         build_json=_relay_json,
         collect_stream=_collect_relay,
         read_usage=read_usage,
+        adds_items=adds_items,
         fit_input=_fit_relayed_input,
     ),
-    storage=ResponseForm(echo_body, continue_body, set_input, peek_options),
+    storage=ResponseForm(echo_body, continue_body, set_input, remove_input, peek_options),
     context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold, list_extra_params),
 )

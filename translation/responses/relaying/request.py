@@ -1,9 +1,10 @@
 """Adapts a client's Responses request body to a Responses upstream. Fields that need no change are forwarded."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from translation.hygiene.outputs import truncate_outputs
-from translation.hygiene.past_calls import is_self_contained, with_unique_call_ids_lenient
+from translation.hygiene.past_calls import with_unique_call_ids_lenient
 from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.lowering.system_items import merge_system_items
 from translation.representation.json_types import Item, Json
@@ -16,6 +17,14 @@ _GATEWAY_PARAMS = ("thinking", "extensions")
 """The gateway's own parameters. They are not forwarded."""
 
 _OMIT_IF_EMPTY = ("tools", "include")
+
+
+_HISTORY_PARAMS: Final = frozenset({"previous_response_id", "conversation", "prompt"})
+
+
+def adds_items(body: Json) -> bool:
+    """Whether a relayed body has a parameter that makes the upstream add stored items to the input."""
+    return not _HISTORY_PARAMS.isdisjoint(body) and any(body.get(name) for name in _HISTORY_PARAMS)
 
 
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
@@ -37,7 +46,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
             relayed["instructions"], items = merge_system_items(relayed.get("instructions"), items, losses)
             if relayed["instructions"] is None:
                 del relayed["instructions"]
-        if is_self_contained(body):
+        if not adds_items(body):
             items = with_unique_call_ids_lenient(items)
         truncated = truncate_outputs(items, profile.max_tool_output_bytes, losses)
         if profile.replay_reasoning != "none":

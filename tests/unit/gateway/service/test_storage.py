@@ -17,6 +17,7 @@ from gateway.service.run_factory import RunFactory
 from gateway.service.storage import (
     ContinuedRequest,
     HistorySource,
+    NoApprovals,
     ResponseStorage,
     StorageOptions,
     choose_storage_options,
@@ -92,7 +93,7 @@ async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> Admitt
         RESPONSES.storage,
         kept,
         keeper,
-        HistorySource(EmptyHistory(), None, None),
+        HistorySource(EmptyHistory(), None, NoApprovals()),
     )
     facts, identity = RESPONSES.request.read_facts(body), ReplyIdentity("resp_1", 0, "m")
     await storage.accept(AdmittedRequest(RESPONSES, body, facts, route, route.target, ANONYMOUS, identity), 0)

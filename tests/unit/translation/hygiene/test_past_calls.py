@@ -5,6 +5,7 @@ import pytest
 from translation.errors import InvalidRequest
 from translation.hygiene.past_calls import validate_relayed_calls, with_unique_call_ids, with_unique_call_ids_lenient
 from translation.representation.json_types import Item, Json
+from translation.responses.relaying.request import adds_items
 
 USER: Item = {"type": "message", "role": "user", "content": []}
 
@@ -77,7 +78,7 @@ ORPHANS: dict[str, tuple[list[Item], str, str]] = {
 
 @pytest.mark.parametrize(("items", "named", "param"), ORPHANS.values(), ids=ORPHANS)
 def test_a_call_or_output_without_its_counterpart_is_refused_by_id(items: list[Item], named: str, param: str) -> None:
-    for check in (with_unique_call_ids, lambda items: validate_relayed_calls({}, items)):
+    for check in (with_unique_call_ids, lambda items: validate_relayed_calls(items, is_self_contained=True)):
         with pytest.raises(InvalidRequest) as refusal:
             check(items)
         assert named in refusal.value.message
@@ -97,6 +98,6 @@ def test_items_that_may_be_the_counterpart_are_not_judged(other: Json) -> None:
 
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation", "prompt"])
 def test_a_relay_to_a_server_with_items_of_its_own_is_not_judged(name: str) -> None:
-    validate_relayed_calls({name: "x"}, [output("a")])
+    validate_relayed_calls([output("a")], is_self_contained=not adds_items({name: "x"}))
     with pytest.raises(InvalidRequest):
-        validate_relayed_calls({name: None}, [output("a")])
+        validate_relayed_calls([output("a")], is_self_contained=not adds_items({name: None}))

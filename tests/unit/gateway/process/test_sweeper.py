@@ -1,4 +1,4 @@
-"""gateway/service/sweeper.py"""
+"""gateway/process/sweeper.py"""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ import pytest
 
 from gateway.config.settings import StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.service.sweeper import run_sweeper
+from gateway.process.sweeper import run_sweeper
 from translation.representation.json_types import Json
 
 WAIT_S = 10.0

@@ -1,0 +1,252 @@
+"""What a server does with its store, or without one. The choice is made once, when the server starts."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from gateway.blobs.folder import BlobFolder, find_folder
+from gateway.config.settings import Settings
+from gateway.config.tool_settings import AdminServerSettings
+from gateway.errors import NotFound
+from gateway.files.stored_files import FileRules, StoredFiles
+from gateway.histograms import Histogram
+from gateway.http.forms.form_body import FormPace
+from gateway.http.guard import DrainState
+from gateway.http.large_bodies import LargeBodyPool
+from gateway.jobs.job_credentials import JobCredentials
+from gateway.replies.endpoints import Endpoint, ResponseForm
+from gateway.replies.event_stream import EventStreamReply
+from gateway.sealing.sealer import Sealer
+from gateway.service.admission import Admission, ClientRequest
+from gateway.service.contexts import ContextHistory, NoContextHistory, StoredContextHistory
+from gateway.service.idempotency.keys import read_keyed_request
+from gateway.service.idempotency.requests import IdempotentRequests
+from gateway.service.jobs import JobIntake, StoredJobs
+from gateway.service.run import Run
+from gateway.service.run_factory import RunFactory
+from gateway.service.storage import HistorySource, StorageChooser, StorageParts, StoredChooser, StorelessChooser
+from gateway.state.store import Store
+from gateway.state.values import Job
+from gateway.tools.approvals import ApprovalFactory
+from gateway.tools.input_seal import InputSeal
+from gateway.tools.operator_servers.added_servers import AddedServers
+from gateway.tools.operator_servers.servers import OperatorServers
+from gateway.tools.response_journal import JournalFactory
+from translation.representation.json_types import Json
+
+_NO_STORE: Final = "nothing is stored here: the server's config has no store.url"
+
+ResumeJob: TypeAlias = Callable[[Job], Awaitable[Run]]
+"""Accepts the request of a stored job again."""
+
+AcceptRequest: TypeAlias = Callable[[ClientRequest], Awaitable[Run]]
+
+
+class SharedParts(NamedTuple):
+    """What all configurations of one server process share."""
+
+    sealer: Sealer
+    large_bodies: LargeBodyPool
+    drain: DrainState
+    job_endpoints: Mapping[str, Endpoint]
+    """The endpoints whose replies may be jobs, by dialect."""
+    build_event_stream: Callable[..., EventStreamReply]
+
+
+class ServeKeyed(Protocol):
+    """Serves a request with an idempotency key, whose replies the form describes.
+
+    Returns its reply, or the accepted request if its response is not stored.
+    """
+
+    async def __call__(
+        self, client_request: ClientRequest, form: ResponseForm, header: bytes, scope: Scope, receive: Receive
+    ) -> Response | Run: ...
+
+
+class ConfiguredState(NamedTuple):
+    """What one configuration does with the store, or without one."""
+
+    chooser: StorageChooser
+    context_history: ContextHistory
+    serve_keyed: ServeKeyed
+    resume_job: ResumeJob
+    parts: StorageParts | None
+    """What storing replies takes, for APIs that store more than their replies; None if nothing is stored."""
+
+
+class ServerState(Protocol):
+    """What of a server depends on whether it has a store."""
+
+    @property
+    def has_store(self) -> bool: ...
+    @property
+    def degraded_reason(self) -> str | None:
+        """Why nothing can be stored at present; None if all is well."""
+        ...
+
+    @property
+    def times(self) -> Mapping[str, Histogram]:
+        """The times of the operations of the store."""
+        ...
+
+    def require_store(self) -> Store:
+        """Returns the store. Raises NotFound if there is none."""
+        ...
+
+    def require_added_servers(self) -> AddedServers:
+        """Returns the MCP servers that were added over the API. Raises NotFound without a store."""
+        ...
+
+    def require_files(self) -> StoredFiles:
+        """Returns the files of clients. Raises NotFound without a store."""
+        ...
+
+    def require_jobs(self) -> StoredJobs:
+        """Returns the jobs of this process. Raises NotFound without a store."""
+        ...
+
+    def describe_added_server(self, label: str) -> Json | None:
+        """Returns the settings of an added MCP server without its credentials; None for any other server."""
+        ...
+
+    def configure(
+        self, settings: Settings, shared: SharedParts, admission: Admission, runs: RunFactory, accept: AcceptRequest
+    ) -> ConfiguredState:
+        """Returns what a configuration does with the store. It changes nothing."""
+        ...
+
+    def run(
+        self, get_settings: Callable[[], AdminServerSettings], resume_job: ResumeJob
+    ) -> AbstractAsyncContextManager[None]:
+        """Runs background jobs, and follows the added MCP servers, until the block ends."""
+        ...
+
+
+class StorelessState:
+    """A server without a store: nothing is stored, and no jobs run."""
+
+    has_store: Final = False
+    degraded_reason: Final = None
+    times: Final[Mapping[str, Histogram]] = {}
+
+    def require_store(self) -> Store:
+        raise NotFound(_NO_STORE)
+
+    def require_added_servers(self) -> AddedServers:
+        raise NotFound(_NO_STORE)
+
+    def require_files(self) -> StoredFiles:
+        raise NotFound(_NO_STORE)
+
+    def require_jobs(self) -> StoredJobs:
+        raise NotFound(_NO_STORE)
+
+    def describe_added_server(self, label: str) -> None:
+        return None
+
+    def configure(
+        self, settings: Settings, shared: SharedParts, admission: Admission, runs: RunFactory, accept: AcceptRequest
+    ) -> ConfiguredState:
+        async def serve_keyed(
+            client_request: ClientRequest, form: ResponseForm, header: bytes, scope: Scope, receive: Receive
+        ) -> Run:
+            read_keyed_request(header, client_request.body)  # a malformed key is refused in any case
+            return await accept(client_request)
+
+        async def resume_job(job: Job) -> Run:
+            raise NotFound(_NO_STORE)
+
+        chooser = StorelessChooser(runs, shared.large_bodies)
+        return ConfiguredState(chooser, NoContextHistory(), serve_keyed, resume_job, None)
+
+    @asynccontextmanager
+    async def run(
+        self, get_settings: Callable[[], AdminServerSettings], resume_job: ResumeJob
+    ) -> AsyncGenerator[None, None]:
+        yield
+
+
+class StoredState:
+    """A server with a store."""
+
+    has_store: Final = True
+
+    def __init__(
+        self, store: Store, settings: Settings, drain: DrainState, servers: OperatorServers, pace: FormPace
+    ) -> None:
+        """`pace` is how fast uploads have to arrive."""
+        self._store = store
+        self._added_servers = AddedServers(store.added_servers, settings.sealing.secrets, settings.egress, servers)
+        self._jobs = StoredJobs(store, settings, drain)
+        rules = FileRules(settings.files.max_file_mb, pace)
+        self._files = StoredFiles(store.files, BlobFolder(find_folder(settings)), rules, drain)
+
+    @property
+    def degraded_reason(self) -> str | None:
+        return self._store.degraded_reason
+
+    @property
+    def times(self) -> Mapping[str, Histogram]:
+        return self._store.times
+
+    def require_store(self) -> Store:
+        return self._store
+
+    def require_added_servers(self) -> AddedServers:
+        return self._added_servers
+
+    def require_files(self) -> StoredFiles:
+        return self._files
+
+    def require_jobs(self) -> StoredJobs:
+        return self._jobs
+
+    def describe_added_server(self, label: str) -> Json | None:
+        return self._added_servers.describe_settings(label)
+
+    def configure(
+        self, settings: Settings, shared: SharedParts, admission: Admission, runs: RunFactory, accept: AcceptRequest
+    ) -> ConfiguredState:
+        store = self._store
+        parts = self._build_storage_parts(settings, shared.sealer)
+        keyed = IdempotentRequests(
+            settings,
+            store,
+            shared.large_bodies,
+            shared.drain,
+            accept,
+            self._jobs.submit,
+            shared.build_event_stream,
+        )
+        return ConfiguredState(
+            StoredChooser(runs, shared.large_bodies, parts, admission.add_tool_host),
+            StoredContextHistory(HistorySource(store.history, None, parts.approvals)),
+            keyed.serve,
+            JobIntake(admission, runs, parts, shared.job_endpoints).resume_job,
+            parts,
+        )
+
+    def _build_storage_parts(self, settings: Settings, sealer: Sealer) -> StorageParts:
+        store, lease = self._store, self._jobs.runner
+        return StorageParts(
+            store,
+            lease,
+            JournalFactory(store, lease, max_outage_s=settings.background.lease_s),
+            ApprovalFactory(store.approvals, InputSeal(sealer), ttl_days=settings.tools.mcp.approval_days),
+            JobCredentials(settings.sealing.secrets),
+            settings.store.begin_delay_ms / 1000,
+            settings.store.on_failure == "serve_unstored",
+        )
+
+    @asynccontextmanager
+    async def run(
+        self, get_settings: Callable[[], AdminServerSettings], resume_job: ResumeJob
+    ) -> AsyncGenerator[None, None]:
+        async with AsyncExitStack() as running:
+            await running.enter_async_context(self._added_servers.follow(get_settings))
+            await running.enter_async_context(self._jobs.runner.lifespan(resume_job))
+            yield
