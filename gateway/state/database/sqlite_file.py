@@ -104,7 +104,7 @@ class ProcessLock:
     """
 
     def __init__(self, path: Path, *, deadline_s: float) -> None:
-        self._path = path
+        self.path = path
         self._deadline_s = deadline_s
         self._lock_fd: int | None = None
 
@@ -116,7 +116,7 @@ class ProcessLock:
         """
         if self._lock_fd is None:
             with suppress(OSError):
-                lock_path = self._path.with_name(f"{self._path.name}.lock")
+                lock_path = self.path.with_name(f"{self.path.name}.lock")
                 self._lock_fd = os.open(lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _OWNER_ONLY_MODE)
         is_alone = self._try_lock(shared=False)
         try:

@@ -44,10 +44,10 @@ class SqlStore:
     def __init__(self, settings: StoreSettings, background: BackgroundSettings) -> None:
         if settings.url is None:
             raise ValueError("there is no store without store.url")
-        self._file = sqlite_path_of(settings.url)
+        file = sqlite_path_of(settings.url)
         self._sealing_key: bytes | None = None
         database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_in_transaction)
-        self._process_lock = ProcessLock(self._file, deadline_s=settings.deadline_s) if self._file else None
+        self._process_lock = ProcessLock(file, deadline_s=settings.deadline_s) if file else None
         notifier = ChangeNotifier(database, poll_s=settings.poll_s)
         self._database, self._notifier = database, notifier
         self.responses = SqlResponseStore(database, notifier, lease_s=background.lease_s)
@@ -74,10 +74,10 @@ class SqlStore:
         )
 
     async def open(self) -> None:
-        if self._file is None or self._process_lock is None:
+        if self._process_lock is None:
             await self._prepare_database()
             return
-        create_database_file(self._file)
+        create_database_file(self._process_lock.path)
         async with self._process_lock.acquire() as is_alone:
             await self._prepare_database()
             if is_alone:
@@ -106,13 +106,13 @@ class SqlStore:
         return self._sealing_key
 
     async def _prepare_in_transaction(self, connection: AsyncConnection) -> None:
-        await (require_current_schema if self._file is None else migrate_in_transaction)(connection)
+        await (require_current_schema if self._process_lock is None else migrate_in_transaction)(connection)
         self._sealing_key = await load_or_create_sealing_key(connection)
 
     async def _prepare_database(self) -> None:
         try:
             with suppress(StoreUnavailable):  # `degraded_reason` reports it, and every use tries again
-                await self._database.prepare(deadline_s=None if self._file is None else MIGRATION_DEADLINE_S)
+                await self._database.prepare(deadline_s=None if self._process_lock is None else MIGRATION_DEADLINE_S)
         except SchemaMismatch:
             await self.aclose()
             raise

@@ -104,8 +104,8 @@ class ChatDecoder:
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
-        self._has_audio = False
-        self._has_more_choices = False
+        self._reported: set[str] = set()
+        """The kinds of output without a form that were reported: each is once."""
         self._facts: Json = {}
         self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
@@ -244,9 +244,7 @@ class ChatDecoder:
                     raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
                 if choice.get("index"):
                     # Requests for several choices are refused before they get here: nobody asked for this one.
-                    if not self._has_more_choices:
-                        self._has_more_choices = True
-                        events.append(Opaque("chat", {"type": "choice"}, is_output=True))
+                    events += self._report_once("choice")
                     continue
                 events += self._read_choice(choice)
                 if self.state is _ENDED:
@@ -254,6 +252,13 @@ class ChatDecoder:
         elif choices is not None:
             raise ProtocolViolation("the upstream sent choices that are not a list")
         return events
+
+    def _report_once(self, kind: str) -> Sequence[Event]:
+        """Returns the event of output that has no form, the first time that there is any of this kind."""
+        if kind in self._reported:
+            return ()
+        self._reported.add(kind)
+        return (Opaque("chat", {"type": kind}, is_output=True),)
 
     def _new_facts(self, chunk: Json) -> list[tuple[str, Any]]:
         """Returns the facts of a chunk, as (key, value), that are not known yet."""
@@ -310,9 +315,8 @@ class ChatDecoder:
         if isinstance(images := delta.get("images"), list):
             for image in images:
                 events += self._write_image(image)
-        if isinstance(audio := delta.get("audio"), dict) and audio and not self._has_audio:
-            self._has_audio = True
-            events.append(Opaque("chat", {"type": "audio"}, is_output=True))
+        if isinstance(audio := delta.get("audio"), dict) and audio:
+            events += self._report_once("audio")
         events += find_unknown_media(delta, _READ_DELTA_KEYS, "chat")
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:

@@ -22,21 +22,38 @@ class DoneItem(NamedTuple):
     client: Item
 
 
-def parse_done_items(payloads: list[bytes], items: dict[int, DoneItem]) -> None:
-    """Adds the items of `response.output_item.done` events to `items`, by their output indexes."""
-    for payload in payloads:
-        try:
-            event = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            continue  # it was forwarded without parsing, so the client saw that it is damaged
-        add_done_item(event, event.get("item"), items)
+class DoneItems:
+    """The items that ended in one stream, by their output indexes. Forwarded events are only parsed if needed."""
 
+    def __init__(self) -> None:
+        self._items: dict[int, DoneItem] = {}
+        self._unread: list[bytes] = []
+        """The payloads of `response.output_item.done` events that were forwarded without parsing."""
 
-def add_done_item(event: Json, client_item: Any, items: dict[int, DoneItem]) -> None:
-    """Adds the item of an event to `items`, if it has the form of one and a place in the output."""
-    output_index, item = event.get("output_index"), event.get("item")
-    if isinstance(output_index, int) and is_item(item) and is_item(client_item):
-        items[output_index] = DoneItem(item, client_item)
+    def add_unread(self, payload: bytes) -> None:
+        """Adds the item of an event that was forwarded as it came."""
+        self._unread.append(payload)
+
+    def add(self, event: Json, client_item: Any) -> None:
+        """Adds the item of an event, if it has the form of one and a place in the output."""
+        output_index, item = event.get("output_index"), event.get("item")
+        if isinstance(output_index, int) and is_item(item) and is_item(client_item):
+            self._items[output_index] = DoneItem(item, client_item)
+
+    def read(self) -> dict[int, DoneItem]:
+        """Returns all items so far."""
+        payloads, self._unread = self._unread, []
+        for payload in payloads:
+            try:
+                event = orjson.loads(payload)
+            except orjson.JSONDecodeError:
+                continue  # it was forwarded without parsing, so the client saw that it is damaged
+            self.add(event, event.get("item"))
+        return self._items
+
+    def list_client_items(self) -> list[Item]:
+        """Returns the items as the client got them, in their order."""
+        return [item.client for _, item in sorted(self.read().items())]
 
 
 def join_output(upstream_output: list[Item], client_output: list[Item], done_items: dict[int, DoneItem]) -> list[Item]:

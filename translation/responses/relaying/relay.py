@@ -14,16 +14,14 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.item_seal import ItemSeal
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Json
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.final_output import (
     STREAMED_TEXTS,
-    DoneItem,
-    add_done_item,
+    DoneItems,
     join_output,
-    parse_done_items,
 )
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
@@ -87,9 +85,7 @@ class ResponsesRelay(StreamEnd):
         self.usage: Usage | None = None
         self._overrides = build_own_fields(own)
         self._is_stored = own.is_stored
-        self._done_items: dict[int, DoneItem] = {}
-        self._unread_items: list[bytes] = []
-        """The payloads of events that ended an item and were forwarded without parsing."""
+        self._done_items = DoneItems()
         self._initial_response = own.initial
         self._scrub = scrub
         self._seal = seal
@@ -132,7 +128,7 @@ class ResponsesRelay(StreamEnd):
         response = self.response or self._initial_response
         snapshot = Snapshot(response, clock=int)
         snapshot.apply(self.failed)
-        snapshot.response["output"] = response.get("output") or self._list_done_items()
+        snapshot.response["output"] = response.get("output") or self._done_items.list_client_items()
         event = {
             "type": "response.failed",
             "sequence_number": self._next_number(),
@@ -167,7 +163,7 @@ class ResponsesRelay(StreamEnd):
             self._event_count += 1
             self._last_payload = frame.payload
             if name == ITEM_DONE:
-                self._unread_items.append(frame.payload)
+                self._done_items.add_unread(frame.payload)
             return frame.raw
         if frame.payload == DONE_PAYLOAD:
             return self.fail(_TRUNCATED)
@@ -231,7 +227,7 @@ class ResponsesRelay(StreamEnd):
         if is_done:
             if self._is_stored and not (isinstance(event["output_index"], int) and is_item(item)):
                 return None
-            add_done_item(event, client_event.get("item"), self._done_items)
+            self._done_items.add(event, client_event.get("item"))
         return [*before, client_event]
 
     def _forward_end(self, event: Json, response: Json) -> bytes:
@@ -255,7 +251,7 @@ class ResponsesRelay(StreamEnd):
         try:
             self._complete_output(response, upstream_output)
         except ProtocolViolation as error:
-            response["output"] = self._list_done_items()
+            response["output"] = self._done_items.list_client_items()
             return self.fail(Failed("upstream_garbled", str(error), usage=self.usage))
         return self._end_response(event)
 
@@ -265,7 +261,7 @@ class ResponsesRelay(StreamEnd):
         Raises ProtocolViolation if the two are different answers, and for output that cannot be stored.
         """
         if has_items(upstream_output):
-            response["output"] = join_output(upstream_output, response["output"], self._read_done_items())
+            response["output"] = join_output(upstream_output, response["output"], self._done_items.read())
         elif self._is_stored:
             raise ProtocolViolation(_GARBLED.message)
         if not response["output"] and response["status"] == "completed" and self._ends_inside_item():
@@ -278,11 +274,6 @@ class ResponsesRelay(StreamEnd):
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return False
 
-    def _read_done_items(self) -> dict[int, DoneItem]:
-        payloads, self._unread_items = self._unread_items, []
-        parse_done_items(payloads, self._done_items)
-        return self._done_items
-
     def _end_response(self, event: Json) -> bytes:
         self.ended = True
         self.response = event["response"]
@@ -291,10 +282,6 @@ class ResponsesRelay(StreamEnd):
         # It is encoded by `conclude`: until then the response may turn out to be unstored.
         self._closing_event = event
         return _encode_events(self._calls.release_all())
-
-    def _list_done_items(self) -> list[Item]:
-        """Returns the complete items of the stream in their order."""
-        return [item.client for _, item in sorted(self._read_done_items().items())]
 
     def _next_number(self) -> int:
         """Returns the sequence number after the last event's. If that has none, returns the number of events sent."""
