@@ -1,7 +1,7 @@
 """The value that a request travels in from its admission to its plan."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.http.auth import Principal
 from gateway.planning.resolver import Route, Target
@@ -70,6 +70,11 @@ class AdmittedRequest(NamedTuple):
     chain_root: str | None = None
     """What all responses of the chain that the request continues have in common; None if it continues none."""
 
+    def with_target(self, target: Target) -> "AdmittedRequest":
+        """Returns the request for another target."""
+        # `_replace` takes four times as long, and turns that are shared are mostly planned for another than the first.
+        return AdmittedRequest._make((*self[:_TARGET_PLACE], target, *self[_TARGET_PLACE + 1 :]))
+
     @property
     def owner(self) -> str:
         """The name that stored objects of the request belong to."""
@@ -85,3 +90,6 @@ class AdmittedRequest(NamedTuple):
         if not (self.param_names or self.losses):
             return losses
         return [*(loss._replace(param=self.param_names.get(loss.param, loss.param)) for loss in losses), *self.losses]
+
+
+_TARGET_PLACE: Final = AdmittedRequest._fields.index("target")

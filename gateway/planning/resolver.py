@@ -14,7 +14,7 @@ from gateway.config.settings import Settings
 from gateway.errors import UnknownModel
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
-from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.candidates import Candidate, TurnCandidates, prepare_candidates
 from gateway.upstreams.health import UpstreamName
 from gateway.upstreams.load_reports import LOAD_REQUEST
 from gateway.upstreams.registry import Sharing, UpstreamRegistry
@@ -72,6 +72,9 @@ class Target:
         return replace(self, reasoning_seal=seal)
 
 
+_NO_CANDIDATES: Final = TurnCandidates((), ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """What serves requests for the model `name`."""
@@ -89,6 +92,8 @@ class Route:
     """The defaults of requests that all targets have."""
     sharing: Sharing | None = None
     """How turns are shared between the targets; None if there is nothing to choose, to repeat or to limit."""
+    candidates: TurnCandidates = _NO_CANDIDATES
+    """The upstreams of the targets, if their turns are shared."""
 
     @property
     def target(self) -> Target:
@@ -103,7 +108,15 @@ class Route:
 
     def find_target(self, index: int) -> Target:
         """Returns the target of a candidate, by the candidate's index."""
+        if index < len(self.targets):
+            target = self.targets[index]
+            if target.candidate is not None and target.candidate.index == index:
+                return target  # unless targets were left out before it
         return next(each for each in self.targets if each.candidate is not None and each.candidate.index == index)
+
+    def keep_targets(self, targets: Sequence[Target]) -> "Route":
+        """Returns the route with these of its targets, which may have been adjusted."""
+        return replace(self, targets=tuple(targets), candidates=_prepare_candidates(targets))
 
     def find_readers(self, provider: str, model: str) -> list[int]:
         """Returns the indexes of the candidates that can use what a model of a provider sealed."""
@@ -122,6 +135,10 @@ class Route:
     def with_reasoning_seal(self, sealer: Sealer, owner: str) -> "Route":
         """Returns the route for requests of the Responses API by `owner`."""
         return replace(self, targets=tuple(target.with_reasoning_seal(sealer, owner) for target in self.targets))
+
+
+def _prepare_candidates(targets: Iterable[Target]) -> TurnCandidates:
+    return prepare_candidates(target.candidate for target in targets if target.candidate is not None)
 
 
 _MAX_CACHED = 256
@@ -236,13 +253,15 @@ class ServedName:
         return list({upstream.provider.name: upstream.provider for upstream in self._serving}.values())
 
     def build_route(self, name: str) -> Route:
+        targets = [
+            replace(upstream.build_target(index, name, self._request_defaults), mcp_servers=self._model.tools.mcp)
+            for index, upstream in enumerate(self.upstreams)
+        ]
         return Route(
             name=name,
             pattern=self.pattern,
-            targets=tuple(
-                replace(upstream.build_target(index, name, self._request_defaults), mcp_servers=self._model.tools.mcp)
-                for index, upstream in enumerate(self.upstreams)
-            ),
+            targets=tuple(targets),
+            candidates=_prepare_candidates(targets),
             strict=self._model.strict,
             must_be_listed=not self.is_exact and all(upstream.lists_names for upstream in self._serving),
             resumable=self._model.resumable,

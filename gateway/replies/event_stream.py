@@ -289,7 +289,8 @@ class EventStreamReply(Response):
         """
         self._started = True
         if self._late_headers is not None and (late_headers := self._late_headers()):
-            self.headers.update(late_headers)
+            by_name = dict([*self.raw_headers, *encode_headers(late_headers)])  # of each name the latest
+            self.raw_headers = [*by_name.items()]
         if not (isinstance(self._send, ReplySender) and self._send.begin_reply(self.raw_headers, frames, last=last)):
             self._started = False
             return False

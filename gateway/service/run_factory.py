@@ -119,15 +119,14 @@ class RunFactory:
 
     def _begin_turn(self, request: AdmittedRequest, planned: AdmittedRequest, sharing: Sharing) -> SharedTurn:
         """Returns the turn of a request, with the upstreams that may serve it. Raises StoreUnavailable."""
-        facts, targets = request.facts, request.route.targets
-        candidates = [target.candidate for target in targets if target.candidate is not None]
-        state = facts.state
-        affinity_facts = AffinityFacts(facts.cache_key, state.conversation_id, planned.chain_root)
+        facts, candidates = request.facts, request.route.candidates
+        affinity_facts = AffinityFacts(facts.cache_key, facts.state.conversation_id, planned.chain_root)
         key = find_affinity_key(sharing.affinity, request.headers, affinity_facts, request.owner)
-        if key is None and sharing.balance == "prefix" and len(candidates) > 1:
+        if key is None and sharing.balance == "prefix" and len(request.route.targets) > 1:
             key = find_prefix_key(planned)
         turn = SharedTurn(sharing, candidates, key)
-        if len(candidates) > 1 and (makers := find_makers(planned)):
+        may_have_maker = request.endpoint.reply.carries_seals or not isinstance(facts.input_value, str)
+        if may_have_maker and len(request.route.targets) > 1 and (makers := find_makers(planned)):
             turn.keep_only(makers)
         return turn
 
@@ -148,8 +147,10 @@ class RunFactory:
         if echo is not None:
             view = echo(view, target)
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.mcp_servers):
-            planned = planned._replace(tool_host=self._find_tool_host(planned._replace(target=target)))
-        return self._plan_attempt(request, planned._replace(target=target), view, is_stored=is_stored)
+            planned = planned._replace(tool_host=self._find_tool_host(planned.with_target(target)))
+        if target is not planned.target:
+            planned = planned.with_target(target)
+        return self._plan_attempt(request, planned, view, is_stored=is_stored)
 
     def _plan_attempt(
         self, request: AdmittedRequest, planned: AdmittedRequest, view: Json, *, is_stored: bool

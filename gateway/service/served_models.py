@@ -121,9 +121,8 @@ class ServedModels:
         ]
         if (sharing := route.sharing) is None:
             return PathRoute(targets, None)
-        candidates = [target.candidate for target in route.targets if target.candidate is not None]
         key = find_affinity_key(sharing.affinity, headers, AffinityFacts(), owner)
-        return PathRoute(targets, SharedTurn(sharing, candidates, key))
+        return PathRoute(targets, SharedTurn(sharing, route.candidates, key))
 
     def find_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name of the config that `allowed` matches. Raises InvalidRequest."""

@@ -16,7 +16,8 @@ AffinityKind: TypeAlias = Literal["prompt_cache_key", "session", "header", "conv
 
 _MAX_KEY_CHARS: Final = 1024
 
-_SESSION_HEADERS: Final = (b"x-claude-code-session-id", b"session-id", b"session_id")
+_SESSION_HEADER_ORDER: Final = (b"x-claude-code-session-id", b"session-id", b"session_id")
+_SESSION_HEADERS: Final = frozenset(_SESSION_HEADER_ORDER)
 
 _LOAD_FACTOR: Final = 1.25
 _LOAD_ALLOWANCE: Final = 2.0
@@ -48,12 +49,12 @@ def find_affinity_key(
 
     Keys of two owners differ, so that nobody can find out whose sessions are where.
     """
-    if affinity == "none":
-        return None
+    if affinity == "none" or (affinity == "auto" and not any(facts) and _SESSION_HEADERS.isdisjoint(headers)):
+        return None  # as most requests
     if affinity.startswith(AFFINITY_HEADER):
         name = affinity.removeprefix(AFFINITY_HEADER).lower().encode()
         return _make_key("header", headers.get(name, b"").decode("latin-1"), owner)
-    session = next((value for name in _SESSION_HEADERS if (value := headers.get(name))), b"").decode("latin-1")
+    session = next((value for name in _SESSION_HEADER_ORDER if (value := headers.get(name))), b"").decode("latin-1")
     sources: tuple[tuple[AffinityKind, str | None], ...] = (
         ("prompt_cache_key", facts.cache_key),
         ("session", session),

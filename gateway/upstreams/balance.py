@@ -20,6 +20,18 @@ def choose_candidate(candidates: Sequence[Candidate], balance: Balance, rng: ran
     return second if cost(second) < cost(first) else first
 
 
+def choose_equal(equals: Sequence[Candidate], rng: random.Random, now: float) -> Candidate | None:
+    """Returns the less busy one of two candidates that are drawn from some with the same weight: the same choice that
+    `choose_candidate` makes if all are available. Returns None if one that was drawn may not be available."""
+    if len(equals) == 1:
+        return equals[0] if equals[0].is_surely_available(now) else None
+    place, other = int(rng.random() * len(equals)), int(rng.random() * (len(equals) - 1))
+    first, second = equals[place], equals[other + (other >= place)]
+    if not (first.is_surely_available(now) and second.is_surely_available(now)):
+        return None
+    return second if second.load.count_turns(now) < first.load.count_turns(now) else first
+
+
 def draw_by_weight(candidates: Sequence[Candidate], rng: random.Random) -> int:
     """Returns the place of a candidate, which is drawn by weight."""
     sums = list(accumulate(candidate.weight for candidate in candidates))
@@ -39,7 +51,7 @@ def _draw_two(candidates: Sequence[Candidate], rng: random.Random) -> tuple[Cand
 
 
 def _measure_load(now: float) -> Callable[[Candidate], float]:
-    return lambda each: (each.load.in_flight + each.load.find_waiting(now)) / each.weight
+    return lambda each: each.load.count_turns(now) / each.weight
 
 
 def _measure_latency(candidates: Sequence[Candidate]) -> Callable[[Candidate], float]:

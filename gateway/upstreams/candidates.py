@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from gateway.upstreams.health import UpstreamHealth
 from gateway.upstreams.load import ContentTimes, ProviderLoad
@@ -27,6 +27,31 @@ class Candidate:
         """Returns whether it can get a turn now, or why it cannot."""
         state = self.health.find_state(now)
         return "full" if state == "available" and self.load.is_full else state
+
+    def is_surely_available(self, now: float) -> bool:
+        """Whether it is available, and was never ejected since it was last well. False if that takes longer to say."""
+        health, load = self.health, self.load
+        return (
+            health.ejected_until is None
+            and now >= health.parked_until
+            and (load.limit is None or load.in_flight < load.limit)
+        )
+
+
+class TurnCandidates(NamedTuple):
+    """The upstreams of a name that may get turns, prepared once for all turns."""
+
+    all: Sequence[Candidate]
+    equals: Sequence[Candidate]
+    """Those of the lowest tier, if they have the same weight; else none. It takes little to choose one of them."""
+
+
+def prepare_candidates(candidates: Iterable[Candidate]) -> TurnCandidates:
+    """Returns the candidates with a weight."""
+    weighted = tuple(each for each in candidates if each.weight > 0)
+    lowest = min((each.tier for each in weighted), default=0)
+    first = tuple(each for each in weighted if each.tier == lowest)
+    return TurnCandidates(weighted, first if len({each.weight for each in first}) == 1 else ())
 
 
 def select_available(candidates: Iterable[Candidate], now: float) -> list[Candidate]:

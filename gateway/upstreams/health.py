@@ -51,8 +51,9 @@ class UpstreamHealth:
         self.parking_reason: ParkingReason = "rate_limit_exceeded"
         self._settings = settings
         self._rng = rng
-        self._parked_until = float("-inf")
-        self._ejected_until: float | None = None
+        self.parked_until = float("-inf")
+        self.ejected_until: float | None = None
+        """When the ejection ends. It stays until a trial has succeeded; None for an upstream that is well."""
         self._ejections_in_a_row = 0
         self._trial: object = None
         """The attempt that is the trial; None if no trial is in progress."""
@@ -65,33 +66,33 @@ class UpstreamHealth:
 
     def find_state(self, now: float) -> HealthState:
         """Returns the state. After an ejection it is available, until a trial is in progress."""
-        if now < self._parked_until:
+        if now < self.parked_until:
             return "parked"
-        if self._ejected_until is None:
+        if self.ejected_until is None:
             return "available"
-        if now < self._ejected_until:
+        if now < self.ejected_until:
             return "ejected"
         return "available" if self._trial is None else "trial"
 
     @property
     def is_ejected(self) -> bool:
         """Whether it is ejected, or on trial."""
-        return self._ejected_until is not None
+        return self.ejected_until is not None
 
     def find_end(self, now: float) -> float | None:
         """Returns when the present state ends, if that is known."""
-        if now < self._parked_until:
-            return self._parked_until
-        return self._ejected_until if self._ejected_until is not None and now < self._ejected_until else None
+        if now < self.parked_until:
+            return self.parked_until
+        return self.ejected_until if self.ejected_until is not None and now < self.ejected_until else None
 
     def begin_attempt(self, attempt: object, now: float) -> None:
         """Makes an attempt the trial, if an ejection is over and there is none."""
-        if self._ejected_until is not None and now >= self._ejected_until and self._trial is None:
+        if self.ejected_until is not None and now >= self.ejected_until and self._trial is None:
             self._trial = attempt
 
     def record_success(self, attempt: object, now: float) -> None:
         """Records a success. That of a trial ends the ejection."""
-        if self._ejected_until is None:
+        if self.ejected_until is None:
             self._failures_in_a_row = 0.0
             self._record_result(now, 0.0)
         elif attempt is self._trial:
@@ -102,7 +103,7 @@ class UpstreamHealth:
 
         Without `may_eject` it is only counted.
         """
-        if self._ejected_until is not None:
+        if self.ejected_until is not None:
             if attempt is self._trial:
                 self.eject("failures", now)
             return  # a request that began earlier says nothing about now
@@ -126,8 +127,8 @@ class UpstreamHealth:
         if not longest:
             seconds = min(settings.eject_s * 2.0 ** min(self._ejections_in_a_row - 1, 64), settings.eject_max_s)
             seconds *= 1 + self._rng.uniform(-_JITTER, _JITTER)
-        is_new = self._ejected_until is None
-        self._ejected_until = now + seconds
+        is_new = self.ejected_until is None
+        self.ejected_until = now + seconds
         self._trial = None
         self._failures_in_a_row = 0.0
         self._window.clear()
@@ -137,17 +138,17 @@ class UpstreamHealth:
 
     def end_ejection(self, now: float) -> None:
         """Lets a trial begin now, because the upstream says that it is well."""
-        if self._ejected_until is not None and now < self._ejected_until:
-            self._ejected_until = now
+        if self.ejected_until is not None and now < self.ejected_until:
+            self.ejected_until = now
 
     def park(self, reason: ParkingReason, seconds: float | None, now: float) -> None:
         """Gives the upstream no turns for a time that it named, or else for the time of the configuration."""
         self.parking_reason = reason
         seconds = self._settings.park_s if seconds is None else min(seconds, self._settings.park_max_s)
-        self._parked_until = max(self._parked_until, now + seconds)
+        self.parked_until = max(self.parked_until, now + seconds)
 
     def _restore(self) -> None:
-        self._ejected_until = None
+        self.ejected_until = None
         self._trial = None
         self._ejections_in_a_row = 0
         self._failures_in_a_row = 0.0
@@ -155,12 +156,13 @@ class UpstreamHealth:
         _log.info("upstream_restored", upstream=self.name.provider, model=self.name.model)
 
     def _record_result(self, now: float, weight: float) -> None:
-        window, part_s = self._window, self._settings.eject_window_s / _WINDOW_PARTS
-        if not window or now - window[-1].began >= part_s:
+        window = self._window
+        if not window or now - window[-1].began >= self._settings.eject_window_s / _WINDOW_PARTS:
             window.append(_WindowPart(now))
             self._expire_results(now)
-        window[-1].results += 1
-        window[-1].failures += weight
+        part = window[-1]
+        part.results += 1
+        part.failures += weight
 
     def _expire_results(self, now: float) -> None:
         while self._window and now - self._window[0].began > self._settings.eject_window_s:

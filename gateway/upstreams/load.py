@@ -38,7 +38,8 @@ class ProviderLoad:
     def end_attempt(self) -> None:
         """Frees the slot of one attempt, and gives it to a turn that waits. Names take turns."""
         self.in_flight -= 1
-        self.offer_slots()
+        if self._waiters:
+            self.offer_slots()
 
     def offer_slots(self) -> None:
         """Gives free slots to the turns that wait."""
@@ -60,6 +61,10 @@ class ProviderLoad:
     def report_waiting(self, count: int, now: float) -> None:
         """Records how many requests wait in the upstream, as it reports."""
         self._waiting, self._reported_at = count, now
+
+    def count_turns(self, now: float) -> int:
+        """Returns the attempts in progress and the requests that wait in the upstream, as far as that is known."""
+        return self.in_flight + self._waiting if now - self._reported_at <= _REPORT_S else self.in_flight
 
     def find_waiting(self, now: float) -> int:
         """Returns the reported number of waiting requests; 0 if there is no fresh report."""

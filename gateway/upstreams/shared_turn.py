@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from dataplane.read_waiter import TIMER_STEP_S
 from gateway.config.routing_settings import TurnRouting
 from gateway.upstreams.affinity import AffinityKey, choose_by_key
-from gateway.upstreams.balance import choose_candidate
-from gateway.upstreams.candidates import Candidate, order_by_ejection, select_available
+from gateway.upstreams.balance import choose_candidate, choose_equal
+from gateway.upstreams.candidates import Candidate, TurnCandidates, order_by_ejection, select_available
 from gateway.upstreams.health import EjectionReason, ParkingReason
 from gateway.upstreams.outcomes import Outcome, ResultName, find_outcome
 from gateway.upstreams.registry import Sharing
@@ -33,34 +33,57 @@ _QUOTA_S: Final = 60.0
 _RNG: Final = random.Random()
 """Making one for each turn would cost more than all its choices."""
 
+_BY_LOAD: Final = frozenset({"least_busy", "prefix"})
+"""The balances that choose turns without a key by the load of upstreams."""
+
 _FAILURE_WEIGHTS: Final = {"failure": 1.0, "half": 0.5}
 
 
 class TriedUpstream(NamedTuple):
-    """One attempt that has ended, for the log."""
+    """One attempt that has ended."""
 
     upstream: str
     result: ResultName
-    ms: float
+    seconds: float
+
+    def describe(self) -> dict[str, object]:
+        """Returns the entry of the log line."""
+        return {"upstream": self.upstream, "result": self.result, "ms": round(self.seconds * 1000, 1)}
 
 
 class SharedAttempt:
-    """One attempt in progress. It holds a slot of its provider until `end` is called."""
+    """One attempt in progress. It holds a slot of its provider until it ends."""
+
+    __slots__ = ("began_at", "candidate", "first_content_at")
 
     def __init__(self, candidate: Candidate, began_at: float) -> None:
         self.candidate = candidate
         self.began_at = began_at
         self.first_content_at: float | None = None
-        self.has_ended = False
 
 
 class SharedTurn:
-    """One turn. `begin` chooses the upstream of each attempt, and one of the other methods ends it."""
+    """One turn. `begin` chooses the upstream of each attempt, and one of the other methods ends it.
+
+    What most turns do not have is an attribute of the class until it is set.
+    """
+
+    queue_s = 0.0
+    has_empty_budget = False
+    """Whether the turn ended because its name had no repetitions left."""
+    attempt: SharedAttempt | None = None
+    """The attempt in progress."""
+    _proposed: tuple[Candidate, int] | None = None
+    """The candidate that the turn was planned for, and its attempts in progress at that time."""
+    _began_at: float | None = None
+    _waited_s = 0.0
+    _next: Candidate | None = None
+    _was_reset = False
 
     def __init__(
         self,
         sharing: Sharing,
-        candidates: Sequence[Candidate],
+        candidates: TurnCandidates,
         key: AffinityKey | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -72,27 +95,16 @@ class SharedTurn:
         outcomes say nothing of the health of upstreams: one that fails to count tokens may well reply."""
         self.attempt_count = 0
         self.tried: list[TriedUpstream] = []
-        self.queue_s = 0.0
-        self.has_empty_budget = False
-        """Whether the turn ended because its name had no repetitions left."""
-        self.attempt: SharedAttempt | None = None
-        """The attempt in progress."""
         self.key = key
         self._sharing = sharing
-        self._candidates = [candidate for candidate in candidates if candidate.weight > 0]
+        self._candidates, self._equals = candidates
         self._clock = clock
         self._rng = rng or _RNG
         self._preferred = preferred
         self._judges = judges
-        self._proposed: tuple[Candidate, int] | None = None
-        """The candidate that the turn was planned for, and its attempts in progress at that time."""
-        self._began_at: float | None = None
-        self._waited_s = 0.0
         self._outcomes: dict[int, tuple[Outcome, float | None]] = {}
         """By index of a candidate that was tried: its last outcome, and when it may be asked again."""
-        self._next: Candidate | None = None
         self._failures: Final = TurnFailures()
-        self._was_reset = False
 
     @property
     def candidates(self) -> Sequence[Candidate]:
@@ -113,13 +125,15 @@ class SharedTurn:
 
     def describe(self) -> dict[str, object]:
         """Returns the fields of the log line: the attempts, the upstreams that were tried, the key, and the wait."""
+        if self.attempt_count == 1 and self.key is None and not (self.queue_s or self.has_empty_budget):
+            return {}  # most turns
         fields: dict[str, object] = {}
         if self.attempt_count != 1:  # the first attempt is in the line already
             fields = {"attempts": self.attempt_count}
             if self.upstream is not None:
                 fields["provider"] = self.upstream
         if len(self.tried) > 1:
-            fields["tried"] = [tried._asdict() for tried in self.tried]
+            fields["tried"] = [tried.describe() for tried in self.tried]
         if self.key is not None:
             fields["affinity"] = self.key.kind
         if self.queue_s:
@@ -136,17 +150,20 @@ class SharedTurn:
 
     def follow(self) -> "SharedTurn":
         """Returns the turn of the next round of a reply, which prefers the upstream of this one."""
+        candidates = TurnCandidates(self._candidates, self._equals)
         return SharedTurn(
-            self._sharing, self._candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
+            self._sharing, candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
         )
 
     def keep_only(self, indexes: Collection[int]) -> None:
         """Leaves only these candidates."""
         self._candidates = [each for each in self._candidates if each.index in indexes]
+        self._equals = ()
 
     def exclude(self, index: int) -> None:
         """Removes a candidate that cannot serve the turn."""
         self._candidates = [each for each in self._candidates if each.index != index]
+        self._equals = ()
 
     def propose(self) -> Candidate | None:
         """Returns the candidate that would be asked now; None if none is left.
@@ -154,6 +171,10 @@ class SharedTurn:
         The turn is planned for it. It holds no slot, and `begin` may choose another one.
         """
         now = self._clock()
+        proposed = self._choose_quickly(now)
+        if proposed is not None:
+            self._proposed = (proposed, proposed.load.in_flight)
+            return proposed
         available = select_available(self._candidates, now)
         chosen = self._choose(available, now) if available else None
         proposed = chosen or min(self._candidates, key=lambda each: (each.tier, each.index), default=None)
@@ -165,20 +186,30 @@ class SharedTurn:
 
         Raises UpstreamRateLimited if all upstreams are parked, and UpstreamOverloaded if all remain full.
         """
+        now = self._clock()
         if self._began_at is None:
-            self._began_at = self._clock()
-            self._sharing.state.budget.add_turn(self._began_at)
+            self._began_at = now
+            self._sharing.state.budget.add_turn(now)
+        candidate = self._confirm_proposed(now) if not self.attempt_count and self._next is None else None
+        if candidate is not None:
+            candidate.load.begin_attempt()
+        else:
+            candidate = await self._find_candidate()
+            now = self._clock()
+        self.attempt = attempt = SharedAttempt(candidate, now)
+        if candidate.health.ejected_until is not None:
+            candidate.health.begin_attempt(attempt, now)
+        self.attempt_count += 1
+        return candidate
+
+    async def _find_candidate(self) -> Candidate:
+        """Returns the upstream of the next attempt, with a slot taken, if it is not the one that was proposed."""
         candidate, self._next = self._next or self._find_untried(), None
         if candidate is None:
-            candidate = await self._find_first()
-        elif candidate.load.is_full:
-            candidate = await self._take_full(candidate)
-        else:
-            candidate.load.begin_attempt()
-        now = self._clock()
-        self.attempt = SharedAttempt(candidate, now)
-        candidate.health.begin_attempt(self.attempt, now)
-        self.attempt_count += 1
+            return await self._find_first()
+        if candidate.load.is_full:
+            return await self._take_full(candidate)
+        candidate.load.begin_attempt()
         return candidate
 
     def cancel(self) -> None:
@@ -198,20 +229,23 @@ class SharedTurn:
 
     def succeed(self) -> None:
         """Ends the attempt, whose reply is complete."""
-        if (attempt := self._end("ok")) is not None:
+        now = self._clock()
+        if (attempt := self._end("ok", now)) is not None:
+            health = attempt.candidate.health
             if self._judges:
-                attempt.candidate.health.record_success(attempt, self._clock())
-            attempt.candidate.health.end_attempt(attempt)
+                health.record_success(attempt, now)
+            if health.ejected_until is not None:
+                health.end_attempt(attempt)
 
     def leave(self) -> None:
         """Ends the attempt because its client has left. That says nothing about the upstream."""
-        if (attempt := self._end("client_gone")) is not None:
+        if (attempt := self._end("client_gone", self._clock())) is not None:
             attempt.candidate.health.end_attempt(attempt)
 
     def cut(self) -> None:
         """Ends the attempt, whose reply failed after content was delivered."""
-        if (attempt := self._end("cut")) is not None:
-            now = self._clock()
+        now = self._clock()
+        if (attempt := self._end("cut", now)) is not None:
             attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._may_eject)
             attempt.candidate.health.end_attempt(attempt)
 
@@ -222,10 +256,11 @@ class SharedTurn:
         """
         attempt = self.attempt
         outcome = find_outcome(error)
-        self._end("client_gone" if outcome is None else outcome.result)
+        now = self._clock()
+        self._end("client_gone" if outcome is None else outcome.result, now)
         if attempt is None:
             return None
-        now, health = self._clock(), attempt.candidate.health
+        health = attempt.candidate.health
         if outcome is not None:
             delay = self._failures.add(error, outcome)
             self._outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
@@ -358,7 +393,14 @@ class SharedTurn:
             return None
         candidate, in_flight = proposal
         is_current = candidate.load.in_flight <= in_flight and candidate in self._candidates
-        return candidate if is_current and candidate.find_state(now) == "available" else None
+        is_available = candidate.is_surely_available(now) or candidate.find_state(now) == "available"
+        return candidate if is_current and is_available else None
+
+    def _choose_quickly(self, now: float) -> Candidate | None:
+        """Returns the choice of a usual turn: by load, between two that are well. None if the choice takes more."""
+        if not self._equals or self.key is not None or self._preferred is not None:
+            return None
+        return choose_equal(self._equals, self._rng, now) if self._sharing.balance in _BY_LOAD else None
 
     def _choose(self, available: Sequence[Candidate], now: float) -> Candidate:
         if self._preferred is not None:
@@ -451,14 +493,14 @@ class SharedTurn:
             headers=write_retry_headers((first.health.find_end(now) or now) - now),
         )
 
-    def _end(self, result: ResultName | None = None) -> SharedAttempt | None:
+    def _end(self, result: ResultName | None = None, now: float = 0.0) -> SharedAttempt | None:
         """Frees the slot of the attempt, once. Without a result it was no attempt."""
         attempt, self.attempt = self.attempt, None
         if attempt is None:
             return None
         if result is not None:
-            seconds, upstream = self._clock() - attempt.began_at, attempt.candidate.upstream
-            self.tried.append(TriedUpstream(upstream, result, round(seconds * 1000, 1)))
+            seconds, upstream = now - attempt.began_at, attempt.candidate.upstream
+            self.tried.append(TriedUpstream(upstream, result, seconds))
             self._sharing.state.counts.add_attempt(upstream, result, seconds)
         attempt.candidate.load.end_attempt()
         return attempt

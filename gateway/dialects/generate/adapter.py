@@ -90,7 +90,7 @@ class GenerateAdapter:
                 targets.append(replace(target, profile=profile))
         if not targets and refusal is not None:
             raise refusal
-        return replace(route, targets=tuple(targets)), targets[0].profile
+        return route.keep_targets(targets), targets[0].profile
 
     def _resolve_profile(self, body: Json, target: Target) -> Profile:
         """Returns the profile of a target, adjusted by the request's parameters.

@@ -122,7 +122,9 @@ class SharedAttempts:
 
     def observe_attempt(self, provider: str, number: int) -> None:
         if self.rounds is None:  # rounds report their attempts themselves
-            self.observer.observe_attempt(self.turn.upstream or provider, self.turn.attempt_count)
+            attempt = self.turn.attempt
+            upstream = provider if attempt is None else attempt.candidate.upstream
+            self.observer.observe_attempt(upstream, self.turn.attempt_count)
 
     def observe_head(self) -> None:
         self.observer.observe_head()

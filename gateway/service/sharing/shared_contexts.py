@@ -27,15 +27,13 @@ async def ask_targets(
     if route.sharing is None:
         bind_fields(attempts=1)
         return await ask(request)
-    turn = SharedTurn(
-        route.sharing, [each.candidate for each in route.targets if each.candidate is not None], judges=judges
-    )
+    turn = SharedTurn(route.sharing, route.candidates, judges=judges)
     refusals: dict[int, Exception] = {}
     while turn.candidates or not refusals:
         candidate = await turn.begin()
         bind_fields(provider=candidate.upstream, attempts=turn.attempt_count)
         try:
-            result = await ask(request._replace(target=route.find_target(candidate.index)))
+            result = await ask(request.with_target(route.find_target(candidate.index)))
         except _REFUSALS as refusal:
             turn.cancel()
             turn.exclude(candidate.index)

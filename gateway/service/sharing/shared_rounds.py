@@ -85,7 +85,7 @@ class SharedRounds:
         if len(self.turns) == 1:
             return fields
         fields |= {"attempts": self.attempt_count, "provider": self.upstream}
-        fields["tried"] = [tried._asdict() for turn in self.turns for tried in turn.tried]
+        fields["tried"] = [tried.describe() for turn in self.turns for tried in turn.tried]
         if queue_s := sum(turn.queue_s for turn in self.turns):
             fields["queue_ms"] = round(queue_s * 1000, 1)
         if any(turn.has_empty_budget for turn in self.turns):

@@ -115,3 +115,24 @@ def test_a_parser_that_the_installed_vllm_lacks_is_not_used(monkeypatch: pytest.
     models = Resolver(parse_settings(tree, environ={}), {"a": A})
     assert models.resolve("glm-4.6").target.profile.tool_parser == "vllm:glm45"
     assert models.resolve("kimi-k2").target.profile.tool_parser == "openai"
+
+
+def test_a_target_is_found_by_its_candidate_also_if_others_were_left_out() -> None:
+    providers = {"a": A, "b": B, "c": Recorder("c")}
+    settings = parse_settings(
+        {
+            "providers": {name: {"type": "scripted"} for name in providers},
+            "models": {"m": {"upstreams": [{"provider": name} for name in providers]}},
+        },
+        environ={},
+    )
+    route = Resolver(settings, providers).resolve("m")
+    assert [route.find_target(index).provider.name for index in range(3)] == ["a", "b", "c"]
+    assert [each.upstream for each in route.candidates.all] == ["a", "b", "c"]
+    kept = route.keep_targets(route.targets[1:])
+    assert [kept.find_target(index).provider.name for index in (1, 2)] == ["b", "c"]
+    assert [each.upstream for each in kept.candidates.all] == ["b", "c"]
+
+
+def test_a_name_with_one_provider_has_no_candidates() -> None:
+    assert resolver({"m": {"provider": "a"}}, A).resolve("m").candidates == ((), ())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gateway.config.routing_settings import Balance, RoutingSettings, TurnRouting
 from gateway.config.settings import parse_settings
 from gateway.upstreams.affinity import AffinityKey
-from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.candidates import Candidate, prepare_candidates
 from gateway.upstreams.health import UpstreamName
 from gateway.upstreams.registry import Sharing, UpstreamRegistry
 from gateway.upstreams.shared_turn import SharedTurn
@@ -49,7 +49,8 @@ class Fleet:
         self.sharing = Sharing("m", balance, "auto", turn_routing, self.registry.find_name("m"))
 
     def begin_turn(self, key: AffinityKey | None = None, preferred: str | None = None) -> SharedTurn:
-        turn = SharedTurn(self.sharing, self.candidates, key, clock=self.clock, rng=self.rng, preferred=preferred)
+        candidates = prepare_candidates(self.candidates)
+        turn = SharedTurn(self.sharing, candidates, key, clock=self.clock, rng=self.rng, preferred=preferred)
         turn.propose()
         return turn
 

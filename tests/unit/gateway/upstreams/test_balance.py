@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from gateway.upstreams.balance import choose_candidate
+from gateway.upstreams.balance import choose_candidate, choose_equal
+from gateway.upstreams.candidates import prepare_candidates, select_available
 from tests.unit.gateway.upstreams.fleet_states import Fleet
 
 ROUNDS = 20_000
@@ -80,3 +81,52 @@ def test_a_slower_sample_counts_at_once_and_a_faster_one_by_its_age() -> None:
     assert times.average == 4.0
     times.add(1.0, 10.1)
     assert times.average == pytest.approx(4.0 - 3.0 * (1 - 1 / 2.718281828))
+
+
+@pytest.mark.parametrize(
+    ("rows", "all_of", "equals"),
+    [
+        ([(1, 0), (1, 0), (1, 0)], [0, 1, 2], [0, 1, 2]),
+        ([(2, 0), (1, 0)], [0, 1], []),
+        ([(1, 1), (1, 0), (1, 1), (1, 0)], [0, 1, 2, 3], [1, 3]),
+        ([(0, 0), (3, 0), (3, 0)], [1, 2], [1, 2]),
+        ([(5, 0), (1, 1), (2, 1)], [0, 1, 2], [0]),
+        ([(0, 0)], [], []),
+    ],
+)
+def test_candidates_are_prepared_once(rows: list[tuple[float, int]], all_of: list[int], equals: list[int]) -> None:
+    prepared = prepare_candidates(Fleet(*rows).candidates)
+    assert [each.index for each in prepared.all] == all_of
+    assert [each.index for each in prepared.equals] == equals
+
+
+@pytest.mark.parametrize("loads", [(0, 0, 0), (5, 1, 0), (2, 2, 2)])
+def test_equals_are_chosen_like_others_if_all_are_available(loads: tuple[int, ...]) -> None:
+    slow, quick = Fleet(*[(1, 0)] * 3), Fleet(*[(1, 0)] * 3)
+    for fleet in (slow, quick):
+        for candidate, count in zip(fleet.candidates, loads, strict=True):
+            candidate.load.in_flight = count
+    for _ in range(200):
+        expected = choose_candidate(slow.candidates, "least_busy", slow.rng, slow.clock.now)
+        chosen = choose_equal(quick.candidates, quick.rng, quick.clock.now)
+        assert chosen is not None
+        assert chosen.index == expected.index
+
+
+@pytest.mark.parametrize("trouble", ["ejected", "parked", "full"])
+def test_one_that_is_not_available_is_never_chosen_quickly(trouble: str) -> None:
+    fleet = Fleet(*[(1, 0)] * 3, limits=(1, None, None))
+    first, now = fleet.candidates[0], fleet.clock.now
+    if trouble == "ejected":
+        first.health.eject("failures", now)
+    elif trouble == "parked":
+        first.health.park("rate_limit_exceeded", 10, now)
+    else:
+        first.load.begin_attempt()
+    assert first not in select_available(fleet.candidates, now)
+    chosen = Counter(
+        each and each.index for each in (choose_equal(fleet.candidates, fleet.rng, now) for _ in range(600))
+    )
+    assert set(chosen) == {None, 1, 2}  # None: the choice takes the other way
+    assert choose_equal([first], fleet.rng, now) is None
+    assert choose_equal(fleet.candidates[1:2], fleet.rng, now) is fleet.candidates[1]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gateway.upstreams.affinity import AffinityKey, rank_candidates
+from gateway.upstreams.candidates import prepare_candidates
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.errors import (
     ConnectionsExhausted,
@@ -474,7 +475,7 @@ async def test_two_names_take_turns_at_one_provider() -> None:
     holder = fleet.begin_turn()
     await holder.begin()
     turns = [fleet.begin_turn() for _ in range(2)]
-    turns.append(SharedTurn(other, fleet.candidates, clock=fleet.clock, rng=fleet.rng))
+    turns.append(SharedTurn(other, prepare_candidates(fleet.candidates), clock=fleet.clock, rng=fleet.rng))
     order: list[int] = []
 
     async def take(number: int) -> None:
