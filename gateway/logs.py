@@ -246,6 +246,8 @@ def bind_usage(usage: Usage | None) -> None:
     if usage.input is not None and usage.cache_read is not None:
         fields["cached_tokens"] = usage.cache_read
         fields["cached_share"] = round(usage.cache_read / usage.input, 3) if usage.input else 0.0
+    if usage.reasoning is not None:
+        fields["reasoning_tokens"] = usage.reasoning
     _BOUND_FIELDS.set(fields)
 
 

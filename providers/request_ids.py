@@ -17,14 +17,25 @@ Azure and AWS."""
 _UPSTREAM_ID_HEADER_SET: Final = frozenset(_UPSTREAM_ID_HEADERS)
 
 
+_SERVED_BY_HEADER: Final = b"x-gateway-destination-endpoint-served"
+"""The header in which a router of inference pools names the server that it chose."""
+
+
 class RequestIds:
     """`own` is sent to the upstream. `upstream` is set once an upstream has replied; it is empty if it sent none."""
 
-    __slots__ = ("own", "upstream")
+    __slots__ = ("own", "served_by", "upstream")
 
     def __init__(self, own: str) -> None:
         self.own = own
         self.upstream = ""
+        self.served_by = ""
+        """The server behind the upstream that replied, if the upstream names it."""
+
+    def list_log_fields(self) -> dict[str, str]:
+        """Returns what the log line of the request has of its upstream's reply."""
+        fields = {"upstream_request_id": self.upstream, "served_by": self.served_by}
+        return {name: value for name, value in fields.items() if value}
 
     @property
     def header_line(self) -> bytes:
@@ -38,6 +49,7 @@ class RequestIds:
         one.
         """
         self.upstream = ""
+        self.served_by = parse_request_id(headers.get(_SERVED_BY_HEADER, b"")) or ""
         if _UPSTREAM_ID_HEADER_SET.isdisjoint(headers):
             return
         for name in _UPSTREAM_ID_HEADERS:

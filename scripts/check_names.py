@@ -92,7 +92,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "gateway/state/database/many_rows.py": "the modules of the store share it, and none of them imports another for it",
     "gateway/routes/owner_data.py": "it is the whole of one route, like its neighbours",
     "gateway/metrics/place.py": "the process that supervises workers imports it without the metrics",
-    "scripts/docs/metrics.py": "it is the whole of one table, like its neighbours",
     "gateway/version.py": "the command line imports it first, for `--version`",
     "providers/demo/files.py": "the configuration asks for the demo model without importing its adapter",
     "providers/engines/module_command.py": "child processes of two engines import it and little else",

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
-from gateway.logs import bind_fields, log_request, read_bound_fields, reset_fields
+from gateway.logs import bind_fields, log_request, reset_fields
 from providers.new_id import random_hex
 from providers.request_ids import CURRENT_IDS, RequestIds, parse_request_id
 
@@ -82,18 +82,18 @@ class ReplySender:
         return ((b"x-upstream-request-id", upstream.encode()), own) if upstream else (own,)
 
 
-class RequestEnd(Protocol):
-    """Learns how a request ended."""
+class RequestMeter(Protocol):
+    """Measures one request."""
 
-    def end(self, scope: Scope, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None:
-        """The request has ended. `fields` are those of its log line. It must not raise."""
+    def end(self, status: int, elapsed_ns: int) -> None:
+        """The request has ended, and its log line is written next. It must not raise."""
         ...
 
 
-class RequestMeter(Protocol):
-    """Counts the requests of one server process."""
+class RequestMeters(Protocol):
+    """Measures the requests of one server process."""
 
-    def begin_request(self, began_ns: int) -> RequestEnd:
+    def begin_request(self, scope: Scope, began_ns: int) -> RequestMeter:
         """A request has arrived, at this time of the performance counter."""
         ...
 
@@ -111,16 +111,16 @@ class RequestMiddleware:
         self,
         app: ASGIApp,
         find_refusal: Callable[[Scope], Response | None] = lambda _: None,
-        meter: RequestMeter | None = None,
+        meters: RequestMeters | None = None,
         unlogged: Mapping[str, ASGIApp] = _NO_APPS,
     ) -> None:
-        """`find_refusal` returns the reply to a request that `app` does not get. `meter` counts requests.
+        """`find_refusal` returns the reply to a request that `app` does not get. `meters` measure requests.
 
         `unlogged` are applications by their paths, whose requests are neither logged nor counted.
         """
         self._app = app
         self._find_refusal = find_refusal
-        self._meter = meter
+        self._meters = meters
         self._unlogged = unlogged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,8 +139,8 @@ class RequestMiddleware:
         # A pipelined request starts in the context of the request before it, whose fields must be removed.
         reset_fields(request_id=request_id)
         CURRENT_IDS.set(ids)
-        meter = self._meter
-        figures = meter.begin_request(began) if meter is not None and scope["type"] == "http" else None
+        meters = self._meters
+        meter = meters.begin_request(scope, began) if meters is not None and scope["type"] == "http" else None
         try:
             app = self._find_refusal(scope) or self._app
             await app(scope, receive, reply_sender)
@@ -151,13 +151,13 @@ class RequestMiddleware:
                 raise
             _log.exception("request_failed")
         finally:
-            if ids.upstream:
-                bind_fields(upstream_request_id=ids.upstream)
+            if ids.upstream or ids.served_by:
+                bind_fields(**ids.list_log_fields())
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ns = time.perf_counter_ns() - began
             elapsed_ms = (elapsed_ns + 50_000) // 100_000 / 10
-            if figures is not None:
-                figures.end(scope, reply_sender.status, elapsed_ns, read_bound_fields())
+            if meter is not None:
+                meter.end(reply_sender.status, elapsed_ns)
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms)
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]

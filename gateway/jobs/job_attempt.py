@@ -12,6 +12,7 @@ import structlog
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.error_replies import build_failed_event
 from gateway.errors import GatewayError, StoreUnavailable
+from gateway.http.error_forms import bind_failure
 from gateway.replies.event_stream import ReplyStream, require_response
 from gateway.state import endings
 from gateway.state.store import Store, retry_write
@@ -34,8 +35,20 @@ class JobNotResumable(Exception):
     """The job was interrupted after it had sent content, and cannot continue without sending it twice."""
 
 
+class JobMeter(Protocol):
+    """Measures one run of a job."""
+
+    def end(self, status: int, elapsed_ns: int) -> None:
+        """The run has ended, and its log line is written next. It must not raise."""
+        ...
+
+
 class UnstartedRun(Protocol):
     """A run whose reply has not begun."""
+
+    def begin_job(self) -> JobMeter | None:
+        """Adds what is known of the run to its log line, and begins to measure it. None if nobody measures it."""
+        ...
 
     def build_stream(self) -> ReplyStream:
         """Returns the reply as a stream."""
@@ -108,10 +121,12 @@ class JobAttempt:
         except (LeaseLost, StoreUnavailable):
             raise
         except (GatewayError, ProviderError, TranslationError) as error:
+            bind_failure(error)
             self._headers = run.find_stored_headers()
             await self._persist_frames(stream, stream.fail(error))
         except Exception as error:
             _log.exception("run_failed")
+            bind_failure(error)
             await self._persist_frames(stream, stream.fail(error))
         if not self._finished:
             _log.error("run_end_missing")

@@ -20,7 +20,7 @@ from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.jobs.job_attempt import JobAttempt, JobNotResumable, UnstartedRun
-from gateway.logs import reset_fields
+from gateway.logs import bind_fields, has_failed, read_bound_fields, reset_fields
 from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
@@ -28,6 +28,11 @@ from providers.request_ids import CURRENT_IDS, RequestIds
 from translation.hosted.approvals import ApprovalAnswers
 
 _log = structlog.get_logger(__name__)
+_access = structlog.get_logger("gateway.access")
+
+_STATUS_OK: Final = 200
+_STATUS_CANCELLED: Final = 499
+_STATUS_FAILED: Final = 500
 
 _POLL_S: Final = 1.0
 """The longest time between two polls of the store, and so the longest time until a cancelled run stops."""
@@ -256,7 +261,7 @@ class JobRunner:
 
     async def _run_job(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
         reset_fields(response=job.response_id, client=job.owner)
-        CURRENT_IDS.set(RequestIds(job.response_id))  # the id that all log lines of a job have, on every replica
+        CURRENT_IDS.set(ids := RequestIds(job.response_id))  # the id of all its log lines, on every replica
         current_owner.set(NO_OWNER if job.owner == ANONYMOUS.owner else job.owner)
         attempt = self._build_attempt(job)
         try:
@@ -279,7 +284,7 @@ class JobRunner:
                     await self._reopen_approvals(job)
                     await attempt.fail(error)
                     return
-            await attempt.produce(run)
+            await self._produce(attempt, run, ids)
         except LeaseLost:
             _log.info("job_lease_lost", why="cancelled, deleted or taken over")
         except StoreUnavailable:
@@ -288,6 +293,26 @@ class JobRunner:
         except Exception:  # an exception in the task group would end every other job
             _log.exception("job_failed")
             self._abandoned.add((job.owner, job.response_id))
+
+    async def _produce(self, attempt: JobAttempt, run: UnstartedRun, ids: RequestIds) -> None:
+        """Produces the reply of a job, and writes its log line."""
+        began_ns, status = time.perf_counter_ns(), _STATUS_OK
+        meter = run.begin_job()
+        try:
+            await attempt.produce(run)
+        except (LeaseLost, asyncio.CancelledError):
+            status = _STATUS_CANCELLED
+            raise
+        except BaseException:
+            status = _STATUS_FAILED
+            raise
+        finally:
+            elapsed_ns = time.perf_counter_ns() - began_ns
+            bind_fields(**ids.list_log_fields())
+            if meter is not None:
+                meter.end(status, elapsed_ns)
+            log = _access.warning if has_failed(read_bound_fields()) else _access.info
+            log("job", status=status, ms=round(elapsed_ns / 1e6, 1))
 
     async def _reopen_approvals(self, job: Job) -> None:
         """Makes the approvals of a job that ends here usable again, unless one of their calls may have begun."""

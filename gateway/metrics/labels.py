@@ -50,7 +50,7 @@ class RouteLabels:
 
     def is_for_model(self, scope: Scope, label: str) -> bool:
         """Whether a request with this label is for a model, although none is known."""
-        return scope["method"] == "POST" and label in self._model_labels
+        return scope.get("method", "POST") == "POST" and label in self._model_labels
 
 
 def write_template(template: str) -> str:

@@ -130,7 +130,7 @@ def _describe_request(request: RecentRequest, offset: float) -> RequestEntry:
     queue = read_queue_ns(fields)
     return RequestEntry(
         ended_at=(times.began + elapsed) * _NS + offset,
-        request_id=_read_text(fields, "request_id"),
+        request_id=_read_text(fields, "request_id") or _read_text(fields, "response"),
         client=_read_text(fields, "client"),
         route=route,
         model=_read_text(fields, "model"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from gateway.metrics.families import PROCESS_FAMILIES
-from gateway.metrics.observer import MetricsObserver
+from gateway.metrics.reader import MetricsReader
 from gateway.metrics.samples import Sample, WorkerSamples, sample_histogram
 from gateway.service.service import Service
 from gateway.upstreams.health import HealthState
@@ -24,17 +24,17 @@ class WorkerFigures(NamedTuple):
     """All figures of one worker."""
 
     find_service: Callable[[], Service]
-    observer: MetricsObserver
+    reader: MetricsReader
 
     async def take_snapshot(self) -> WorkerSamples:
         """Returns all values as they are now."""
-        self.observer.add_up()
+        self.reader.add_up()
         return await asyncio.to_thread(self._collect)  # it may take some milliseconds
 
     def _collect(self) -> WorkerSamples:
         service = self.find_service()
         return [
-            *self.observer.series.take_samples(),
+            *self.reader.series.take_samples(),
             *_sample_turns(service),
             *_sample_upstreams(service),
             *self._sample_loads(service),
@@ -43,14 +43,14 @@ class WorkerFigures(NamedTuple):
         ]
 
     def _sample_loads(self, service: Service) -> Iterator[Sample]:
-        in_flight = self.observer.count_in_flight()
+        in_flight = self.reader.count_in_flight()
         for upstream, load in list(service.upstreams.loads.items()):
             in_flight[upstream] = in_flight.get(upstream, 0) + load.in_flight
         for upstream, count in in_flight.items():
             yield Sample("gateway_in_flight", (upstream,), count)
 
     def _sample_worker(self, service: Service) -> Iterator[Sample]:
-        yield Sample("gateway_streams_open", (), self.observer.open_streams)
+        yield Sample("gateway_streams_open", (), self.reader.open_streams)
         for op, times in service.state.times.items():
             yield sample_histogram("gateway_store_seconds", (op,), times)
         yield Sample("gateway_draining", (), int(service.drain.stopping))
@@ -93,11 +93,11 @@ def _sample_process() -> Iterator[Sample]:
                 yield Sample(sample.name, (), sample.value)
 
 
-async def add_up_regularly(observer: MetricsObserver, clock: Callable[[], float] = time.monotonic) -> None:
+async def add_up_regularly(reader: MetricsReader, clock: Callable[[], float] = time.monotonic) -> None:
     """Once a second, for ever, adds up new values, and measures how late the event loop runs what is due."""
-    histogram = observer.series.histogram("gateway_event_loop_lag_seconds")
+    histogram = reader.series.histogram("gateway_event_loop_lag_seconds")
     while True:
         due = clock() + _PERIOD_S
         await asyncio.sleep(_PERIOD_S)
         histogram.observe(max(0.0, clock() - due))
-        observer.add_up()
+        reader.add_up()

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Scope
 
 from gateway.http.error_forms import ErrorReplyBuilder
 from gateway.metrics.activity import ACTIVITY_PATH, ActivityReplies, parse_activity
-from gateway.metrics.observer import MetricsObserver
 from gateway.metrics.place import MetricsPlace
+from gateway.metrics.reader import MetricsReader
 from gateway.metrics.recent import ActivityLog
 from gateway.metrics.replies import PATH, MainPortFigures, MetricsReplies, build_listener_app, run_listener
 from gateway.metrics.samples import Series, parse_snapshot
@@ -23,12 +23,12 @@ class WorkerMetrics:
     """The metrics of one worker."""
 
     def __init__(self, find_service: Callable[[], Service], place: MetricsPlace) -> None:
-        """`find_service` returns the service, which is built after the observer of its requests."""
-        self.observer = MetricsObserver(Series(), lambda: find_service().settings)
-        figures = WorkerFigures(find_service, self.observer)
+        """`find_service` returns the service, which is built after the watch of its requests."""
+        self.reader = MetricsReader(Series(), lambda: find_service().settings)
+        figures = WorkerFigures(find_service, self.reader)
         self._sockets = WorkerSockets(place.folder, "figures", figures.take_snapshot, parse_snapshot)
         self._replies = MetricsReplies(self._sockets.ask_all)
-        self._activity = ActivityLog(figures.take_snapshot, self.observer.recent)
+        self._activity = ActivityLog(figures.take_snapshot, self.reader.recent)
         self._activity_sockets = WorkerSockets(place.folder, "activity", self._activity.take_activity, parse_activity)
         self._activity_replies = ActivityReplies(self._activity_sockets.ask_all)
         self._place = place
@@ -59,7 +59,7 @@ class WorkerMetrics:
                 app = build_listener_app(self._replies, build_error_reply)
                 await running.enter_async_context(run_listener(listener, app, self._place.protocol))
             tasks = await running.enter_async_context(asyncio.TaskGroup())
-            loops = [tasks.create_task(loop) for loop in (add_up_regularly(self.observer), self._activity.add_marks())]
+            loops = [tasks.create_task(loop) for loop in (add_up_regularly(self.reader), self._activity.add_marks())]
             try:
                 yield
             finally:

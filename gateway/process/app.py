@@ -31,7 +31,7 @@ from gateway.process.reload import Reloader
 from gateway.process.sweeper import run_sweeper
 from gateway.relayed_paths.relays import RELAYED_PATHS
 from gateway.replies.endpoints import Endpoint, ResponseForm
-from gateway.replies.observers import LOG_OBSERVER
+from gateway.replies.request_figures import RequestWatch
 from gateway.routes.files import build_files_routes
 from gateway.routes.health import build_health_routes
 from gateway.routes.mcp_servers import build_mcp_servers_routes
@@ -97,8 +97,8 @@ def build_app(
         from gateway.metrics.worker_metrics import WorkerMetrics  # not needed without metrics
 
         metrics = WorkerMetrics(lambda: service, metrics_place)
-    observer = LOG_OBSERVER if metrics is None else metrics.observer
-    service = Service(settings, providers, drain, store, job_endpoints, observer)
+    watch = RequestWatch(() if metrics is None else (metrics.reader,))
+    service = Service(settings, providers, drain, store, job_endpoints, watch)
     lifetimes = ProviderLifetimes(providers)
 
     @asynccontextmanager
@@ -147,10 +147,10 @@ def build_app(
     if settings.server.cors is not None:
         inner = _allow_origins(direct, settings.server.cors)
     if metrics is None:
-        return Application(RequestMiddleware(inner, check.find_refusal), reloader)
-    metrics.observer.routes = _label_routes(routers, [row.path for row in direct_endpoints])
+        return Application(RequestMiddleware(inner, check.find_refusal, watch), reloader)
+    metrics.reader.routes = _label_routes(routers, [row.path for row in direct_endpoints])
     unlogged = metrics.build_main_port_apps(service, check.find_refusal, build_reply)
-    return Application(RequestMiddleware(inner, check.find_refusal, metrics.observer, unlogged), reloader)
+    return Application(RequestMiddleware(inner, check.find_refusal, watch, unlogged), reloader)
 
 
 def _allow_origins(app: ASGIApp, cors: CorsSettings) -> ASGIApp:

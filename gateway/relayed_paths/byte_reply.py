@@ -1,7 +1,7 @@
 """The reply of a relayed path: the upstream's bytes, with its media type."""
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import orjson
 import structlog
@@ -13,9 +13,9 @@ from gateway.errors import GatewayError
 from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, DrainState, cut_off_client, guard_client
 from gateway.http.middleware import BODY_SEND
-from gateway.logs import bind_usage
 from gateway.relayed_paths.reply_usage import ReplyUsage
 from gateway.replies.event_stream import UNBUFFERED_HEADERS
+from gateway.replies.observers import ReplyEnd, RequestObserver
 from providers.errors import ProviderError
 from providers.relayed_paths import ReplyBytes
 
@@ -28,6 +28,14 @@ class EndReply(Protocol):
     """Ends the attempt behind a reply. If it neither is complete nor has failed, its client has left."""
 
     def __call__(self, *, is_complete: bool, has_failed: bool) -> None: ...
+
+
+class AttemptWatchers(NamedTuple):
+    """Who learns how the attempt behind a reply ended."""
+
+    observer: RequestObserver
+    end_turn: EndReply | None
+    """Ends the turn of the attempt; None if it is not shared."""
 
 
 class ByteReply(Response):
@@ -48,9 +56,9 @@ class ByteReply(Response):
         rest: AsyncIterator[bytes],
         drain: DrainState,
         hold: object,
+        end: AttemptWatchers,
         *,
         is_json: bool,
-        end: EndReply | None = None,
     ) -> None:
         self._reply = reply
         self._head = head
@@ -69,21 +77,26 @@ class ByteReply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send_body = scope.get(BODY_SEND, send)
-        is_complete = has_failed = False
+        is_complete = has_failed = has_content = False
         usage = ReplyUsage(self._head) if self._is_event_stream or self._is_json else None
+        observer, end_turn = self._end
         try:
-            with guard_client(scope, receive, self._drain):
-                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                if self._head:
-                    await send_body({"type": "http.response.body", "body": self._head, "more_body": True})
-                async for read in self._rest:
-                    if usage is not None:
-                        usage.feed(read)
-                    await send_body({"type": "http.response.body", "body": read, "more_body": True})
-                if usage is not None:
-                    bind_usage(usage.find())
-                is_complete = True
-                await send_body({"type": "http.response.body", "body": b"", "more_body": False})
+            try:
+                with guard_client(scope, receive, self._drain):
+                    await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                    if self._head:
+                        await send_body({"type": "http.response.body", "body": self._head, "more_body": True})
+                    async for read in self._rest:
+                        if not has_content:
+                            has_content = True
+                            observer.observe_content()
+                        if usage is not None:
+                            usage.feed(read)
+                        await send_body({"type": "http.response.body", "body": read, "more_body": True})
+                    is_complete = True
+                    await send_body({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                observer.observe_end(ReplyEnd(usage.find() if usage is not None and is_complete else None))
         except ClientDisconnected:
             _log.info("client_disconnected", started=True)
         except (GatewayError, ProviderError) as error:
@@ -98,5 +111,5 @@ class ByteReply(Response):
             try:
                 await self._reply.close()
             finally:
-                if self._end is not None:
-                    self._end(is_complete=is_complete, has_failed=has_failed)
+                if end_turn is not None:
+                    end_turn(is_complete=is_complete, has_failed=has_failed)

@@ -12,10 +12,11 @@ from gateway.errors import GatewayError
 from gateway.http.auth import Principal
 from gateway.http.guard import DrainState, guard_client
 from gateway.http.headers import build_upstream_headers, encode_headers, headers_of
-from gateway.logs import MAX_LOGGED_CHARS, bind_fields, bind_usage
-from gateway.relayed_paths.byte_reply import EVENT_STREAM, ByteReply, EndReply
+from gateway.logs import MAX_LOGGED_CHARS, bind_fields
+from gateway.relayed_paths.byte_reply import EVENT_STREAM, AttemptWatchers, ByteReply, EndReply
 from gateway.relayed_paths.form_upload import FormLimits, FormUpload
 from gateway.relayed_paths.reply_usage import read_reply_usage
+from gateway.replies.observers import LOG_OBSERVER, NO_REPLY, Observer, ReplyEnd, RequestObserver
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Provider
 from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected, UpstreamUnreachable
@@ -81,8 +82,11 @@ class PathTarget(NamedTuple):
 class PathRoute(NamedTuple):
     """What serves requests for one model: one target, or several that share its turns."""
 
+    pattern: str
+    """The name or pattern of the configuration that the model belongs to."""
     targets: Sequence[PathTarget]
     turn: SharedTurn | None
+    observer: RequestObserver = LOG_OBSERVER
 
     def find_target(self, index: int) -> PathTarget:
         """Returns the target of a candidate."""
@@ -105,8 +109,17 @@ class RelayedPaths:
     Each request keeps `hold` alive until its reply has ended.
     """
 
-    def __init__(self, models: PathTargets, drain: DrainState, hold: object, *, names_upstream: bool = False) -> None:
+    def __init__(
+        self,
+        models: PathTargets,
+        drain: DrainState,
+        hold: object,
+        observer: Observer = LOG_OBSERVER,
+        *,
+        names_upstream: bool = False,
+    ) -> None:
         """`names_upstream` says whether replies have the headers about their upstream."""
+        self._observer = observer
         self._names_upstream = names_upstream
         self._models = models
         self._drain = drain
@@ -119,12 +132,13 @@ class RelayedPaths:
 
         Raises InvalidRequest, UnknownModel, Unrepresentable, ProviderError, ClientDisconnected and ShuttingDown.
         """
-        route = await self._find_route(row, principal, body.get("model"), scope)
+        streams = _requests_stream(body)
+        route = await self._find_route(row, principal, body.get("model"), scope, streams=streams)
 
         async def relay(target: PathTarget) -> Response:
             sent = {**body, "model": target.upstream_model}
-            reply = await _relayer_of(target).relay_path(row.name, sent, streams=_requests_stream(body))
-            return await self._build_reply(row, target, reply, route.turn)
+            reply = await _relayer_of(target).relay_path(row.name, sent, streams=streams)
+            return await self._build_reply(row, target, reply, route)
 
         with guard_client(scope, receive, self._drain):
             return await _ask_targets(route, relay)
@@ -156,9 +170,9 @@ class RelayedPaths:
 
         with guard_client(scope, receive, self._drain):
             parsed = await _ask_targets(route, fetch)
+        route.observer.observe_end(ReplyEnd(read_reply_usage(parsed.get("usage"))))
         if (end := _end_of(route.turn)) is not None:
             end(is_complete=True, has_failed=False)
-        bind_usage(read_reply_usage(parsed.get("usage")))
         return parsed
 
     async def relay_form(
@@ -182,7 +196,7 @@ class RelayedPaths:
                 async def relay(target: PathTarget) -> Response:
                     form = upload.forward(target.upstream_model)
                     reply = await _relayer_of(target).relay_path(row.name, form, streams=False)
-                    return await self._build_reply(row, target, reply, route.turn)
+                    return await self._build_reply(row, target, reply, route)
 
                 def may_repeat(error: ProviderError) -> bool:
                     is_unreachable = isinstance(error, UpstreamUnreachable) and not error.was_sent
@@ -193,8 +207,10 @@ class RelayedPaths:
             await upload.discard()
             raise
 
-    async def _find_route(self, row: RelayedPath, principal: Principal, model: object, scope: Scope) -> PathRoute:
-        """Returns the targets that have the path. Raises what `relay_json` raises."""
+    async def _find_route(
+        self, row: RelayedPath, principal: Principal, model: object, scope: Scope, *, streams: bool = False
+    ) -> PathRoute:
+        """Returns the targets that have the path, and the observer of the request. Raises what `relay_json` raises."""
         if not isinstance(model, str) or not model:
             problem = "model is required" if model in (None, "") else "model must be text"
             raise InvalidRequest(problem, param="model", code="missing_required_parameter")
@@ -210,13 +226,14 @@ class RelayedPaths:
                 param="model",
             )
         await first.require_listed()
-        if route.turn is not None:
-            route.turn.keep_only([target.place for target in usable])
-        return route._replace(targets=usable)
+        turn = route.turn
+        observer = self._observer.observe_request(row.name, route.pattern, streams=streams, is_shared=turn is not None)
+        if turn is not None:
+            turn.keep_only([target.place for target in usable])
+            turn.report_result = observer.observe_result
+        return route._replace(targets=usable, observer=observer)
 
-    async def _build_reply(
-        self, row: RelayedPath, target: PathTarget, reply: ReplyBytes, turn: SharedTurn | None
-    ) -> Response:
+    async def _build_reply(self, row: RelayedPath, target: PathTarget, reply: ReplyBytes, route: PathRoute) -> Response:
         """Examines the beginning of a reply. Raises ProviderError for a reply that this path cannot have."""
         try:
             reads = reply.iterate_reads()
@@ -228,7 +245,9 @@ class RelayedPaths:
                 _check_length(reply, head, target, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
                 raise _build_garbled_error(target, f"is of the type {reply.content_type:.100}")
-            answer = ByteReply(reply, head, reads, self._drain, self._hold, is_json=is_json, end=_end_of(turn))
+            turn = route.turn
+            end = AttemptWatchers(route.observer, _end_of(turn))
+            answer = ByteReply(reply, head, reads, self._drain, self._hold, end, is_json=is_json)
             if self._names_upstream:
                 upstream = target.provider.name if turn is None else turn.upstream
                 attempts = 1 if turn is None else turn.attempt_count
@@ -248,16 +267,22 @@ async def _ask_targets(
 
     Raises what `ask` raises, and ProviderError if no upstream can be asked.
     """
-    turn = route.turn
+    turn, observer = route.turn, route.observer
     if turn is None:
-        bind_fields(attempts=1)
-        return await ask(route.targets[0])
+        target = route.targets[0]
+        observer.observe_attempt(target.provider.name, 1)
+        try:
+            return await ask(target)
+        except BaseException:
+            observer.observe_end(NO_REPLY)
+            raise
     while True:
         candidate = await turn.begin()
-        bind_fields(provider=candidate.upstream, attempts=turn.attempt_count)
+        observer.observe_attempt(candidate.upstream, turn.attempt_count)
         try:
             return await ask(route.find_target(candidate.index))
         except (ProviderError, Unrepresentable) as raised:
+            observer.observe_end(NO_REPLY)
             # An upstream without the path is refused as such, which says nothing of its models.
             error = raised.__cause__ if isinstance(raised, Unrepresentable) else raised
             if not isinstance(error, ProviderError):
@@ -273,6 +298,7 @@ async def _ask_targets(
                 failure = turn.find_failure(error)
                 raise raised if failure is error else failure from failure.__cause__
         except BaseException:
+            observer.observe_end(NO_REPLY)
             turn.leave()
             raise
 
@@ -294,6 +320,7 @@ def _end_of(turn: SharedTurn | None) -> EndReply | None:
             turn.succeed()
         else:
             turn.leave()
+        bind_fields(**turn.describe())
 
     return end
 

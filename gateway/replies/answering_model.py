@@ -13,8 +13,9 @@ from dataplane.source import ReadTemplate
 from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.replies.reply_streams import Relay
 from gateway.replies.wrappers import RelayWrapper
+from gateway.upstreams.outcomes import ResultName
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
-from translation.representation.events import Event, Started
+from translation.representation.events import Event, Started, Usage
 from translation.representation.profile import Profile
 
 MODEL_HEADER: Final = "x-gateway-upstream-model"
@@ -59,6 +60,15 @@ class ModelObserver:
 
     def observe_content(self) -> None:
         self._observer.observe_content()
+
+    def observe_result(self, result: ResultName) -> None:
+        self._observer.observe_result(result)
+
+    def observe_round(self, usage: Usage | None) -> None:
+        self._observer.observe_round(usage)
+
+    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        self._observer.observe_call(tool, began_ns, has_failed=has_failed)
 
     def observe_end(self, end: ReplyEnd) -> None:
         if self.model is not None:

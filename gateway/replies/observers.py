@@ -1,4 +1,4 @@
-"""The moments of a request, for whoever watches requests: logs do, and metrics and traces can."""
+"""The moments of a request, for whoever watches requests: the log, metrics, traces."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, Protocol
 from gateway.errors import TurnFailed
 from gateway.http.error_forms import bind_failure
 from gateway.logs import bind_fields, bind_tool_warnings, bind_unreported, bind_usage
+from gateway.upstreams.outcomes import ResultName
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
@@ -25,6 +26,10 @@ class ReplyEnd(NamedTuple):
     """Whether the reply is known to be incomplete: it reached a limit, or a filter ended it."""
 
 
+NO_REPLY: Final = ReplyEnd()
+"""The end of an attempt of whose reply nothing is known."""
+
+
 class RequestObserver(Protocol):
     """Watches one accepted request. Its methods are called in this order, must not raise, and must not wait.
 
@@ -33,7 +38,7 @@ class RequestObserver(Protocol):
     """
 
     def observe_attempt(self, provider: str, number: int) -> None:
-        """A target of this provider is asked next. `number` counts the attempts from 1."""
+        """A target of this provider is asked next. `number` counts the attempts of the request from 1."""
         ...
 
     def observe_head(self) -> None:
@@ -48,19 +53,56 @@ class RequestObserver(Protocol):
         """The first content has arrived: from now on no other target can be asked."""
         ...
 
+    def observe_result(self, result: ResultName) -> None:
+        """The attempt that began last has ended, and this is its result. Only turns that are shared report it."""
+        ...
+
+    def observe_round(self, usage: Usage | None) -> None:
+        """A round of a reply with hosted tools is complete: its tools are run next, or the reply ends."""
+        ...
+
+    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        """A call of a hosted tool has ended, which began at this time of the performance counter."""
+        ...
+
     def observe_end(self, end: ReplyEnd) -> None:
         """An attempt has ended, also because the client left. The reply has ended if no other attempt begins."""
         ...
 
 
+class ObservedRounds:
+    """A LoopObserver. Each round is an attempt, unless the turns of the name are shared: those report their own."""
+
+    def __init__(self, observer: RequestObserver, provider: str, *, is_shared: bool) -> None:
+        self.count = 0
+        """The rounds that have begun."""
+        self._observer = observer
+        self._provider = provider
+        self._is_shared = is_shared
+
+    def begin_round(self) -> None:
+        self.count += 1
+        if not self._is_shared:
+            self._observer.observe_attempt(self._provider, self.count)
+
+    def end_round(self, usage: Usage | None) -> None:
+        self._observer.observe_round(usage)
+
+    def end_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        self._observer.observe_call(tool, began_ns, has_failed=has_failed)
+
+
 class Observer(Protocol):
     """Watches the requests of one server process."""
 
-    def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
+    def observe_request(
+        self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
+    ) -> RequestObserver:
         """A request was accepted. Returns its observer. `endpoint` is the name of the client's API, and `model` the
         name or pattern of the configuration that the request's model belongs to.
 
-        `is_shared`: its turn is shared between upstreams, and counts its attempts itself.
+        `is_shared`: its turn is shared between upstreams, and counts its attempts itself. `is_job`: its reply goes on
+        without its client.
         """
         ...
 
@@ -76,7 +118,11 @@ def bind_problems(end: ReplyEnd) -> None:
 class LogObserver:
     """Adds what it observes to the log line of the request. It has no state, so that it observes all requests."""
 
-    def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
+    __slots__ = ()
+
+    def observe_request(
+        self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
+    ) -> RequestObserver:
         return self
 
     def observe_attempt(self, provider: str, number: int) -> None:
@@ -89,6 +135,15 @@ class LogObserver:
         bind_fields(upstream_model=model)
 
     def observe_content(self) -> None:
+        return
+
+    def observe_result(self, result: ResultName) -> None:
+        return
+
+    def observe_round(self, usage: Usage | None) -> None:
+        return
+
+    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
         return
 
     def observe_end(self, end: ReplyEnd) -> None:

@@ -74,8 +74,12 @@ class ConfigurationBuilder(NamedTuple):
             models=models,
             engines=EmbeddedEngines(providers.values()),
             intake=intake,
-            contexts=ContextService(admission, shared.large_bodies, state.context_history, provider_hold),
-            relays=RelayedPaths(models, shared.drain, provider_hold, names_upstream=settings.routing.reply_headers),
+            contexts=ContextService(
+                admission, shared.large_bodies, state.context_history, provider_hold, self.observer
+            ),
+            relays=RelayedPaths(
+                models, shared.drain, provider_hold, self.observer, names_upstream=settings.routing.reply_headers
+            ),
             reachability=UpstreamReachability(settings),
             routing=RoutingReporter(settings, resolver, admission, self.upstreams),
             upstream_watch=UpstreamWatch(settings, resolver, self.upstreams),

@@ -16,6 +16,7 @@ from gateway.planning.resolver import Target
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
+from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_contexts import ask_targets
@@ -135,7 +136,9 @@ class ContextService:
         pool: LargeBodyPool,
         history: ContextHistory,
         provider_hold: ProviderHold | None = None,
+        observer: Observer = LOG_OBSERVER,
     ) -> None:
+        self._observer = observer
         self._admission = admission
         self._pool = pool
         self._history = history
@@ -149,7 +152,9 @@ class ContextService:
         ProviderError.
         """
         request = await self._admit(client_request)
-        return await ask_targets(request, lambda planned: self._compact(planned, client_request.weight), judges=True)
+        return await ask_targets(
+            request, self._observer, lambda planned: self._compact(planned, client_request.weight), judges=True
+        )
 
     async def _compact(self, request: AdmittedRequest, weight: int) -> CompactionReply:
         prepared = await self._prepare_turn(request, weight, runs_tools=False)
@@ -185,7 +190,7 @@ class ContextService:
         async def count(planned: AdmittedRequest) -> TokenCount:
             return await _count_prepared(await self._prepare_turn(planned, client_request.weight, runs_tools=True))
 
-        return await ask_targets(request, count, judges=False)
+        return await ask_targets(request, self._observer, count, judges=False)
 
     async def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
         """Returns a request that is valid to every upstream, because its context is read here.
@@ -204,7 +209,9 @@ class ContextService:
         and NotFound if the upstream cannot count them: clients then make an estimate of their own.
         """
         request = await self._admit(client_request)
-        return await ask_targets(request, lambda planned: self._count_tokens(planned, client_request), judges=False)
+        return await ask_targets(
+            request, self._observer, lambda planned: self._count_tokens(planned, client_request), judges=False
+        )
 
     async def _count_tokens(self, request: AdmittedRequest, client_request: ClientRequest) -> TokenCount:
         endpoint, target = request.endpoint, request.target

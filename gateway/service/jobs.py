@@ -122,7 +122,9 @@ class JobIntake:
 
         def build_run() -> Run:
             echo = echo_as(form, options)
-            return self._runs.build_run(admitted, echo, planned=fitted, replan=replan, is_stored=True, weight=weight)
+            return self._runs.build_run(
+                admitted, echo, planned=fitted, replan=replan, is_stored=True, is_job=True, weight=weight
+            )
 
         run = await self._runs.pool.call_weighed(weight, build_run)
         if run.loop_io is not None:

@@ -10,6 +10,7 @@ from dataplane.sharing.work_pool import run_in_pool
 from gateway.error_replies import build_failed_event
 from gateway.errors import ShuttingDown, StoreUnavailable, TurnFailed
 from gateway.http.headers import ATTEMPTS_HEADER, UPSTREAM_HEADER, build_upstream_headers
+from gateway.logs import MAX_LOGGED_CHARS, bind_fields
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Target
@@ -28,9 +29,10 @@ from gateway.replies.loss_header import (
     report_losses,
 )
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay
-from gateway.replies.observers import ReplyEnd, RequestObserver
+from gateway.replies.observers import ObservedRounds, ReplyEnd, RequestObserver
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
 from gateway.replies.reply_streams import RelayedReply, TranslatedReply
+from gateway.replies.request_figures import RequestFigures
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_attempts import SharedAttempts
 from gateway.state.store import Store
@@ -94,10 +96,14 @@ class Run:
     """The response to store before the request is answered, if it runs as a job; None in the foreground."""
     approvals: ResponseApprovals | None = field(default=None, init=False)
     """The approvals of its tools; None if none of its tools needs approvals."""
+    figures: RequestFigures | None = field(default=None, init=False)
+    """The figures of a run that is a job; None if nobody keeps them."""
     late_losses: Sequence[Loss] = field(default=(), init=False)
     """Losses that are known only when a JSON reply is complete: tool calls with a warning, and missing results."""
     _model_observer: ModelObserver | None = field(default=None, init=False)
     """Knows the model that answers, if the upstream chooses it."""
+    _rounds: ObservedRounds | None = field(default=None, init=False)
+    """The rounds of a run that calls tools."""
     _unbegun_stream: ReplyStream | None = field(default=None, init=False)
     """The stream of the first plan, until its attempt begins."""
     _collector: ReplyCollector | None = field(default=None, init=False)
@@ -187,8 +193,13 @@ class Run:
         )
 
     def _begin_attempt(self, target: Target) -> RequestObserver:
-        """Reports that an attempt begins. Returns its observer."""
-        self.observer.observe_attempt(target.provider.name, 1)
+        """Reports that an attempt begins, if it is not a round of hosted tools. Returns its observer."""
+        provider, loop_io = target.provider.name, self.loop_io
+        if loop_io is None or self.attempts is not None:
+            self.observer.observe_attempt(provider, 1)
+        if loop_io is not None:
+            is_shared = self.attempts is not None
+            self._rounds = loop_io.observer = ObservedRounds(self.observer, provider, is_shared=is_shared)
         if not chooses_model(target.profile):
             return self.observer
         self._model_observer = ModelObserver(self.observer)
@@ -202,6 +213,13 @@ class Run:
             # Nobody gets the reply of the attempt before, so its losses do not count.
             self.late_losses = [loss for loss in self.late_losses if loss is UNSTORED]
             self._collector = None
+
+    def begin_job(self) -> RequestFigures | None:
+        """Adds what is known of the run to its log line, and begins to measure it. None if nobody measures it."""
+        bind_fields(model=self.identity.model[:MAX_LOGGED_CHARS])
+        if self.figures is not None:
+            self.figures.restart()
+        return self.figures
 
     def produce_reply(self) -> Awaitable[Json]:
         """Returns the reply as one JSON object: the same events as a stream, collected. It is stored before.
@@ -369,7 +387,10 @@ class Run:
         if not self.names_upstream:
             return {}
         if self.attempts is None:
-            return {UPSTREAM_HEADER: self.attempt.target.provider.name, ATTEMPTS_HEADER: "1"}
+            provider = self.attempt.target.provider.name
+            if self._rounds is None:
+                return {UPSTREAM_HEADER: provider, ATTEMPTS_HEADER: "1"}
+            return build_upstream_headers(provider if self._rounds.count else None, self._rounds.count)
         return build_upstream_headers(self.attempts.upstream, self.attempts.attempt_count)
 
     def build_late_headers(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from gateway.planning.resolver import Route, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.replies.endpoints import Presentation
 from gateway.replies.observers import LOG_OBSERVER, Observer
+from gateway.replies.request_figures import RequestFigures
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.admission import rename_param_of
 from gateway.service.provider_lifetimes import ProviderHold
@@ -72,6 +73,7 @@ class RunFactory:
         planned: AdmittedRequest | None = None,
         replan: Replan | None = None,
         is_stored: bool = False,
+        is_job: bool = False,
         weight: int = 0,
     ) -> Run:
         """Returns the run of a request. `echo` returns the body that its reply echoes, if it is not the request's.
@@ -85,12 +87,19 @@ class RunFactory:
         planned = planned or request
         sharing = request.route.sharing
         observer = self._observer.observe_request(
-            request.endpoint.name, request.route.pattern, streams=request.facts.streams, is_shared=sharing is not None
+            request.endpoint.name,
+            request.route.pattern,
+            streams=request.facts.streams,
+            is_shared=sharing is not None,
+            is_job=is_job,
         )
         if sharing is None:
             view = request.body if echo is None else echo(request.body, request.target)
             attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)
-            return Run(request, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
+            run = Run(request, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
+            if is_job and isinstance(observer, RequestFigures):
+                run.figures = observer
+            return run
         planner = _TargetPlanner(self, request, planned, echo, replan, is_stored, weight)
         turn = self._begin_turn(request, planned, sharing)
         attempt, index = _plan_first(turn, planner, request.route)
@@ -104,6 +113,8 @@ class RunFactory:
             planner.plan_next,
             names_upstream=self._names_upstreams,
         )
+        if is_job and isinstance(observer, RequestFigures):
+            run.figures = observer
         attempts.planner = run
         if (loop_io := run.loop_io) is not None:
             attempts.rounds = rounds = SharedRounds(

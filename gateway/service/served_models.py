@@ -120,9 +120,9 @@ class ServedModels:
             for target in route.targets
         ]
         if (sharing := route.sharing) is None:
-            return PathRoute(targets, None)
+            return PathRoute(route.pattern, targets, None)
         key = find_affinity_key(sharing.affinity, headers, AffinityFacts(), owner)
-        return PathRoute(targets, SharedTurn(sharing, route.candidates, key))
+        return PathRoute(route.pattern, targets, SharedTurn(sharing, route.candidates, key))
 
     def find_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name of the config that `allowed` matches. Raises InvalidRequest."""

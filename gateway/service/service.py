@@ -35,8 +35,8 @@ from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.event_stream import SSE_FRAMING, EventStreamReply, ReplyStream, StreamFraming
 from gateway.replies.log_replay import open_log_replay
 from gateway.replies.loss_header import render_stored_headers
-from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.replies.recorder import ReplyRecorder
+from gateway.replies.request_figures import RequestWatch
 from gateway.sealing.sealer import Sealer, generate_key
 from gateway.service.admission import ClientRequest, RequestAdapter
 from gateway.service.configuration import Configuration, ConfigurationBuilder
@@ -71,10 +71,12 @@ class Service:
         drain: DrainState,
         store: Store | None = None,
         job_endpoints: Mapping[str, Endpoint] | None = None,
-        observer: Observer = LOG_OBSERVER,
+        watch: RequestWatch | None = None,
     ) -> None:
         server, sealer = settings.server, _build_sealer(settings, store)
         self.drain = drain
+        self.watch = watch or RequestWatch()
+        """Keeps the figures of requests."""
         self.configuration_problem: str | None = None
         """The reason why the last attempt to replace the configuration failed; None if it succeeded."""
         self.large_bodies = LargeBodyPool()
@@ -97,7 +99,7 @@ class Service:
             self.state,
             self.operator_servers,
             self.upstreams,
-            observer,
+            self.watch,
         )
         self.use_configuration(settings, providers)
 

@@ -301,7 +301,13 @@ class ResponseStorage:
             return self._plan_input(request, state, target)
 
         run = self._runs.build_run(
-            request, echo, planned=planned, replan=replan, is_stored=options.stored, weight=weight
+            request,
+            echo,
+            planned=planned,
+            replan=replan,
+            is_stored=options.stored,
+            is_job=options.is_detached,
+            weight=weight,
         )
         run.context, run.approvals = state.context, request.approvals
         self._keeper.keep(run, ContinuedRequest(planned, state, options))

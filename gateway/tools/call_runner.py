@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from functools import partial
 from math import inf
+from time import perf_counter_ns
 from typing import Any, Final
 
 import orjson
@@ -176,13 +177,18 @@ class CallRunner:
         on_progress = (
             None if reports is None else partial(reports.report_progress, call, self._redactor.redact_beginning)
         )
+        began_ns, has_failed = perf_counter_ns(), True
         try:
             if call.tool is READ_RESULT:
                 outcome = await self._own.run(call, left_s)
             else:
                 outcome = await self._executors[call.key.server].run(call, left_s, on_progress)
+            has_failed = outcome.failed
         except ToolFault as fault:
             outcome = await self._redactor.redact_outcome(fault.as_outcome())
+        finally:
+            if (observer := self._loop_io.observer) is not None:
+                observer.end_call(call.key.name, began_ns, has_failed=has_failed)
         if reports is not None:
             reports.end_call(call, outcome)
         _log.info("tool_ended", **ids, failed=outcome.failed)

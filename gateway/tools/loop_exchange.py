@@ -95,9 +95,14 @@ class ToolLoopExchange(SteppedSource[Batch]):
                     turn, compacted = await self._compact(self._compactor, built, turn)
                     if compacted:
                         yield compacted
-                yield make_round_source(loop, await self._take_exchange(turn))
+                exchange, observer = await self._take_exchange(turn), self._loop_io.observer
+                if observer is not None:
+                    observer.begin_round()
+                yield make_round_source(loop, exchange)
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
+                if observer is not None:
+                    observer.end_round(loop.round_usage)
                 if events := await self._store_requests(loop):
                     yield events
                 if self._runner.has_work(loop):

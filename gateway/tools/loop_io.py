@@ -78,6 +78,22 @@ class ContextCompactor(Protocol):
         ...
 
 
+class LoopObserver(Protocol):
+    """Watches the rounds and the calls of one response. Its methods must not raise."""
+
+    def begin_round(self) -> None:
+        """A round is sent to the model next."""
+        ...
+
+    def end_round(self, usage: Usage | None) -> None:
+        """A round is complete: its calls are run next, or the reply ends."""
+        ...
+
+    def end_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        """A call has ended, which began at this time of the performance counter."""
+        ...
+
+
 MakeRound: TypeAlias = Callable[[Turn], Awaitable[Exchange]]
 """Makes the exchange of one round. Raises InvalidRequest, and StoreUnavailable."""
 
@@ -114,6 +130,8 @@ class LoopIO:
     """Returns the exchange of a round that may have several attempts; None if rounds are sent to the only upstream."""
     citations: CitationTable = field(default_factory=CitationTable)
     """What the markers in the context of the model stand for."""
+    observer: LoopObserver | None = None
+    """Watches the rounds and the calls; None if nobody does."""
     _losses: list[Loss] = field(default_factory=list)
 
     @property

@@ -71,6 +71,8 @@ class SharedTurn:
     queue_s = 0.0
     has_empty_budget = False
     """Whether the turn ended because its name had no repetitions left."""
+    report_result: Callable[[ResultName], None] | None = None
+    """Is called with the result of each attempt, as soon as it has ended."""
     attempt: SharedAttempt | None = None
     """The attempt in progress."""
     _proposed: tuple[Candidate, int] | None = None
@@ -151,9 +153,11 @@ class SharedTurn:
     def follow(self) -> "SharedTurn":
         """Returns the turn of the next round of a reply, which prefers the upstream of this one."""
         candidates = TurnCandidates(self._candidates, self._equals)
-        return SharedTurn(
+        following = SharedTurn(
             self._sharing, candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
         )
+        following.report_result = self.report_result
+        return following
 
     def keep_only(self, indexes: Collection[int]) -> None:
         """Leaves only these candidates."""
@@ -502,6 +506,8 @@ class SharedTurn:
             seconds, upstream = now - attempt.began_at, attempt.candidate.upstream
             self.tried.append(TriedUpstream(upstream, result, seconds))
             self._sharing.state.counts.add_attempt(upstream, result, seconds)
+            if self.report_result is not None:
+                self.report_result(result)
         attempt.candidate.load.end_attempt()
         return attempt
 

@@ -65,7 +65,7 @@ class WebSocketApp:
             connection = WebSocketConnection(
                 self._service,
                 self._endpoint,
-                ConnectionClient(principal, strict, partial(self._service.authenticate, handshake)),
+                ConnectionClient(principal, scope, strict, partial(self._service.authenticate, handshake)),
                 self._limits,
                 receive,
                 send_direct,

@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from typing import NamedTuple
 
 import structlog
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from gateway.error_replies import resolve_error_reply
 from gateway.errors import GatewayError, StoreUnavailable
@@ -20,6 +20,7 @@ from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import require_response
 from gateway.replies.recorder import ForegroundRecorder
+from gateway.replies.request_figures import round_ms
 from gateway.service.admission import ClientRequest
 from gateway.service.run import Run
 from gateway.service.service import Service
@@ -174,6 +175,8 @@ class ConnectionClient(NamedTuple):
     """The client of one connection, as its handshake says. With `strict`, requests with losses are refused."""
 
     principal: Principal
+    scope: Scope
+    """The scope of its handshake."""
     strict: bool = False
     authenticate: Callable[[], Principal] | None = None
     """Finds the principal of the connection's key again, for each turn: the configuration of keys may have changed
@@ -204,10 +207,12 @@ class TurnRunner:
         self._send_text = send_text
         self._hold_s = hold_s
         self._strict = client.strict
+        self._scope = client.scope
 
     async def run(self, create: TurnRequest) -> None:
         """Runs a `response.create` event: sends the events of its response, or one error instead. It raises nothing."""
-        started_at = time.perf_counter()
+        began_ns = time.perf_counter_ns()
+        meter = self._service.watch.begin_request(self._scope, began_ns)
         ids = RequestIds(read_bound_request_id() or "")  # the turns of a connection share its id
         CURRENT_IDS.set(ids)
         writer: _TurnWriter | None = None
@@ -229,10 +234,11 @@ class TurnRunner:
         finally:
             if writer is not None:
                 await writer.close()
-            if ids.upstream:
-                bind_fields(upstream_request_id=ids.upstream)
+            bind_fields(**ids.list_log_fields())
+            elapsed_ns = time.perf_counter_ns() - began_ns
+            meter.end(status, elapsed_ns)
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
-            log("turn", status=status, ms=round((time.perf_counter() - started_at) * 1000, 1))
+            log("turn", status=status, ms=round_ms(elapsed_ns))
 
     async def _accept_turn(self, create: TurnRequest) -> _TurnWriter:
         past_size, past_weight = self._cache.measure(create.body.get("previous_response_id"))

@@ -8,8 +8,10 @@ from gateway.replies.event_stream import ReplyStream
 from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.service.sharing.shared_rounds import SharedRounds
 from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.outcomes import ResultName
 from gateway.upstreams.shared_turn import SharedTurn
 from translation.errors import InvalidRequest
+from translation.representation.events import Usage
 
 
 class AttemptPlanner(Protocol):
@@ -38,6 +40,7 @@ class SharedAttempts:
         """`planned_index` is the place of the target that the run was planned for at first."""
         self.turn = turn
         self.observer = observer
+        turn.report_result = observer.observe_result
         self.rounds: SharedRounds | None = None
         """The rounds of a reply whose tools the gateway runs. They make the attempts themselves."""
         self._route = route
@@ -136,6 +139,15 @@ class SharedAttempts:
 
     def observe_model(self, model: str) -> None:
         self.observer.observe_model(model)
+
+    def observe_result(self, result: ResultName) -> None:
+        self.observer.observe_result(result)
+
+    def observe_round(self, usage: Usage | None) -> None:
+        self.observer.observe_round(usage)
+
+    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        self.observer.observe_call(tool, began_ns, has_failed=has_failed)
 
     def observe_end(self, end: ReplyEnd) -> None:
         self._has_failed = end.failed is not None

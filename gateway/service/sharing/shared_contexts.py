@@ -7,6 +7,7 @@ from gateway.errors import NotFound
 from gateway.logs import bind_fields
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.replies.attempted_reply import ATTEMPT_FAILURES
+from gateway.replies.observers import NO_REPLY, Observer
 from gateway.upstreams.shared_turn import SharedTurn
 from translation.errors import InvalidRequest
 
@@ -16,7 +17,11 @@ _REFUSALS = (InvalidRequest, NotFound)
 
 
 async def ask_targets(
-    request: AdmittedRequest, ask: Callable[[AdmittedRequest], Awaitable[_ResultT]], *, judges: bool
+    request: AdmittedRequest,
+    observer: Observer,
+    ask: Callable[[AdmittedRequest], Awaitable[_ResultT]],
+    *,
+    judges: bool,
 ) -> _ResultT:
     """Returns the result of the first target that can serve a request and does not fail.
 
@@ -24,14 +29,21 @@ async def ask_targets(
     the refusal of the first target if all refuse, and otherwise what the last failure of an upstream is.
     """
     route = request.route
+    watcher = observer.observe_request(
+        request.endpoint.name, route.pattern, streams=False, is_shared=route.sharing is not None
+    )
     if route.sharing is None:
-        bind_fields(attempts=1)
-        return await ask(request)
+        watcher.observe_attempt(request.target.provider.name, 1)
+        try:
+            return await ask(request)
+        finally:
+            watcher.observe_end(NO_REPLY)
     turn = SharedTurn(route.sharing, route.candidates, judges=judges)
+    turn.report_result = watcher.observe_result
     refusals: dict[int, Exception] = {}
     while turn.candidates or not refusals:
         candidate = await turn.begin()
-        bind_fields(provider=candidate.upstream, attempts=turn.attempt_count)
+        watcher.observe_attempt(candidate.upstream, turn.attempt_count)
         try:
             result = await ask(request.with_target(route.find_target(candidate.index)))
         except _REFUSALS as refusal:
@@ -39,12 +51,17 @@ async def ask_targets(
             turn.exclude(candidate.index)
             refusals[candidate.index] = refusal
         except ATTEMPT_FAILURES as error:
-            if not await turn.move_on(error):
+            moves = await turn.move_on(error)
+            bind_fields(**turn.describe())
+            if not moves:
                 raise turn.find_failure(error) from error.__cause__
         except BaseException:
             turn.leave()
             raise
         else:
             turn.succeed()
+            bind_fields(**turn.describe())
             return result
+        finally:
+            watcher.observe_end(NO_REPLY)
     raise refusals[min(refusals)]

@@ -43,6 +43,9 @@ class ScriptedWire:
         self._error = error
         self._end = b""
 
+    def begin_job(self) -> None:
+        """Nobody measures it."""
+
     def build_stream(self) -> "ScriptedWire":
         return self
 

@@ -55,7 +55,7 @@ asyncio.run(open_and_close())
 def test_a_server_without_metrics_loads_no_library_for_them() -> None:
     modules = loaded(MAKE, {"store": {"url": None}, "metrics": {"enabled": False}})
     assert "prometheus_client" not in modules
-    assert "gateway.metrics.observer" not in modules
+    assert "gateway.metrics.reader" not in modules
 
 
 def test_a_server_without_a_store_loads_no_database_engine_sdk_or_exporter() -> None:

@@ -14,6 +14,7 @@ from gateway.replies.endpoints import ReplyIdentity
 from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
+from gateway.upstreams.outcomes import ResultName
 from providers.base import Batch, Dialect
 from providers.capabilities import CAPABILITIES
 from providers.errors import ProviderError, UpstreamBroken, UpstreamRejected, UpstreamUnreachable
@@ -58,7 +59,9 @@ class Watcher:
         self.moments: list[str] = []
         self.ends: list[ReplyEnd] = []
 
-    def observe_request(self, endpoint: str, model: str, *, streams: bool, is_shared: bool) -> RequestObserver:
+    def observe_request(
+        self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
+    ) -> RequestObserver:
         self.moments.append(f"accepted {endpoint} {model} {streams}")
         return self
 
@@ -73,6 +76,15 @@ class Watcher:
 
     def observe_content(self) -> None:
         self.moments.append("content")
+
+    def observe_result(self, result: ResultName) -> None:
+        self.moments.append(f"result {result}")
+
+    def observe_round(self, usage: Usage | None) -> None:
+        self.moments.append("round")
+
+    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        self.moments.append(f"call {tool}")
 
     def observe_end(self, end: ReplyEnd) -> None:
         self.ends.append(end)
@@ -110,8 +122,8 @@ async def test_a_stream_comes_from_the_next_target_if_the_first_fails_before_con
     assert b'"content":"Hi"' in sent
     assert watcher.moments == [
         "accepted chat mine True",
-        *("attempt 1 a", "head", "end"),
-        *("attempt 2 b", "head", "content", "end 2"),
+        *("attempt 1 a", "head", "end", "result unreachable"),
+        *("attempt 2 b", "head", "content", "end 2", "result ok"),
     ]
 
 
@@ -120,7 +132,15 @@ async def test_a_json_reply_comes_from_the_next_target_if_the_first_fails_at_all
     first, second = Upstream("a", played=SAID[:2], error=UpstreamBroken("cut")), Upstream("b")
     reply = await build_run(first, second, watcher=watcher).produce_reply()
     assert reply["choices"][0]["message"]["content"] == "Hi"
-    assert watcher.moments == ["accepted chat mine False", "attempt 1 a", "end", "attempt 2 b", "end 2"]
+    assert watcher.moments == [
+        "accepted chat mine False",
+        "attempt 1 a",
+        "end",
+        "result reset",
+        "attempt 2 b",
+        "end 2",
+        "result ok",
+    ]
 
 
 async def test_warnings_of_a_failed_attempt_are_not_losses_of_the_next() -> None:

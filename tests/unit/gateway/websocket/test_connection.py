@@ -107,7 +107,7 @@ async def connected(peer: Peer, service: Service | None = None) -> AsyncIterator
     connection = WebSocketConnection(
         service or service_of(peer),
         RESPONSES,
-        ConnectionClient(ANONYMOUS),
+        ConnectionClient(ANONYMOUS, {"type": "websocket", "path": "/v1/responses"}),
         limits,
         peer.receive,
         peer.send,

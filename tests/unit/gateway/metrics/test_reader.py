@@ -7,31 +7,39 @@ import pytest
 
 from gateway.config.settings import Settings
 from gateway.histograms import OVERHEAD_BOUNDS, SECONDS_BOUNDS, Histogram
+from gateway.logs import reset_fields
 from gateway.metrics.labels import RouteLabels
-from gateway.metrics.observer import MetricsObserver, RequestFigures
+from gateway.metrics.reader import MetricsReader
 from gateway.metrics.samples import Series
 from gateway.replies.observers import ReplyEnd
+from gateway.replies.request_figures import RequestFigures, RequestWatch
 from providers.errors import UpstreamTimeout
 from translation.representation.events import Failed, Usage
 
 _SCOPE = {"type": "http", "method": "POST", "path": "/v1/responses"}
-_OK = {"model": "m", "provider": "gpu"}
 
 
-def _new_meter() -> MetricsObserver:
-    meter = MetricsObserver(Series(), lambda: Settings.model_validate({"store": {"url": None}}))
+def _new_meter() -> MetricsReader:
+    meter = MetricsReader(Series(), lambda: Settings.model_validate({"store": {"url": None}}))
     meter.routes = RouteLabels(["/v1/responses"], ["/v1/responses"])
     return meter
 
 
-def _begin(meter: MetricsObserver, *, streams: bool = False, is_shared: bool = False) -> RequestFigures:
-    figures = meter.begin_request(0)
-    assert meter.observe_request("responses", "m", streams=streams, is_shared=is_shared) is figures
+def _begin(meter: MetricsReader, *, streams: bool = False, is_shared: bool = False) -> RequestFigures:
+    watch = RequestWatch([meter])
+    figures = watch.begin_request(_SCOPE, 0)
+    assert watch.observe_request("responses", "m", streams=streams, is_shared=is_shared) is figures
     figures.observe_attempt("gpu", 1)
     return figures
 
 
-def _read(meter: MetricsObserver) -> dict[str, float]:
+def _end(figures: RequestFigures, elapsed_ns: int = 1) -> None:
+    """Ends a request whose log line has no failure, whatever its attempts have bound."""
+    reset_fields()
+    figures.end(200, elapsed_ns)
+
+
+def _read(meter: MetricsReader) -> dict[str, float]:
     """Returns the values of all series, by the metric's name and the last label; of histograms the number of values."""
     meter.add_up()
     return {
@@ -58,7 +66,7 @@ def test_values_are_added_up_once() -> None:
     for _ in range(3):
         figures = _begin(meter)
         figures.observe_end(ReplyEnd(Usage(input=5, output=2, cache_read=4, reasoning=1)))
-        figures.end(_SCOPE, 200, 5_000_000, _OK)
+        _end(figures, 5_000_000)
     expected = {
         "requests_total.ok": 3,
         "request_seconds.false": 3,
@@ -84,7 +92,7 @@ def test_a_stream_has_one_time_to_content_and_one_interval() -> None:
     assert (meter.open_streams, meter.count_in_flight()) == (1, {"gpu": 1})
     figures.observe_content()
     figures.observe_end(ReplyEnd(Usage(output=3)))
-    figures.end(_SCOPE, 200, 1, _OK)
+    _end(figures)
     values = _read(meter)
     assert (values["first_content_seconds.gpu"], values["output_interval_seconds.gpu"]) == (1, 1)
     assert (meter.open_streams, meter.count_in_flight()) == (0, {"gpu": 0})
@@ -96,7 +104,7 @@ def test_shared_turns_count_their_attempts_themselves() -> None:
         figures = _begin(meter, is_shared=True)
         assert meter.count_in_flight() == {}
         figures.observe_end(ReplyEnd(Usage(input=5), failed=failed))
-        figures.end(_SCOPE, 200, 1, _OK)
+        _end(figures)
     values = _read(meter)
     assert not [name for name in values if name.startswith("attempt")]
     assert (values["requests_total.ok"], values["tokens_total.input"]) == (2, 10)
@@ -111,7 +119,7 @@ def test_the_exception_of_an_attempt_is_its_result() -> None:
         figures.observe_end(ReplyEnd())
     figures.observe_attempt("gpu", 2)
     figures.observe_end(ReplyEnd(is_cut_off=True))
-    figures.end(_SCOPE, 200, 1, _OK)
+    _end(figures)
     values = _read(meter)
     assert (values["attempts_total.timeout"], values["attempts_total.ok"]) == (1, 1)
     assert (values["attempt_seconds.failed"], values["attempt_seconds.ok"]) == (1, 1)
@@ -121,13 +129,14 @@ def test_the_exception_of_an_attempt_is_its_result() -> None:
 def test_what_runs_on_after_a_request_has_figures_of_its_own() -> None:
     def run(ends_before: bool) -> None:
         meter = _new_meter()
-        figures = meter.begin_request(0)
+        watch = RequestWatch([meter])
+        figures = watch.begin_request({**_SCOPE, "method": "GET"}, 0)
         if ends_before:
-            figures.end({**_SCOPE, "method": "GET"}, 200, 1, {})
+            figures.end(200, 1)
         else:
-            meter.observe_request("responses", "m", streams=False, is_shared=False)
-        assert meter.observe_request("responses", "m", streams=True, is_shared=False) is not figures
-        assert meter.open_streams == 0
+            watch.observe_request("responses", "m", streams=False, is_shared=False)
+        assert watch.observe_request("responses", "m", streams=True, is_shared=False) is not figures
+        assert meter.open_streams == 1
 
     for ends_before in (True, False):
         copy_context().run(run, ends_before)

@@ -1,0 +1,243 @@
+"""The numbers of each request, kept by the object that observes it, for its log line and for whoever counts.
+
+A request is one over HTTP, a turn over a WebSocket, or the run of a background response.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from time import perf_counter_ns
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from starlette.types import Scope
+
+from gateway.errors import TurnFailed
+from gateway.http.guard import ClientDisconnected
+from gateway.logs import bind_fields, bind_usage, read_bound_fields, reset_fields
+from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
+from gateway.upstreams.outcomes import ResultName, find_outcome
+from translation.representation.events import Failed, Usage, add_usage
+
+_CURRENT: ContextVar["RequestFigures | None"] = ContextVar("request_figures", default=None)
+
+RequestKind: TypeAlias = Literal["request", "submission", "job"]
+"""`job`: the run of a response that goes on without its client. `submission`: the request that such a run is for."""
+
+_ENDED: Final[Scope] = {"type": "http", "path": ""}
+
+_ROUTING_KEYS: Final = ("type", "method", "path", "route")
+
+
+class AttemptEnd(NamedTuple):
+    """What is known of an attempt that has ended."""
+
+    elapsed_ns: int
+    result: ResultName | None
+    """None if its turn is shared, and counts its attempts itself."""
+    usage: Usage | None
+    """The token counts of the whole reply, if this is its last attempt."""
+    is_last: bool
+    """Whether the reply has ended, unless another attempt begins: it is not the end of a round of hosted tools."""
+
+
+class FiguresReader(Protocol):
+    """Counts requests and attempts by their figures. Its methods must not raise."""
+
+    def begin_attempt(self, figures: "RequestFigures") -> None:
+        """An attempt has begun, at the upstream of the figures."""
+        ...
+
+    def end_attempt(self, figures: "RequestFigures", end: AttemptEnd) -> None:
+        """An attempt has ended, at the upstream of the figures."""
+        ...
+
+    def begin_stream(self, figures: "RequestFigures") -> None:
+        """A request was accepted whose client gets a stream. The stream ends with the request."""
+        ...
+
+    def end_request(
+        self, figures: "RequestFigures", status: int, elapsed_ns: int, fields: Mapping[str, object]
+    ) -> None:
+        """A request has ended, whether or not it was for a model. `fields` are those of its log line."""
+        ...
+
+
+class RequestWatch:
+    """Keeps the figures of the requests of one server process."""
+
+    def __init__(self, readers: Sequence[FiguresReader] = ()) -> None:
+        self.readers: Final = tuple(readers)
+
+    def begin_request(self, scope: Scope, began_ns: int) -> "RequestFigures":
+        """Returns the figures of a request that has arrived, which its context has from now on."""
+        figures = RequestFigures(self.readers, scope, began_ns)
+        _CURRENT.set(figures)
+        return figures
+
+    def observe_request(
+        self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
+    ) -> RequestObserver:
+        figures = _CURRENT.get()
+        if is_job:
+            figures = self._submit_job(figures, streams=streams)
+        elif figures is None or figures.model is not None:
+            figures = RequestFigures(self.readers, _ENDED, perf_counter_ns())
+        figures.model = model
+        figures.streams = streams
+        figures.is_shared = is_shared
+        if streams and figures.kind == "request":
+            for reader in self.readers:
+                reader.begin_stream(figures)
+        return figures
+
+    def _submit_job(self, submission: "RequestFigures | None", *, streams: bool) -> "RequestFigures":
+        """Returns the figures of a job. The request that it is for is not counted beside it."""
+        scope: Scope = {"type": "http", "method": "POST", "path": ""}
+        if submission is not None and submission.model is None:
+            scope = {key: submission.scope[key] for key in _ROUTING_KEYS if key in submission.scope}
+            submission.kind = "submission"
+            if streams:
+                submission.streams = True
+                for reader in self.readers:
+                    reader.begin_stream(submission)
+        figures = RequestFigures(self.readers, scope, perf_counter_ns())
+        figures.kind = "job"
+        return figures
+
+
+class RequestFigures(LogObserver):
+    """The numbers of one request, until its end. Times are those of the performance counter, in nanoseconds.
+
+    Fields that many requests do not have are attributes of the class until they are set.
+    """
+
+    kind: RequestKind = "request"
+    model: str | None = None
+    """The name or pattern of the configuration that the requested model belongs to; None until the request is
+    accepted."""
+    upstream = ""
+    """The upstream that was asked last; empty if none was."""
+    attempt_count = 0
+    streams = False
+    is_shared = False
+    """Whether the turn is shared between upstreams."""
+    outcome: Literal["ok", "incomplete", "client_gone"] = "ok"
+    """How the reply ended, unless it failed."""
+    first_content = 0
+    """When the first content arrived; 0 if none did."""
+    upstream_ns = 0
+    """The time in which upstreams were waited for."""
+    overhead_ns = 0
+    """The time of the request without those at upstreams and in the queue, once it has ended."""
+    _attempt_began = 0
+    _tried: Sequence[dict[str, object]] = ()
+    """The rounds of hosted tools that have ended, unless a turn keeps them."""
+    _round_usage: Usage | None = None
+
+    def __init__(self, readers: Sequence[FiguresReader], scope: Scope, began_ns: int) -> None:
+        self._readers = readers
+        self.scope = scope
+        """The scope of the request; of a job only the keys of routing."""
+        self.began = began_ns
+
+    @property
+    def content_ns(self) -> int:
+        """The time to the first content of a stream; 0 if it had none."""
+        return self.first_content - self.began if self.first_content and self.streams else 0
+
+    def restart(self) -> None:
+        """Begins to measure from now on."""
+        self.began = perf_counter_ns()
+        _CURRENT.set(self)
+
+    def observe_attempt(self, provider: str, number: int) -> None:
+        bind_fields(provider=provider, attempts=number)
+        self.upstream = provider
+        self.attempt_count = number
+        self._attempt_began = perf_counter_ns()
+        for reader in self._readers:
+            reader.begin_attempt(self)
+
+    def observe_content(self) -> None:
+        if not self.first_content:
+            self.first_content = perf_counter_ns()
+
+    def observe_result(self, result: ResultName) -> None:
+        if self._attempt_began:
+            self._end_attempt(None, None, is_last=False)
+
+    def observe_round(self, usage: Usage | None) -> None:
+        self._round_usage = add_usage(self._round_usage, usage)
+        if self._attempt_began:
+            self._end_attempt(None if self.is_shared else "ok", None, is_last=False)
+
+    def observe_end(self, end: ReplyEnd) -> None:
+        usage, warnings, unreported, failed, is_cut_off = end
+        if warnings or unreported or failed is not None:
+            bind_problems(end)
+        usage = usage or self._round_usage
+        if usage is not None:
+            bind_usage(usage)
+        # Replies end in `finally` blocks, whose exception is the failure of the attempt. Nobody else has it there.
+        error = sys.exception()
+        result: ResultName | None = "ok"
+        if error is None and failed is None:
+            self.outcome = "incomplete" if is_cut_off else "ok"
+        else:
+            self.outcome = "client_gone" if isinstance(error, ClientDisconnected) else "ok"
+            result = self._find_result(error, failed)
+        if self._attempt_began:
+            self._end_attempt(None if self.is_shared else result, usage, is_last=True)
+
+    def _end_attempt(self, result: ResultName | None, usage: Usage | None, *, is_last: bool) -> None:
+        began, self._attempt_began = self._attempt_began, 0
+        elapsed = perf_counter_ns() - began
+        self.upstream_ns += elapsed
+        if result is not None and (self.attempt_count > 1 or not is_last):
+            tried = {"upstream": self.upstream, "result": result, "ms": round_ms(elapsed)}
+            self._tried = [*self._tried, tried]
+        if readers := self._readers:
+            end = AttemptEnd(elapsed, result, usage, is_last)
+            for reader in readers:
+                reader.end_attempt(self, end)
+
+    def _find_result(self, error: BaseException | None, failed: Failed | None) -> ResultName:
+        """Returns the result of an attempt that failed, by the exception that ended it or the failure in its reply."""
+        if failed is not None and error is None:
+            error = TurnFailed(failed)
+        outcome = find_outcome(error) if isinstance(error, Exception) else None
+        if outcome is None:
+            return "client_gone"
+        return "cut" if self.first_content else outcome.result
+
+    def end(self, status: int, elapsed_ns: int) -> None:
+        """The request has ended. Adds its times to the log line, which is written next, and lets readers count it."""
+        if self._attempt_began:  # nobody read the reply
+            self._end_attempt(None if self.is_shared else "client_gone", None, is_last=True)
+        if self.attempt_count:
+            self._bind_times(elapsed_ns)
+        if readers := self._readers:
+            fields = read_bound_fields()
+            for reader in readers:
+                reader.end_request(self, status, elapsed_ns, fields)
+        self.scope = _ENDED  # the figures may be kept, and the scope has the headers of the client
+        if self.model is None:
+            self.model = ""  # what runs on in the context of this request is another one
+
+    def _bind_times(self, elapsed_ns: int) -> None:
+        fields = dict(read_bound_fields())
+        overhead_ns = elapsed_ns - self.upstream_ns
+        if "queue_ms" in fields and isinstance(queue_ms := fields["queue_ms"], float):
+            overhead_ns -= int(queue_ms * 1e6)
+        self.overhead_ns = overhead_ns if overhead_ns > 0 else 0
+        fields["overhead_ms"] = round_ms(self.overhead_ns)
+        if content_ns := self.content_ns:
+            fields["first_content_ms"] = round_ms(content_ns)
+        if len(self._tried) > 1:
+            fields["tried"] = self._tried
+        reset_fields(**fields)
+
+
+def round_ms(elapsed_ns: int) -> float:
+    """Returns a time in milliseconds, to a tenth. `round` would take a microsecond."""
+    return (elapsed_ns + 50_000) // 100_000 / 10
