@@ -1,7 +1,7 @@
 """Resolves a model name to the provider and upstream model that serve it, by the config's patterns. Suggests others."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -156,8 +156,10 @@ class Resolver:
     ) -> None:
         """`registry` holds the state of the upstreams, which outlives the configuration."""
         registry = registry or UpstreamRegistry()
+        counted = _find_counted_providers(settings)
         self._rows = [
-            ServedName(pattern, model, settings, providers, registry) for pattern, model in settings.models.items()
+            ServedName(pattern, model, settings, providers, registry, counted)
+            for pattern, model in settings.models.items()
         ]
         self._resolve_cached = lru_cache(_MAX_CACHED)(self._resolve_uncached)
 
@@ -216,17 +218,20 @@ class ServedName:
         settings: Settings,
         providers: Mapping[str, Provider],
         registry: UpstreamRegistry,
+        counted: Collection[str] = (),
     ) -> None:
+        """`counted` are the providers whose turns in progress have to be counted."""
         self.pattern = pattern
         self.is_exact = not any(mark in pattern for mark in "*?[")
         self._model = model
         rows = model.rows
-        self._sharing = _find_sharing(pattern, model, settings, registry)
+        self._sharing = _find_sharing(pattern, model, settings, registry, counted)
         self._request_defaults = _find_common_defaults(rows)
         counts = Counter(row.provider for row in rows)
-        shared = None if self._sharing is None else registry
         self.upstreams = [
-            _ServingUpstream(row, settings, providers[row.provider], shared, has_twin=counts[row.provider] > 1)
+            _ServingUpstream(
+                row, settings, providers[row.provider], registry, self._sharing, has_twin=counts[row.provider] > 1
+            )
             for row in rows
         ]
         weighted = [each for each, row in zip(self.upstreams, rows, strict=True) if row.weight > 0]
@@ -234,8 +239,8 @@ class ServedName:
 
     @property
     def is_shared(self) -> bool:
-        """Whether its turns are shared between upstreams, or limited."""
-        return self._sharing is not None
+        """Whether its turns are shared between upstreams."""
+        return self._sharing is not None and self._sharing.repeats
 
     @property
     def has_own_models(self) -> bool:
@@ -270,15 +275,27 @@ class ServedName:
         )
 
 
-def _find_sharing(pattern: str, model: ModelConfig, settings: Settings, registry: UpstreamRegistry) -> Sharing | None:
-    """Returns how the turns of a name are shared; None for one provider without a limit."""
-    is_limited = any(settings.providers[row.provider].max_in_flight is not None for row in model.rows)
-    if model.upstreams is None and not is_limited:
-        return None
+def _find_counted_providers(settings: Settings) -> Collection[str]:
+    """Returns the providers whose turns in progress have to be counted: those with a limit, and those that share turns
+    with others."""
+    shared = {row.provider for model in settings.models.values() if model.upstreams is not None for row in model.rows}
+    return shared | {name for name, config in settings.providers.items() if config.max_in_flight is not None}
+
+
+def _find_sharing(
+    pattern: str, model: ModelConfig, settings: Settings, registry: UpstreamRegistry, counted: Collection[str]
+) -> Sharing | None:
+    """Returns how the turns of a name are shared; None for one provider that nobody counts.
+
+    With one provider a turn waits for the provider's limit, is counted, and goes its way as if it were not.
+    """
     routing = settings.routing.for_model(model.routing)
-    repeats = model.upstreams is not None
-    state = registry.find_name(pattern)
-    return Sharing(pattern, model.balance, model.affinity if repeats else "none", routing, state, repeats)
+    if model.upstreams is not None:
+        return Sharing(pattern, model.balance, model.affinity, routing, registry.find_name(pattern))
+    if model.rows[0].provider not in counted:
+        return None
+    unbounded = routing.model_copy(update={"first_content_s": None, "total_s": None})
+    return Sharing(pattern, model.balance, "none", unbounded, registry.find_name(pattern), repeats=False)
 
 
 def _find_common_defaults(rows: Sequence[UpstreamRow]) -> Mapping[str, Any]:
@@ -294,7 +311,7 @@ def _find_realm(provider: str, settings: Settings) -> frozenset[str]:
 
 
 class _ServingUpstream:
-    """One upstream of a name or pattern. `registry` is None if its turns are neither shared nor limited.
+    """One upstream of a name or pattern, whose turns are shared as `sharing` says.
 
     `has_twin` says that another row has the same provider.
     """
@@ -304,13 +321,15 @@ class _ServingUpstream:
         row: UpstreamRow,
         settings: Settings,
         provider: Provider,
-        registry: UpstreamRegistry | None,
+        registry: UpstreamRegistry,
+        sharing: Sharing | None,
         *,
         has_twin: bool,
     ) -> None:
         self.provider = provider
         self._row = row
         self._registry = registry
+        self._sharing = sharing
         self._has_twin = has_twin
         self._families = settings.model_families
         self._provider_config = settings.providers[row.provider]
@@ -321,7 +340,7 @@ class _ServingUpstream:
         )
         """Whether the names that a pattern matches are those that it lists, and no others."""
         self._profiles: dict[str | None, Profile] = {}
-        if registry is not None and isinstance(provider, ShareableProvider):
+        if sharing is not None and sharing.repeats and isinstance(provider, ShareableProvider):
             reports_load = self._provider_config.find_load_report() == "orca"
             observe_head = registry.observe_heads_of(row.provider)
             self.provider = provider.share(observe_head, LOAD_REQUEST if reports_load else {})
@@ -334,10 +353,12 @@ class _ServingUpstream:
         loaded_model = self._provider_config.model
         names = (upstream_model, name) if loaded_model is None else (loaded_model, upstream_model, name)
         candidate = None
-        if self._registry is not None:
+        if self._sharing is not None:
             label = f"{row.provider}:{upstream_model}" if self._has_twin else row.provider
             state_name = UpstreamName(row.provider, upstream_model)
             candidate = self._registry.build_candidate(index, state_name, label, row.weight, row.tier)
+            if not self._sharing.repeats:
+                candidate = replace(candidate, health=self._registry.build_health(state_name))
         return Target(
             provider=self.provider,
             capabilities=self._capabilities,

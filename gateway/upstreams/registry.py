@@ -45,7 +45,8 @@ class Sharing(NamedTuple):
     routing: TurnRouting
     state: NameState
     repeats: bool = True
-    """Whether there are further attempts. A name with one `provider` only waits for the provider's limit."""
+    """Whether there are further attempts. A turn of a name with one `provider` is only counted, and waits for the
+    provider's limit: what becomes of it says nothing of the provider, and its failures are shown as they are."""
 
 
 class UpstreamRegistry:
@@ -96,11 +97,15 @@ class UpstreamRegistry:
 
     def find_upstream(self, name: UpstreamName) -> UpstreamState:
         if (state := self._upstreams.get(name)) is None:
-            state = UpstreamState(UpstreamHealth(name, self._settings, self.rng), ContentTimes())
+            state = UpstreamState(self.build_health(name), ContentTimes())
             self._upstreams[name] = state
             if len(self._upstreams) > _MAX_UPSTREAMS:
                 self._upstreams.popitem(last=False)
         return state
+
+    def build_health(self, name: UpstreamName) -> UpstreamHealth:
+        """Returns a health of its own, about which nothing is known."""
+        return UpstreamHealth(name, self._settings, self.rng)
 
     def list_models(self) -> list[str]:
         """Returns the models of all upstreams that are known, the newest last."""

@@ -103,7 +103,7 @@ class SharedTurn:
         self._clock = clock
         self._rng = rng or _RNG
         self._preferred = preferred
-        self._judges = judges
+        self._judges = judges and sharing.repeats
         self._outcomes: dict[int, tuple[Outcome, float | None]] = {}
         """By index of a candidate that was tried: its last outcome, and when it may be asked again."""
         self._failures: Final = TurnFailures()
@@ -325,7 +325,7 @@ class SharedTurn:
 
     def find_failure(self, error: Exception) -> Exception:
         """Returns the failure that the client is shown, when no further attempt begins after `error`."""
-        return self._failures.choose(error)
+        return self._failures.choose(error) if self._sharing.repeats else error
 
     def build_timeout(self) -> UpstreamTimeout:
         """Returns the failure of a turn whose time is over."""
