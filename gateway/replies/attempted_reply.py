@@ -15,6 +15,15 @@ ATTEMPT_FAILURES = (ProviderError, TurnFailed, ProtocolViolation)
 """Failures of an upstream. After all others, nobody else is asked."""
 
 
+class AttemptStream(ReplyStream, Protocol):
+    """The stream of one attempt."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter ended the reply before it had content."""
+        ...
+
+
 class ReplyAttempts(Protocol):
     """The attempts at one reply."""
 
@@ -28,12 +37,19 @@ class ReplyAttempts(Protocol):
         """When the reply must be complete, by the clock of the event loop."""
         ...
 
-    async def begin_stream(self) -> ReplyStream:
+    async def begin_stream(self) -> AttemptStream:
         """Chooses the upstream of the next attempt, and returns its stream. Raises ProviderError if there is none."""
         ...
 
     async def move_on(self, error: Exception) -> bool:
         """Ends the attempt in a failure of which nothing was delivered. Returns whether another one may begin."""
+        ...
+
+    async def move_on_filtered(self) -> bool:
+        """Ends the attempt, whose reply a content filter ended before content, if another one may begin.
+
+        Returns whether it may. Otherwise the client gets that reply.
+        """
         ...
 
     def find_failure(self, error: Exception) -> Exception:
@@ -53,7 +69,7 @@ class AttemptedReply(ForwardedSource):
     back until the end, for replies of which nobody reads a part.
     """
 
-    def __init__(self, attempts: ReplyAttempts, stream: ReplyStream, *, is_whole: bool = False) -> None:
+    def __init__(self, attempts: ReplyAttempts, stream: AttemptStream, *, is_whole: bool = False) -> None:
         self._attempts = attempts
         self._stream = stream
         self._is_whole = is_whole
@@ -94,7 +110,11 @@ class AttemptedReply(ForwardedSource):
                     async with asyncio.timeout_at(end):
                         await self._source.open()
                         await self._read_to_content()
-                return
+                if not (self._stream.is_filtered and await self._attempts.move_on_filtered()):
+                    return
+                self._is_open = False
+                await self._source.close()
+                continue
             except ATTEMPT_FAILURES as failure:
                 error: Exception = failure
             except TimeoutError:

@@ -329,6 +329,8 @@ class RelaySpec:
     collect_stream: Callable[[Json, bytes, ReplyIdentity, Presentation], Json]
     """Returns the client's JSON reply for (body, stream, identity, presentation), where an upstream sent a stream
     although JSON was requested. Raises TurnFailed."""
+    is_filtered: Callable[[Json], bool]
+    """Returns whether a content filter ended a relayed JSON reply before it had content."""
     read_usage: Callable[[Json], Usage | None]
     """Returns the token counts of the `usage` object of a relayed JSON reply."""
     remove_params: Callable[[Json, Container[str]], Json] = _remove_params

@@ -16,7 +16,7 @@ from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.delta_runs import DeltaRun, EventStage, TextObserver
-from translation.representation.events import Event, Failed, Noted, Opaque, Started, Usage
+from translation.representation.events import Event, Failed, Finished, Noted, Opaque, Started, Usage
 from translation.representation.json_types import Json
 
 _CONTENTLESS_EVENTS: Final = frozenset({Started, Noted, Opaque})
@@ -60,6 +60,11 @@ class Relay(Protocol):
     @property
     def has_content(self) -> bool:
         """Whether content was forwarded that a retry would repeat."""
+        ...
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter ended the reply before it had content."""
         ...
 
     @property
@@ -116,6 +121,8 @@ class TranslatedReply(Source[bytes]):
     """
 
     ended = False
+    is_filtered = False
+    """Whether a content filter ended the reply before it had content."""
     _is_concluded = False
     _failed: Failed | None = None
     _last_batch: Batch = ()
@@ -185,6 +192,7 @@ class TranslatedReply(Source[bytes]):
                 batch = self._event_stage.feed(batch)
             if not self.has_content and batch_has_content(batch):
                 self.has_content = True
+                self.is_filtered = batch_is_filtered(batch)
                 self._observer.observe_content()
             frames = self._encoder.feed(batch)
             if self._encoder.ended:
@@ -288,6 +296,11 @@ class RelayedReply(Source[bytes]):
         self.ended = relay.ended
         return frames
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter ended the reply before it had content."""
+        return self._relay.is_filtered
+
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
         return self._reads.wait_for_read(sink)
 
@@ -314,6 +327,18 @@ def relay_buffered_stream(relay: Relay, stream: bytes) -> bytes:
     if relay.failed is not None:
         raise TurnFailed(relay.failed)
     return frames + relay.conclude()
+
+
+def batch_is_filtered(batch: Sequence[Event]) -> bool:
+    """Returns whether a batch ends a reply because of a content filter, and has no content."""
+    if not batch or not isinstance(end := batch[-1], Finished) or end.reason != "content_filter":
+        return False
+    return not has_content_events(batch[:-1])
+
+
+def has_content_events(batch: Sequence[Event]) -> bool:
+    """Returns whether a batch has an event with content."""
+    return any(type(event) not in _CONTENTLESS_EVENTS for event in batch)
 
 
 def batch_has_content(batch: Sequence[Event]) -> bool:

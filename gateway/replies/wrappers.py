@@ -62,6 +62,10 @@ class RelayWrapper(Generic[_Relay]):
         return self._relay.has_content
 
     @property
+    def is_filtered(self) -> bool:
+        return self._relay.is_filtered
+
+    @property
     def failed(self) -> Failed | None:
         return self._relay.failed
 

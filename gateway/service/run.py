@@ -15,7 +15,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Target
 from gateway.replies.answering_model import MODEL_HEADER, ModelObserver, ModelRelay, ModelStage, chooses_model
-from gateway.replies.attempted_reply import ATTEMPT_FAILURES, AttemptedReply
+from gateway.replies.attempted_reply import ATTEMPT_FAILURES, AttemptedReply, AttemptStream
 from gateway.replies.client_params import RejectionParams
 from gateway.replies.endpoints import Presentation, ReplyCollector, ReplyIdentity
 from gateway.replies.event_stream import ReplyStream
@@ -31,7 +31,7 @@ from gateway.replies.loss_header import (
 from gateway.replies.obfuscation import ObfuscatingEncoder, ObfuscatingRelay
 from gateway.replies.observers import ObservedRounds, ReplyEnd, RequestObserver
 from gateway.replies.recorder import ForegroundRecorder, ReplyRecorder
-from gateway.replies.reply_streams import RelayedReply, TranslatedReply
+from gateway.replies.reply_streams import RelayedReply, TranslatedReply, batch_is_filtered, has_content_events
 from gateway.replies.request_figures import RequestFigures
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_attempts import SharedAttempts
@@ -104,8 +104,10 @@ class Run:
     """Knows the model that answers, if the upstream chooses it."""
     _rounds: ObservedRounds | None = field(default=None, init=False)
     """The rounds of a run that calls tools."""
-    _unbegun_stream: ReplyStream | None = field(default=None, init=False)
+    _unbegun_stream: AttemptStream | None = field(default=None, init=False)
     """The stream of the first plan, until its attempt begins."""
+    _is_filtered: bool = field(default=False, init=False)
+    """Whether a content filter ended the JSON reply of the last attempt before it had content."""
     _collector: ReplyCollector | None = field(default=None, init=False)
     """Collects the JSON reply of a run that calls tools."""
 
@@ -162,7 +164,7 @@ class Run:
         self._unbegun_stream = self.build_attempt_stream(is_begun=False)
         return AttemptedReply(self.attempts, self._unbegun_stream, is_whole=is_whole)
 
-    def build_attempt_stream(self, *, is_begun: bool = True) -> ReplyStream:
+    def build_attempt_stream(self, *, is_begun: bool = True) -> AttemptStream:
         """Returns the stream of the plan of the attempt in progress."""
         target, plan, presentation, body = self.attempt
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
@@ -273,6 +275,8 @@ class Run:
                 else:
                     async with asyncio.timeout_at(deadline):
                         reply = await self._produce_attempt()
+                if self._is_filtered and await attempts.move_on_filtered():
+                    continue
                 is_complete = True
                 return reply
             except ATTEMPT_FAILURES as failure:
@@ -320,6 +324,7 @@ class Run:
                 if isinstance(reported := answer.get("usage"), dict):
                     usage = plan.relay.read_usage(reported)
             reply = plan.relay.build_json(self.body, answer, self.identity, presentation)
+            self._is_filtered = self.attempts is not None and plan.relay.is_filtered(reply)
             warnings = read_reply_warnings(reply)
             return reply
         except TurnFailed as error:
@@ -338,10 +343,13 @@ class Run:
         self._collector = collector if plan.loop_io is not None else None
         facts: list[Json] = []
         last_events: Batch = ()
+        has_content, watches_content = False, self.attempts is not None
 
         def collect(batch: Batch) -> None:
-            nonlocal last_events
+            nonlocal last_events, has_content
             events = batch if event_stage is None else event_stage.feed(batch)
+            if watches_content and not has_content:
+                has_content = has_content_events(last_events)
             facts.extend(collect_facts(events))
             last_events = events
             collector.feed(events)
@@ -359,6 +367,7 @@ class Run:
                 self._add_late_losses(end)
         if collector.failed is not None:
             raise TurnFailed(collector.failed)
+        self._is_filtered = watches_content and not has_content and batch_is_filtered(last_events)
         return collector.result()
 
     def _add_late_losses(self, end: ReplyEnd) -> None:

@@ -100,7 +100,11 @@ OUTCOMES: Final[dict[str, Outcome]] = {
         proves_alive=True,
     ),
     "content_filter": Outcome(
-        "a content filter refuses", "rejected", "if_configured", judgement="content_filter", proves_alive=True
+        "a content filter refuses, or ends a reply without content",
+        "rejected",
+        "if_configured",
+        judgement="content_filter",
+        proves_alive=True,
     ),
     "garbled": Outcome("a reply that is not of the protocol", "garbled", "if_unsafe", health="failure"),
     "broken": Outcome(
@@ -157,6 +161,11 @@ _BY_CODE: Final = {
 """Codes of failures within a reply of status 200. Every other code is `server_error`."""
 
 _FILTER_WORDS: Final = ("content_filter", "content_policy_violation", "moderation")
+
+
+def build_filter_failure() -> UpstreamRejected:
+    """Returns the failure that a reply counts as which a content filter ended before it had content."""
+    return UpstreamRejected("a content filter ended the reply", status=400, code="content_filter")
 
 
 def find_outcome(error: Exception) -> Outcome | None:

@@ -145,6 +145,11 @@ class SharedTurn:
         return fields
 
     @property
+    def leaves_filtered(self) -> bool:
+        """Whether the next upstream is asked if a content filter ends a reply before it has content."""
+        return self._sharing.repeats and "content_filter" in self._sharing.routing.fallback_on
+
+    @property
     def deadline(self) -> float | None:
         """When the turn has to end, if it has to."""
         total_s = self._sharing.routing.total_s

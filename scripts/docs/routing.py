@@ -70,6 +70,9 @@ less expected time to first content, `weighted` goes by weight alone.
 If all available rows are full, the turn waits for a free one, for `queue_s` at most. If all rows are parked, the client gets 429 at once with the
 time until the first is free. If all are ejected, the one whose ejection ends soonest is asked all the same.
 
+A name with one `provider` has no choice, keeps the `retries` of its provider, and is never parked or ejected. Its turns count where the provider has
+`max_in_flight` or also serves names with several upstreams: they wait for a free slot, and make the provider busier for the others.
+
 ## What happens after a failure
 
 As long as nothing was delivered, the next upstream is asked: another one of the tier, then one of the next tier. Once all were tried,

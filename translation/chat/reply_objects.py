@@ -47,6 +47,12 @@ _CHAT_FINISH_REASONS = {
 }
 """Reason of a Finished event -> chat's. `build_finish` makes it `tool_calls` if there are calls and nothing was cut."""
 
+
+def is_filter_reason(finish_reason: Any) -> bool:
+    """Returns whether an upstream's finish reason says that a content filter ended the reply."""
+    return FINISH_REASONS.get(str(finish_reason)) == "content_filter"
+
+
 CUT_REASONS = frozenset(reason for reason, end in FINISH_REASONS.items() if end in ("length", "content_filter"))
 """An upstream's finish reasons after which the last tool call may be incomplete."""
 

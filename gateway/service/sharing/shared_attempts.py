@@ -4,11 +4,11 @@ from typing import Protocol
 
 from gateway.logs import bind_fields
 from gateway.planning.resolver import Route
-from gateway.replies.event_stream import ReplyStream
+from gateway.replies.attempted_reply import AttemptStream
 from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.service.sharing.shared_rounds import SharedRounds
 from gateway.upstreams.candidates import Candidate
-from gateway.upstreams.outcomes import ResultName
+from gateway.upstreams.outcomes import ResultName, build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
 from translation.errors import InvalidRequest
 from translation.representation.events import Usage
@@ -21,7 +21,7 @@ class AttemptPlanner(Protocol):
         """Plans the attempt at a target of the route. Raises InvalidRequest if the target cannot serve the request."""
         ...
 
-    def build_attempt_stream(self) -> ReplyStream:
+    def build_attempt_stream(self) -> AttemptStream:
         """Returns the stream of the attempt that was planned last."""
         ...
 
@@ -64,7 +64,7 @@ class SharedAttempts:
     def deadline(self) -> float | None:
         return self.turn.deadline if self.rounds is None else None
 
-    async def begin_stream(self) -> ReplyStream:
+    async def begin_stream(self) -> AttemptStream:
         """Begins the next attempt, and returns its stream. Raises what `begin` raises."""
         await self.begin()
         return self.planner.build_attempt_stream()
@@ -100,6 +100,15 @@ class SharedAttempts:
             moves = await self.turn.move_on(error, self._has_larger_window)
         self.bind_log_fields()
         return moves
+
+    async def move_on_filtered(self) -> bool:
+        """Ends the attempt, whose reply a content filter ended before content, if another one may begin.
+
+        Returns whether it may. Otherwise the client gets that reply.
+        """
+        if self.rounds is not None or not self.turn.leaves_filtered:
+            return False
+        return await self.move_on(build_filter_failure())
 
     def find_failure(self, error: Exception) -> Exception:
         return error if self.rounds is not None else self.turn.find_failure(error)

@@ -13,10 +13,11 @@ from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Route, Target
 from gateway.replies.attempted_reply import ATTEMPT_FAILURES, find_content_deadline
 from gateway.replies.observers import RequestObserver
-from gateway.replies.reply_streams import batch_has_content
+from gateway.replies.reply_streams import batch_has_content, batch_is_filtered
 from gateway.sealing.reply_seal import ReplyItemSeal, has_upstream_content
 from gateway.tools.loop_io import MakeRound, RoundMaker
 from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.outcomes import build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Batch, Exchange, batch_source_of
 from providers.errors import UpstreamTimeout
@@ -197,7 +198,14 @@ class SharedRound(Source[Batch]):
                 async with asyncio.timeout_at(self._find_end_of_attempt()):
                     await source.open()
                     await self._read_ahead(source)
-                return
+                candidate = None if shared.attempt is None else shared.attempt.candidate
+                if not (batch_is_filtered(self._held) and await self._move_on_filtered()):
+                    if candidate is not None:
+                        self._rounds.note_answer(candidate)
+                    return
+                self._source = None
+                await source.close()
+                continue
             except ATTEMPT_FAILURES as failure:
                 error: Exception = failure
             except TimeoutError:
@@ -206,6 +214,11 @@ class SharedRound(Source[Batch]):
             await source.close()
             if not await shared.move_on(error, self._rounds.has_larger_window):
                 raise shared.find_failure(error) from error.__cause__
+
+    async def _move_on_filtered(self) -> bool:
+        """Ends the attempt, which a content filter ended before content. Returns whether another one may begin."""
+        shared = self._shared
+        return shared.leaves_filtered and await shared.move_on(build_filter_failure(), self._rounds.has_larger_window)
 
     async def _begin(self) -> Source[Batch]:
         """Begins the next attempt. Returns its source, which is not open yet."""
@@ -246,8 +259,6 @@ class SharedRound(Source[Batch]):
                 await source.wait_for_read()
         if not has_content or (self._rounds.holds_all and not isinstance(self._last_event, Finished)):
             raise ProtocolViolation("the upstream's reply ended without a terminal event")
-        if self._shared.attempt is not None:
-            self._rounds.note_answer(self._shared.attempt.candidate)
 
     def take(self) -> Batch:
         source = self._opened_source

@@ -37,6 +37,8 @@ class ChoiceReader:
     def __init__(self, reasoning: ReasoningMover, form: ChunkForm, rules: CallRules) -> None:
         self.has_content = False
         """Whether a choice had content, or a regular end."""
+        self.is_filtered = False
+        """Whether a content filter ended the first choice before it had content."""
         self.may_forward = False
         """Whether there was content, and no text of a choice may still be thinking."""
         self.finished: set[int] = set()
@@ -75,6 +77,8 @@ class ChoiceReader:
         if choice.get("finish_reason"):
             if index not in self.finished:
                 self.finished.add(index)
+                if not self.has_content:
+                    self.is_filtered = reply_objects.is_filter_reason(choice["finish_reason"])
                 self.has_content = True
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)

@@ -91,6 +91,11 @@ class ChatRelay(StreamEnd):
         return self._choices.has_content
 
     @property
+    def is_filtered(self) -> bool:
+        """Whether a content filter ended the only choice before it had content."""
+        return self._choices.is_filtered and self._form.choice_count == 1
+
+    @property
     def warnings(self) -> list[Json]:
         """Entries for `tool_warnings`: the invalid calls of the choices that have ended."""
         return self._choices.warnings

@@ -72,6 +72,14 @@ def failure_of(completion: Json) -> Failed | None:
     return None
 
 
+def is_filtered(completion: Json) -> bool:
+    """Returns whether a content filter ended a relayed completion before it had content."""
+    choices = [choice for choice in completion["choices"] if isinstance(choice, dict)]
+    messages = [message for choice in choices if isinstance(message := choice.get("message"), dict)]
+    has_content = any(value for message in messages for name, value in message.items() if name != "role")
+    return not has_content and any(reply_objects.is_filter_reason(choice.get("finish_reason")) for choice in choices)
+
+
 def is_broken_off(choice: Json) -> bool:
     """Whether a choice ended before it was complete."""
     return str(choice.get("finish_reason")) in BROKEN_FINISH_REASONS or bool(choice.get("error"))

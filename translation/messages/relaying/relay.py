@@ -17,6 +17,9 @@ from translation.representation.json_types import Json
 _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
 """Names of events that a retry would repeat. A block that has only begun is empty."""
 
+REFUSAL: Final = "refusal"
+"""The stop reason of a message that the model refused to write."""
+
 _BEFORE_START: Final = frozenset({"ping"})
 _BETWEEN_BLOCKS: Final = frozenset({"ping", "content_block_start"})
 _WITHIN_BLOCK: Final = _CONTENT_EVENTS | _BETWEEN_BLOCKS
@@ -52,6 +55,8 @@ class MessagesRelay(StreamEnd):
         super().__init__()
         self.has_content = False
         """Whether content was forwarded. Then the request must not be retried."""
+        self.is_filtered = False
+        """Whether the model refused before it had content, which is what a content filter is in this API."""
         self.response: Json | None = None
         """Always None: messages are not stored."""
         self.usage: Usage | None = None
@@ -169,6 +174,7 @@ class MessagesRelay(StreamEnd):
         match event:
             case {"delta": {"stop_reason": reason}} if reason is not None:
                 self._has_stop_reason = True
+                self.is_filtered = reason == REFUSAL and not self.has_content
         if isinstance(usage := event.get("usage"), dict):
             # Searches and other tools of the upstream add to the input while the reply is produced.
             self.usage = read_message_usage(usage, self.usage)
@@ -191,6 +197,11 @@ class MessagesRelay(StreamEnd):
     def _close(self, frames: bytes) -> None:
         self.ended = self._stopped = True
         self.closing_frames = frames
+
+
+def is_filtered(message: Json) -> bool:
+    """Returns whether a relayed message was refused before it had content."""
+    return message.get("stop_reason") == REFUSAL and not message.get("content")
 
 
 def _to_one_line(event: Json, frame: sse.Frame) -> bytes:

@@ -28,6 +28,7 @@ from translation.responses.relaying.whole_response import (
     OwnResponse,
     build_own_fields,
     has_items,
+    is_filtered,
     is_item,
     scrub_failure,
     seal_output,
@@ -80,6 +81,8 @@ class ResponsesRelay(StreamEnd):
         super().__init__()
         self.has_content = False
         """Whether content was forwarded. Then the request must not be retried."""
+        self.is_filtered = False
+        """Whether a content filter ended the response before it had content."""
         self.response: Json | None = None
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
@@ -244,6 +247,7 @@ class ResponsesRelay(StreamEnd):
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
         if response.get("status") not in TERMINAL_STATUSES:
             response["status"] = event["type"].removeprefix("response.")
+        self.is_filtered = not self.has_content and is_filtered(response)
         if self.failed is not None:
             event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
         if event["type"] == "response.failed":

@@ -157,3 +157,15 @@ def build_response_stream(response: Json, new_id: NewId) -> bytes:
     completed_at: int = response.get("completed_at") or response.get("created_at") or 0
     encoder = ResponsesEncoder({**response, **_UNFINISHED_FIELDS}, clock=lambda: completed_at)
     return encoder.feed(events) + encoder.conclude()
+
+
+def is_filtered(response: Json) -> bool:
+    """Returns whether a content filter ended a response before it had content."""
+    details = response.get("incomplete_details")
+    if not isinstance(details, dict) or details.get("reason") != "content_filter":
+        return False
+    return all(isinstance(item, dict) and _is_empty_message(item) for item in response["output"])
+
+
+def _is_empty_message(item: Item) -> bool:
+    return item.get("type") == "message" and not item.get("content")

@@ -67,3 +67,20 @@ def test_only_the_first_finish_reason_of_a_choice_is_kept() -> None:
 def test_a_choice_of_another_form_is_a_violation(choice: Json) -> None:
     with pytest.raises(ProtocolViolation):
         build_reader().read_choice(choice)
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ([{"index": 0, "delta": {}, "finish_reason": "content_filter"}], True),
+        ([{"index": 0, "delta": {"content": ""}, "finish_reason": "sensitive"}], True),
+        ([{"index": 0, "delta": {}, "finish_reason": "stop"}], False),
+        ([{"index": 0, "delta": {"content": "Well"}, "finish_reason": "content_filter"}], False),
+        ([text_choice("Well"), {"index": 0, "delta": {}, "finish_reason": "content_filter"}], False),
+    ],
+)
+def test_a_filter_ended_a_choice_that_had_nothing(choices: list[Json], expected: bool) -> None:
+    reader = build_reader()
+    for choice in choices:
+        reader.read_choice(choice)
+    assert reader.is_filtered is expected

@@ -438,3 +438,10 @@ def test_a_whole_completion_without_a_reason_is_complete_as_a_stream() -> None:
     for message, reason in (({"content": "a"}, "stop"), ({"tool_calls": [call]}, "tool_calls")):
         (first, *_) = chunks_of(run(relay(), [build_completion_stream(completion(message, finish=None))]))
         assert first["choices"][0]["finish_reason"] == reason
+
+
+@pytest.mark.parametrize("choice_count", [1, 2])
+def test_a_filter_ended_a_stream_only_if_it_has_no_other_choice(choice_count: int) -> None:
+    relaying = relay(choice_count=choice_count)
+    relaying.feed(wire(chunk({"role": "assistant"}), chunk(finish="content_filter"), done=False))
+    assert relaying.is_filtered is (choice_count == 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.chat.relaying.whole_completion import relay_completion
+from translation.chat.relaying.whole_completion import is_filtered, relay_completion
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -22,3 +22,22 @@ def test_thinking_in_the_text_is_separated_if_the_profile_says_so(profile: Profi
     relayed = relay_completion(completion, model="asked", reasoning_fields=frozenset({"reasoning"}), profile=profile)
     assert relayed == {"model": "asked", "choices": [{"message": expected, "finish_reason": "stop"}]}
     assert completion["choices"][0]["message"] == {"content": TAGGED}, "the upstream's completion is not changed"
+
+
+def choice(message: Json, reason: str | None = "content_filter") -> Json:
+    return {"message": message, "finish_reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ([choice({"role": "assistant", "content": None, "refusal": None})], True),
+        ([choice({"content": ""}, "refusal")], True),
+        ([choice({"content": "Well"})], False),
+        ([choice({"content": None, "tool_calls": [{"id": "c"}]})], False),
+        ([choice({"content": ""}, "stop")], False),
+        ([choice({"content": ""}), choice({"content": "Yes"}, "stop")], False),
+    ],
+)
+def test_a_filter_ended_a_completion_that_has_nothing(choices: list[Json], expected: bool) -> None:
+    assert is_filtered({"choices": choices}) is expected

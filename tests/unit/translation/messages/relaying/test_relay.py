@@ -1,5 +1,6 @@
 """Streams and requests that are forwarded to and from an upstream with the same API."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.unit.support.stream_checks.messages_order import check_message_stream
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
-from translation.messages.relaying.relay import MessagesRelay
+from translation.messages.relaying.relay import MessagesRelay, is_filtered
 from translation.messages.relaying.reply_forms import build_message, build_message_stream
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.representation.events import Failed
@@ -433,3 +434,23 @@ def search_use(number: str) -> Json:
 def search_result(number: str, *ciphers: str) -> Json:
     pages = [{"type": "web_search_result", "url": "http://a", "encrypted_content": cipher} for cipher in ciphers]
     return {"type": "web_search_tool_result", "tool_use_id": f"srvtoolu_{number}", "content": pages}
+
+
+REFUSED = b'event: message_delta\ndata: {"type":"message_delta", "delta":{"stop_reason":"refusal"}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [((REFUSED,), True), ((USAGE_FRAME % b"{}",), False), ((START, DELTA, REFUSED), False)],
+    ids=["nothing", "another end", "after a text"],
+)
+def test_a_refusal_without_content_is_what_a_filter_does(frames: Sequence[bytes], expected: bool) -> None:
+    relay = relay_of()
+    relay.feed(HEAD + b"\n\n" + b"".join(frames))
+    assert relay.is_filtered is expected
+
+
+def test_a_refused_message_without_content_is_what_a_filter_does() -> None:
+    assert is_filtered({"content": [], "stop_reason": "refusal"})
+    assert not is_filtered({"content": [{"type": "text", "text": "Well"}], "stop_reason": "refusal"})
+    assert not is_filtered({"content": [], "stop_reason": "end_turn"})

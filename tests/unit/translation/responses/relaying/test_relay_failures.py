@@ -28,7 +28,7 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, relay_response
+from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, is_filtered, relay_response
 
 
 def failed(*reads: bytes) -> Json:
@@ -330,3 +330,28 @@ def test_a_character_that_is_split_over_two_deltas_is_joined(is_named: bool) -> 
         split = [delta[delta.index(b"data:") :] for delta in split]
     events = relayed(CREATED, *split, ending("completed", number=5))
     assert [event["delta"] for event in events if "delta" in event] == ["a", "😀"]
+
+
+FILTER: Json = {"incomplete_details": {"reason": "content_filter"}}
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ({**FILTER, "output": []}, True),
+        ({**FILTER, "output": [{"type": "message", "content": []}]}, True),
+        ({**FILTER, "output": [{"type": "message", "content": [{"type": "output_text", "text": "Well"}]}]}, False),
+        ({**FILTER, "output": [{"type": "function_call", "name": "f"}]}, False),
+        ({"incomplete_details": {"reason": "max_output_tokens"}, "output": []}, False),
+        ({"incomplete_details": None, "output": []}, False),
+    ],
+)
+def test_a_filter_ended_a_response_that_has_nothing(response: Json, expected: bool) -> None:
+    assert is_filtered(response) is expected
+
+
+@pytest.mark.parametrize("content", [b"", CONTENT], ids=["nothing", "after a text"])
+def test_a_filter_ended_a_stream_that_had_nothing(content: bytes) -> None:
+    filtered = relay()
+    filtered.feed(CREATED + content + ending("incomplete", **FILTER))
+    assert filtered.is_filtered is not bool(content)
