@@ -138,7 +138,7 @@ CHAT: Final = Endpoint(
         make_relay=_relay,
         build_json=_relay_json,
         collect_stream=_collect_relay,
-        is_filtered=whole_completion.is_filtered,
+        is_filtered=whole_completion.is_completion_filtered,
         read_usage=read_usage,
         needs_no_checks=_needs_no_checks,
     ),

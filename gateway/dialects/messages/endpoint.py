@@ -26,7 +26,7 @@ from translation.messages.client.encode import PING_FRAME, MessagesEncoder
 from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.client.param_names import PARAM_NAMES
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
-from translation.messages.relaying.relay import MessagesRelay, is_filtered
+from translation.messages.relaying.relay import MessagesRelay, is_message_filtered
 from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.messages.schema.request import (
@@ -136,7 +136,7 @@ MESSAGES: Final = Endpoint(
         make_relay=_relay,
         build_json=_relay_json,
         collect_stream=_collect_relay,
-        is_filtered=is_filtered,
+        is_filtered=is_message_filtered,
         read_usage=read_message_usage,
         fit_input=_fit_relayed_input,
     ),

@@ -35,7 +35,12 @@ from translation.responses.client.snapshot import Snapshot
 from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import adds_items, relay_body
-from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, is_filtered, relay_response
+from translation.responses.relaying.whole_response import (
+    OwnResponse,
+    failure_of_response,
+    is_response_filtered,
+    relay_response,
+)
 from translation.responses.schema.request import keep_known, validate
 from translation.responses.upstream.lower import lower_items
 from translation.responses.usage import read_usage
@@ -155,7 +160,7 @@ RESPONSES: Final = Endpoint(
         make_relay=_relay,
         build_json=_relay_json,
         collect_stream=_collect_relay,
-        is_filtered=is_filtered,
+        is_filtered=is_response_filtered,
         read_usage=read_usage,
         adds_items=adds_items,
         fit_input=_fit_relayed_input,

@@ -72,7 +72,7 @@ def failure_of(completion: Json) -> Failed | None:
     return None
 
 
-def is_filtered(completion: Json) -> bool:
+def is_completion_filtered(completion: Json) -> bool:
     """Returns whether a content filter ended a relayed completion before it had content."""
     choices = [choice for choice in completion["choices"] if isinstance(choice, dict)]
     messages = [message for choice in choices if isinstance(message := choice.get("message"), dict)]

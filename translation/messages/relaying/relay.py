@@ -199,7 +199,7 @@ class MessagesRelay(StreamEnd):
         self.closing_frames = frames
 
 
-def is_filtered(message: Json) -> bool:
+def is_message_filtered(message: Json) -> bool:
     """Returns whether a relayed message was refused before it had content."""
     return message.get("stop_reason") == REFUSAL and not message.get("content")
 

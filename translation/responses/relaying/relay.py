@@ -28,8 +28,8 @@ from translation.responses.relaying.whole_response import (
     OwnResponse,
     build_own_fields,
     has_items,
-    is_filtered,
     is_item,
+    is_response_filtered,
     scrub_failure,
     seal_output,
 )
@@ -247,7 +247,7 @@ class ResponsesRelay(StreamEnd):
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
         if response.get("status") not in TERMINAL_STATUSES:
             response["status"] = event["type"].removeprefix("response.")
-        self.is_filtered = not self.has_content and is_filtered(response)
+        self.is_filtered = not self.has_content and is_response_filtered(response)
         if self.failed is not None:
             event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
         if event["type"] == "response.failed":

@@ -159,7 +159,7 @@ def build_response_stream(response: Json, new_id: NewId) -> bytes:
     return encoder.feed(events) + encoder.conclude()
 
 
-def is_filtered(response: Json) -> bool:
+def is_response_filtered(response: Json) -> bool:
     """Returns whether a content filter ended a response before it had content."""
     details = response.get("incomplete_details")
     if not isinstance(details, dict) or details.get("reason") != "content_filter":

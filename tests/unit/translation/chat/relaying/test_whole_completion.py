@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.chat.relaying.whole_completion import is_filtered, relay_completion
+from translation.chat.relaying.whole_completion import is_completion_filtered, relay_completion
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -40,4 +40,4 @@ def choice(message: Json, reason: str | None = "content_filter") -> Json:
     ],
 )
 def test_a_filter_ended_a_completion_that_has_nothing(choices: list[Json], expected: bool) -> None:
-    assert is_filtered({"choices": choices}) is expected
+    assert is_completion_filtered({"choices": choices}) is expected

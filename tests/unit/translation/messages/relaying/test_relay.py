@@ -12,7 +12,7 @@ from tests.unit.support.stream_checks.messages_order import check_message_stream
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
-from translation.messages.relaying.relay import MessagesRelay, is_filtered
+from translation.messages.relaying.relay import MessagesRelay, is_message_filtered
 from translation.messages.relaying.reply_forms import build_message, build_message_stream
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.representation.events import Failed
@@ -451,6 +451,6 @@ def test_a_refusal_without_content_is_what_a_filter_does(frames: Sequence[bytes]
 
 
 def test_a_refused_message_without_content_is_what_a_filter_does() -> None:
-    assert is_filtered({"content": [], "stop_reason": "refusal"})
-    assert not is_filtered({"content": [{"type": "text", "text": "Well"}], "stop_reason": "refusal"})
-    assert not is_filtered({"content": [], "stop_reason": "end_turn"})
+    assert is_message_filtered({"content": [], "stop_reason": "refusal"})
+    assert not is_message_filtered({"content": [{"type": "text", "text": "Well"}], "stop_reason": "refusal"})
+    assert not is_message_filtered({"content": [], "stop_reason": "end_turn"})

@@ -28,7 +28,12 @@ from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.relaying.relay import ResponsesRelay
-from translation.responses.relaying.whole_response import OwnResponse, failure_of_response, is_filtered, relay_response
+from translation.responses.relaying.whole_response import (
+    OwnResponse,
+    failure_of_response,
+    is_response_filtered,
+    relay_response,
+)
 
 
 def failed(*reads: bytes) -> Json:
@@ -347,7 +352,7 @@ FILTER: Json = {"incomplete_details": {"reason": "content_filter"}}
     ],
 )
 def test_a_filter_ended_a_response_that_has_nothing(response: Json, expected: bool) -> None:
-    assert is_filtered(response) is expected
+    assert is_response_filtered(response) is expected
 
 
 @pytest.mark.parametrize("content", [b"", CONTENT], ids=["nothing", "after a text"])
