@@ -23,7 +23,7 @@ HostResolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
-_MAX_REDIRECTS = 5
+MAX_REDIRECTS = 5
 _MAX_URL_CHARS = 8192
 _MAX_ADDRESSES = 4
 """The most addresses of one host that are tried."""
@@ -111,14 +111,14 @@ class EgressClient:
             raise InvalidRequest(str(refused), param=param) from refused.__cause__
 
     async def _fetch_with_redirects(self, url: str, max_bytes: int) -> FetchResult:
-        target = _parse_url(url)
+        target = parse_url(url)
         async with aclosing(GuardedSender(self, keeps_connections=False)) as sender:
-            for _ in range(_MAX_REDIRECTS + 1):
+            for _ in range(MAX_REDIRECTS + 1):
                 result = await _fetch_once(sender, target, max_bytes)
                 if isinstance(result, FetchResult):
                     return result
-                target = _parse_url(str(_resolve_redirect(target, result)))
-        raise EgressRefused(f"the URL redirects more than {_MAX_REDIRECTS} times")
+                target = parse_url(str(resolve_redirect(target, result)))
+        raise EgressRefused(f"the URL redirects more than {MAX_REDIRECTS} times")
 
     async def resolve(self, scheme: str, host: str, port: int | None) -> Sequence[str]:
         """Returns the addresses of a host to be tried. Raises EgressRefused unless all that it has are public."""
@@ -207,7 +207,8 @@ def _embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
     return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
 
 
-def _parse_url(url: str) -> httpx2.URL:
+def parse_url(url: str) -> httpx2.URL:
+    """Returns a URL that may be fetched if its host may. Raises EgressRefused for any other."""
     if len(url) > _MAX_URL_CHARS:
         raise EgressRefused(f"the URL is longer than {_MAX_URL_CHARS} characters")
     try:
@@ -225,7 +226,8 @@ def _parse_url(url: str) -> httpx2.URL:
     return parsed
 
 
-def _resolve_redirect(url: httpx2.URL, location: str) -> httpx2.URL:
+def resolve_redirect(url: httpx2.URL, location: str) -> httpx2.URL:
+    """Returns the URL that a server redirects to. Raises EgressRefused if it is none."""
     try:
         return url.join(location)
     except (httpx2.InvalidURL, ValueError) as error:

@@ -94,6 +94,7 @@ def validate_settings(
     )
     problems += dict.fromkeys(row_checks)
     problems += _check_model_servers(tree)
+    problems += _check_model_searches(tree)
     problems += _check_families(tree)
     problems += _check_engines(tree)
     problems += check_own_addresses(tree)
@@ -167,6 +168,13 @@ def _check_model_servers(tree: Mapping[str, Any]) -> Iterator[Problem]:
                     ("models", name, "tools", "mcp", number),
                     f"there is no server {label!r} in tools.mcp.servers; {_suggest_name(label, servers)}",
                 )
+
+
+def _check_model_searches(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    has_engine = bool(mapping_or_empty(mapping_or_empty(tree.get("tools")).get("web_search")).get("engine"))
+    for name, model in mapping_or_empty(tree.get("models")).items():
+        if mapping_or_empty(mapping_or_empty(model).get("tools")).get("web_search") is True and not has_engine:
+            yield Problem(("models", name, "tools", "web_search"), "there is no engine: write tools.web_search.engine")
 
 
 def _check_families(tree: Mapping[str, Any]) -> Iterator[Problem]:

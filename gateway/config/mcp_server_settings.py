@@ -297,6 +297,13 @@ class ModelToolSettings(_Section):
     """Tools that the gateway adds to every request for a model."""
 
     mcp: tuple[_Text, ...] = Field(default=(), description="Servers of `tools.mcp.servers` whose tools are added.")
+    web_search: bool = Field(
+        default=False, description="Whether a web search is added, which the engine of `tools.web_search` runs."
+    )
+
+    def list_added_tools(self) -> list[dict[str, Any]]:
+        """Returns the tools besides those of MCP servers, as tools of the Responses API."""
+        return [{"type": "web_search"}] if self.web_search else []
 
 
 def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:

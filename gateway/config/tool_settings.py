@@ -1,15 +1,19 @@
 """The configuration of the tools that the gateway runs itself."""
 
 from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
 from providers.overrides import Number, WholeNumber
 from translation.hosted.bounds import AnswerLimits, LoopBounds, SchemaLimits
 
+SearchEngineName = Literal["searxng", "brave", "tavily"]
+
 _MB: Final = 1024 * 1024
+_KEYLESS: Final = "searxng"
 
 
 class _Section(BaseModel):
@@ -188,12 +192,87 @@ class McpSettings(_Section):
         )
 
 
+class WebSearchSettings(_Section):
+    """Web searches ([tools.md](tools.md#web-search)). Without an engine there are none."""
+
+    engine: SearchEngineName | None = Field(
+        default=None,
+        description="The search engine: `searxng` (a server of yours, with `url`), `brave` or `tavily` (with a key). "
+        "Without one, the tool `web_search` is left to upstreams that have it.",
+    )
+    url: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="The address of the engine, which may be private. SearXNG needs it, and its format `json`. "
+        "The others have one by default.",
+    )
+    key: SecretStr | None = Field(default=None, description="The key of the engine.")
+    key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
+    deadline_s: Annotated[Number, Field(gt=0, le=120)] = Field(
+        default=8.0, description="Seconds in which the engine must answer a search."
+    )
+    max_queries: Annotated[WholeNumber, Field(ge=1, le=20)] = Field(
+        default=4, description="The most queries of one call. Each is a request to the engine."
+    )
+    max_reply_mb: Annotated[Number, Field(gt=0, le=64)] = Field(
+        default=2.0, description="The largest reply of the engine, in MiB."
+    )
+    pages: bool = Field(
+        default=True,
+        description="Whether the model may open pages of the web, and search in them: only addresses on the public "
+        "internet, and hosts in `egress.allow`. An address that the model makes up can carry data out.",
+    )
+    page_deadline_s: Annotated[Number, Field(gt=0, le=120)] = Field(
+        default=10.0, description="Seconds in which a page must be complete, with its redirects."
+    )
+    max_page_mb: Annotated[Number, Field(gt=0, le=64)] = Field(
+        default=5.0, description="The most of a page that is read, in MiB. The model is informed of the cut."
+    )
+    page_chars: Annotated[WholeNumber, Field(ge=1000, le=1_000_000)] = Field(
+        default=50_000, description="The most characters of an opened page that the model reads."
+    )
+
+    @model_validator(mode="after")
+    def _require_what_the_engine_needs(self) -> "WebSearchSettings":
+        if self.engine is None:
+            return self
+        if self.engine == _KEYLESS and self.url is None:
+            raise PydanticCustomError("web_search", "write the url of the SearXNG server")
+        if self.engine != _KEYLESS and self.key is None:
+            raise PydanticCustomError("web_search", "write key_env, the environment variable with the key")
+        if self.url is not None and not _is_address(self.url):
+            raise PydanticCustomError("web_search", "write a url that begins with http:// or https://, without a user")
+        return self
+
+    @property
+    def max_page_bytes(self) -> int:
+        """The most bytes of a page that are read."""
+        return int(self.max_page_mb * _MB)
+
+    @property
+    def max_reply_bytes(self) -> int:
+        """The most bytes of a reply of the engine."""
+        return int(self.max_reply_mb * _MB)
+
+
 class ToolSettings(_Section):
     """Tools that the gateway runs itself."""
 
     mcp: McpSettings = Field(default=McpSettings(), description="Tools of MCP servers.")
+    web_search: WebSearchSettings = Field(
+        default=WebSearchSettings(), description="Web searches that the gateway runs for models."
+    )
     events: bool = Field(
         default=False,
         description="Adds events about tools (`gateway.*`) to every stream of the Responses API, as if clients sent "
         "`tool_events: true`.",
     )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        )
+    except ValueError:
+        return False

@@ -16,6 +16,7 @@ from gateway.doctor.html_report import render_html
 from gateway.doctor.mcp_servers import examine_servers, render_servers
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.runner import ServeLocally, count_checks, diagnose
+from gateway.doctor.search_engine import examine_engine
 from gateway.doctor.text_report import render_json as rendered_json
 from gateway.doctor.text_report import render_text
 from gateway.logs import configure_logs
@@ -36,7 +37,7 @@ def run_doctor(
 ) -> bool:
     """Examines the models, prints the report, saves the results, and writes the page if `html` names a file.
 
-    Without `names`, the MCP servers of the configuration are examined too.
+    Without `names`, the MCP servers and the search engine of the configuration are examined too.
 
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. The
     gateway's error logs are written there too. Raises NoModelsSelected, and what `serve` raises.
@@ -46,18 +47,22 @@ def run_doctor(
     with interrupt_waits(), _draw_progress(steps) as on_step:
         diagnoses = diagnose(settings, names, serve, deadline_s, on_step)
         servers = [] if names else examine_servers(settings)
+        engine = None if names else examine_engine(settings)
     origin = describe_origin(settings)
     typer.echo(
-        rendered_json(diagnoses, origin, [server.as_json() for server in servers]).decode()
+        rendered_json(
+            diagnoses, origin, [server.as_json() for server in servers], None if engine is None else engine.as_json()
+        ).decode()
         if as_json
         else render_text(diagnoses, _colour_verdict, typer.get_terminal_size().columns)
     )
-    if servers and not as_json:
-        typer.echo(render_servers(servers))
+    examined = [*servers, *([] if engine is None else [engine])]
+    if examined and not as_json:
+        typer.echo(render_servers(examined))
     if settings.server.doctor_report is not None:
         _save_results(Path(settings.server.doctor_report), diagnoses, origin)
-    is_written = html is None or _write_page(html, render_html(diagnoses, origin, servers))
-    has_failures = any(each.failed for each in diagnoses) or any(each.failed for each in servers)
+    is_written = html is None or _write_page(html, render_html(diagnoses, origin, examined))
+    has_failures = any(each.failed for each in diagnoses) or any(each.failed for each in examined)
     return is_written and not has_failures
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.mcp_servers import MCP_SERVER, ServerDiagnosis
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.doctor.text_report import format_duration, render_score, render_summary
 from gateway.pages.static_files import read_styles
@@ -166,9 +166,12 @@ def _render_failure(failure: _Failure) -> str:
 
 
 def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
-    """Renders the checks of the MCP servers as one table. Returns "" if there are none."""
-    if not servers:
-        return ""
+    """Renders the checks of servers by their kinds, each as one table. Returns "" if there are none."""
+    kinds = dict.fromkeys(server.kind for server in servers)
+    return "\n".join(_render_kind(kind, [each for each in servers if each.kind == kind]) for kind in kinds)
+
+
+def _render_kind(kind: str, servers: Sequence[ServerDiagnosis]) -> str:
     rows = "\n".join(
         f'<tr><th scope="row">{escape(server.label)}</th><td>{escape(finding.check)}</td>'
         f"<td>{_render_verdict(finding.verdict)}</td>"
@@ -178,9 +181,10 @@ def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
         for finding in server.findings
     )
     sound = sum(not server.failed for server in servers)
-    return f"""<section aria-labelledby="servers">
-<h2 id="servers">MCP servers: {sound} of {len(servers)} without failures</h2>
-{_render_table("MCP servers", "Checks of the MCP servers of the configuration", _SERVER_HEADINGS, rows)}
+    name, title = ("servers", "MCP servers") if kind == MCP_SERVER else (kind.lower().replace(" ", "-"), f"{kind}s")
+    return f"""<section aria-labelledby="{name}">
+<h2 id="{name}">{title}: {sound} of {len(servers)} without failures</h2>
+{_render_table(title, f"Checks of the {title} of the configuration", _SERVER_HEADINGS, rows)}
 </section>"""
 
 

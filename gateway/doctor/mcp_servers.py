@@ -18,6 +18,7 @@ from translation.representation.json_types import Json
 if TYPE_CHECKING:
     from gateway.tools.mcp.operator_server import OperatorServer, ToolListing
 
+MCP_SERVER: Final = "MCP server"
 _MAX_DETAIL_CHARS: Final = 300
 
 
@@ -27,6 +28,8 @@ class ServerDiagnosis:
 
     label: str
     findings: Sequence[Finding]
+    kind: str = MCP_SERVER
+    """What it is, for people."""
 
     @property
     def failed(self) -> bool:
@@ -48,7 +51,7 @@ def render_servers(diagnoses: Sequence[ServerDiagnosis]) -> str:
     """Returns the diagnoses as text: one line per check."""
     lines = []
     for diagnosis in diagnoses:
-        lines.append(f"MCP server {diagnosis.label}")
+        lines.append(f"{diagnosis.kind} {diagnosis.label}")
         for finding in diagnosis.findings:
             time_taken = f" ({format_duration(finding.seconds)})" if finding.seconds else ""
             lines.append(f"  {finding.verdict} {finding.check}: {finding.detail}{time_taken}")

@@ -31,8 +31,12 @@ _REPORT_KEYS: Final = {"request_text": "asked", "reply_text": "came"}
 """Field of a finding -> its key in the JSON report, if the two differ."""
 
 
-def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = ()) -> bytes:
-    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are MCP servers."""
+def render_json(
+    diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = (), engine: Json | None = None
+) -> bytes:
+    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are MCP servers, and `engine`
+    is the search engine."""
+    examined = [*servers, *([] if engine is None else [engine])]
     backends = [
         {
             "model": diagnosis.model,
@@ -51,9 +55,10 @@ def render_json(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: S
         "version": REPORT_VERSION,
         "product": PRODUCT,
         **asdict(origin),
-        "ok": not any(diagnosis.failed for diagnosis in diagnoses) and all(server["ok"] for server in servers),
+        "ok": not any(diagnosis.failed for diagnosis in diagnoses) and all(each["ok"] for each in examined),
         "backends": backends,
         **({"mcp_servers": servers} if servers else {}),
+        **({"web_search": engine} if engine is not None else {}),
     }
     return orjson.dumps(report, option=orjson.OPT_INDENT_2)
 

@@ -118,6 +118,11 @@ def _add_servers(turn: Turn, target: Target, tool_host: ToolHost) -> None:
     _describe_servers(turn, tool_host)
     if target.mcp_servers:
         turn.tools = [*turn.tools, *tool_host.build_model_tools(turn.tools, target.mcp_servers)]
+    if target.added_tools:
+        own = [tool for tool in target.added_tools if tool_host.runs_tool(tool)]
+        kinds = {str(tool["type"]) for tool in turn.tools}
+        # A tool of the request may have a version: web_search_2025_08_26.
+        turn.tools = [*turn.tools, *(tool for tool in own if not any(kind.startswith(tool["type"]) for kind in kinds))]
 
 
 def _unseal_results(turn: Turn, target: Target, tool_host: ToolHost) -> None:
@@ -138,20 +143,14 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
 
     Models know only functions, which have no groups with descriptions.
     """
-    texts: list[str] = []
-    losses: list[Loss] = []
-    for position, tool in enumerate(turn.tools):
-        if not tool_host.runs_tool(tool):
-            continue
-        if tool.get("server_description"):
-            texts.append(f"The tools of the server {tool['server_label']!r}: {tool['server_description']}")
-        if tool.get("defer_loading"):
-            losses.append(Loss(f"tools[{position}].defer_loading", "dropped"))
-        if "direct" not in (tool.get("allowed_callers") or ("direct",)):
-            losses.append(Loss(f"tools[{position}].allowed_callers", "dropped"))
+    texts = [
+        f"The tools of the server {tool['server_label']!r}: {tool['server_description']}"
+        for tool in turn.tools
+        if tool.get("server_description") and tool_host.runs_tool(tool)
+    ]
     if texts:
         turn.instructions = "\n\n".join(filter(None, [turn.instructions, *texts]))
-    turn.losses = [*turn.losses, *losses]
+    turn.losses = [*turn.losses, *tool_host.find_losses(turn.tools)]
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:

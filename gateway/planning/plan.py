@@ -106,7 +106,7 @@ def find_tool_host(
     `allowed_servers` are patterns of the labels of the operator's servers that the principal may use.
     """
     tools = facts.tools.hosted
-    if not (tools or target.mcp_servers):
+    if not (tools or target.adds_tools):
         return None
     servers_param = endpoint.param_names.servers.get("")
     if servers_param is None:
@@ -119,6 +119,8 @@ def find_tool_host(
         target.mcp_servers
     ):
         return host
+    if target.added_tools and tool_host.runs_any_tool(target.added_tools):
+        return tool_host.restrict_to_key(allowed_servers)
     if not (tools and tool_host.runs_any_tool(tools)):
         return None
     if find_relay(endpoint, facts, target):

@@ -23,6 +23,7 @@ from providers.engine_checks import explain_absent_model, find_tool_parser_probl
 from providers.model_families import ModelFamily, find_family
 from providers.profiles import build_profile
 from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 
 _MAX_NAME_CHARS: Final = 100
@@ -46,6 +47,8 @@ class Target:
     profile: Profile
     mcp_servers: Sequence[str] = ()
     """Labels of the servers of `tools.mcp.servers` whose tools are added to each request."""
+    added_tools: Sequence[Json] = ()
+    """Other tools of the gateway that are added to each request, as tools of the Responses API."""
     realm: frozenset[str] = frozenset()
     """The providers of the account that can read the reasoning that it seals, if they are more than its own."""
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -54,6 +57,11 @@ class Target:
     """The state of the upstream, if its turns are shared or limited."""
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
+
+    @property
+    def adds_tools(self) -> bool:
+        """Whether the configuration adds tools to each request, which the gateway runs."""
+        return bool(self.mcp_servers or self.added_tools)
 
     def can_read(self, provider: str, model: str) -> bool:
         """Whether this upstream can use what a model of a provider sealed."""
@@ -259,7 +267,11 @@ class ServedName:
 
     def build_route(self, name: str) -> Route:
         targets = [
-            replace(upstream.build_target(index, name, self._request_defaults), mcp_servers=self._model.tools.mcp)
+            replace(
+                upstream.build_target(index, name, self._request_defaults),
+                mcp_servers=self._model.tools.mcp,
+                added_tools=self._model.tools.list_added_tools(),
+            )
             for index, upstream in enumerate(self.upstreams)
         ]
         return Route(

@@ -120,7 +120,7 @@ class Admission:
 
         Raises Unrepresentable for tools that nobody can run.
         """
-        if not (request.facts.tools.hosted or request.target.mcp_servers):
+        if not (request.facts.tools.hosted or request.target.adds_tools):
             return request
         if request.route.sharing is not None:
             await load_tool_library()  # each target that is planned may need it

@@ -19,7 +19,7 @@ from gateway.service.served_models import ServedModels
 from gateway.service.server_state import ConfiguredState, ServerState, SharedParts
 from gateway.service.sharing.routing_reports import RoutingReporter
 from gateway.service.sharing.upstream_watch import UpstreamWatch
-from gateway.tools.host import ToolHost, build_egress, build_kinds
+from gateway.tools.host import KindParts, ToolHost, build_egress, build_kinds
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.upstreams.registry import UpstreamRegistry
 from providers.base import Provider
@@ -62,7 +62,11 @@ class ConfigurationBuilder(NamedTuple):
         models = ServedModels(resolver, provider_hold)
         egress, shared, has_store = build_egress(settings.egress), self.shared, self.state.has_store
         tool_host = ToolHost(
-            settings.tools.mcp, egress, self.operator_servers, has_store=has_store, kinds=build_kinds(settings.tools)
+            settings.tools.mcp,
+            egress,
+            self.operator_servers,
+            has_store=has_store,
+            kinds=build_kinds(KindParts(settings.tools, egress)),
         )
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host, shared.large_bodies)

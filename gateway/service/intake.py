@@ -33,7 +33,7 @@ class Intake:
             request = request._replace(losses=[*request.losses, KEY_IGNORED])
         if request.facts.context.is_compacted:
             request = await fill_compaction_threshold(request)
-        if request.facts.tools.hosted or request.target.mcp_servers:
+        if request.facts.tools.hosted or request.target.adds_tools:
             request = await self._admission.add_tool_host(request)
         storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
         return await storage.accept(request, client_request.weight)

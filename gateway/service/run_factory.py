@@ -157,7 +157,7 @@ class RunFactory:
             planned = _add_target_defaults(planned, target)
         if echo is not None:
             view = echo(view, target)
-        if self._find_tool_host is not None and (planned.facts.tools.hosted or target.mcp_servers):
+        if self._find_tool_host is not None and (planned.facts.tools.hosted or target.adds_tools):
             planned = planned._replace(tool_host=self._find_tool_host(planned.with_target(target)))
         if target is not planned.target:
             planned = planned.with_target(target)

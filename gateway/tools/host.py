@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings, ToolSettings
@@ -12,19 +12,33 @@ from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind
 from gateway.tools.mcp_tools.kind import McpTools
 from gateway.tools.operator_servers.servers import OperatorServers
+from gateway.tools.web_search.kind import WebSearchTools
 from providers.egress import EgressClient
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
-KIND_BUILDERS: Final[Sequence[Callable[[ToolSettings], ToolKind]]] = ()
-"""Build the kinds of tools besides those of MCP servers, from the settings `tools`."""
+
+class KindParts(NamedTuple):
+    """What kinds of tools are built from: the settings `tools`, and the guard of addresses that others name."""
+
+    settings: ToolSettings
+    egress: EgressClient
 
 
-def build_kinds(settings: ToolSettings) -> list[ToolKind]:
+def _build_web_search(parts: KindParts) -> ToolKind:
+    return WebSearchTools(parts.settings.web_search, parts.egress)
+
+
+KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (_build_web_search,)
+"""Build the kinds of tools besides those of MCP servers."""
+
+
+def build_kinds(parts: KindParts) -> list[ToolKind]:
     """Returns the kinds of tools of this configuration besides those of MCP servers."""
-    return [build(settings) for build in KIND_BUILDERS]
+    return [build(parts) for build in KIND_BUILDERS]
 
 
 def build_egress(settings: EgressSettings) -> EgressClient:
@@ -102,6 +116,10 @@ class ToolHost:
     def build_model_tools(self, tools: Sequence[Json] | None, labels: Sequence[str]) -> list[Json]:
         """Returns tools for the MCP servers that a model's configuration names and `tools` does not name."""
         return self._mcp.build_model_tools(tools, labels)
+
+    def find_losses(self, tools: Sequence[Json]) -> list[Loss]:
+        """Returns what the gateway cannot honour of the tools that it runs."""
+        return [loss for kind in self._kinds for loss in kind.find_losses(tools)]
 
     def remove_hosted_tools(self, turn: Turn) -> Turn:
         """Returns the turn without the tools that the gateway runs."""

@@ -30,6 +30,9 @@ files: {path: /srv/gateway-files, max_file_mb: 100}""",
 egress: {allow: [images.internal], max_mb: 10}""",
     "tools": """\
 tools: {events: true}""",
+    "tools.web_search": """\
+tools:
+  web_search: {engine: searxng, url: "http://searxng.internal:8080"}""",
     "tools.mcp": """\
 tools:
   mcp:

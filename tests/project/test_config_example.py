@@ -39,6 +39,7 @@ ENVIRON = dict.fromkeys(
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
         "LOCAL_KEY",
+        "BRAVE_KEY",
         "TEAM_A_KEY",
         "GITHUB_TOKEN",
         "NOTES_KEY",

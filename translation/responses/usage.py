@@ -74,3 +74,16 @@ def write_usage(usage: Usage | None, upstream: Json | None = None) -> Json | Non
     counts["input_tokens_details"] = {**(upstream.get("input_tokens_details") or {}), **input_details}
     counts["output_tokens_details"] = {**(upstream.get("output_tokens_details") or {}), **output_details}
     return {**upstream, **counts}
+
+
+def build_tool_usage(searches: int) -> Json:
+    """Returns `tool_usage` of a response whose tools searched the web so many times. Other tools count as not used."""
+    no_tokens = {"image_tokens": 0, "text_tokens": 0}
+    image_gen = {
+        "input_tokens": 0,
+        "input_tokens_details": no_tokens,
+        "output_tokens": 0,
+        "output_tokens_details": no_tokens,
+        "total_tokens": 0,
+    }
+    return {"image_gen": image_gen, "web_search": {"num_requests": searches}}

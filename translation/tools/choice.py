@@ -7,6 +7,7 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.tools.names import ClientToolName, ToolNames
+from translation.tools.searches import is_search_tool
 
 
 def matches_choice(tool: Json, choice: Json) -> bool:
@@ -45,6 +46,8 @@ def filter_allowed_tools(
     return tools, choice
 
 
+_SEARCH_REMEDY = "; the operator can name an engine for it (tools.web_search.engine)"
+
 _ALIASES = {"computer_use": "computer"}
 """Type of a tool choice -> the type of its tool, where the two differ."""
 
@@ -69,7 +72,8 @@ def rewrite_tool_choice(
         if chosen
         else "forces a tool that is not in tools or not supported by this model"
     )
-    raise InvalidRequest(f"tool_choice {why}: {name!r}", param="tool_choice")
+    remedy = _SEARCH_REMEDY if not chosen and is_search_tool(choice) else ""
+    raise InvalidRequest(f"tool_choice {why}: {name!r}{remedy}", param="tool_choice")
 
 
 def _rewrite_allowed_tools(choice: Json, native: frozenset[str], names: ToolNames, losses: list[Loss]) -> str | Json:

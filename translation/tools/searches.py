@@ -123,6 +123,13 @@ def is_paused(item: Item) -> bool:
     return item.get("status") == "incomplete" and bool(item.get("details"))
 
 
+def count_queries(item: Item) -> int:
+    """Returns the number of searches that an item stands for: one for each query, and none if it failed."""
+    if not is_counted(item):
+        return 0
+    return len(_texts_in(mapping_or_empty(item.get("action")).get("queries"))) or 1
+
+
 def is_counted(item: Item) -> bool:
     """Whether an item counts as a search that was made, and not as a page that was opened, or as a failure."""
     return (

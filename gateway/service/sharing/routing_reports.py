@@ -97,7 +97,7 @@ class RoutingReporter:
         if makers and facts.candidate.index not in makers:
             return facts._replace(refusal=_OTHER_MAKER)
         planned = request._replace(target=target)
-        if planned.facts.tools.hosted or target.mcp_servers:
+        if planned.facts.tools.hosted or target.adds_tools:
             planned = planned._replace(tool_host=self._admission.find_tool_host(planned))
         try:
             plan = make_plan(planned)

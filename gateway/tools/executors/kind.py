@@ -1,6 +1,6 @@
 """The interface of a kind of tools: it finds its tools in requests, and opens the executors that run them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from gateway.tools.executors.executor import ToolExecutor
 from translation.hosted.call_forms import CallForm
 from translation.hosted.citations.citation_table import CitationTable
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class ToolKind(Protocol):
 
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolKind":
         """Returns the kind for an upstream that runs tools of these types itself."""
+        ...
+
+    def find_losses(self, tools: Sequence[Json]) -> Iterable[Loss]:
+        """Returns what cannot be honoured of those of these tools that the gateway runs. `tools` are all of a request,
+        for the positions in messages."""
         ...
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:

@@ -1,6 +1,6 @@
 """MCP servers as a kind of hosted tools: which ones the gateway runs, and how requests may name them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ from translation.errors import InvalidRequest
 from translation.hosted.call_forms import MCP_FORMS, CallForm
 from translation.hosted.policy import may_need_approval
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 _PLACES: Final = ("server_url", "connector_id", "tunnel_id")
 """Keys of an `mcp` tool with the address of its server. A tool without them names a server of the configuration."""
@@ -88,6 +89,15 @@ class McpTools:
         named = {tool.get("server_label") for tool in tools or () if tool.get("type") == "mcp"}
         usable = self.list_usable_labels(labels)
         return [_AddedTool(type="mcp", server_label=label) for label in usable if label not in named]
+
+    def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
+        for position, tool in enumerate(tools):
+            if not self.runs_tool(tool):
+                continue
+            if tool.get("defer_loading"):
+                yield Loss(f"tools[{position}].defer_loading", "dropped")
+            if "direct" not in (tool.get("allowed_callers") or ("direct",)):
+                yield Loss(f"tools[{position}].allowed_callers", "dropped")
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         from gateway.tools.mcp_tools.executors import open_executor  # it imports the library, which is large

@@ -29,6 +29,7 @@ from translation.hosted.citations.citation_table import (
 )
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.tools import HostedTool, ToolKey
+from translation.representation.loss import Loss
 
 WEB_SEARCH: Final = "web_search"
 PAGES: Final = {"rain": ("https://weather.example/rain", "Rain", "It rains.")}
@@ -125,6 +126,9 @@ class SearchKind:
 
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "SearchKind":
         return SearchKind(is_on=WEB_SEARCH not in hosted_tools)
+
+    def find_losses(self, tools: Sequence[Json]) -> Sequence[Loss]:
+        return ()
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         return [SearchExecutor(context.citations)] if any(map(self.runs_tool, tools)) else []

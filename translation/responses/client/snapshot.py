@@ -24,6 +24,8 @@ from translation.representation.events import (
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.responses import usage as usage_object
+from translation.responses.usage import build_tool_usage
+from translation.tools.searches import count_queries
 
 _INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason -> `incomplete_details.reason`. Every other reason is a completed response."""
@@ -199,6 +201,8 @@ class Snapshot:
             "output": [state.snapshot() for state in self.items],
             "usage": usage_object.write_usage(self._usage, upstream.get("usage")),
         }
+        if searches := sum(map(count_queries, self.response["output"])):
+            self.response.setdefault("tool_usage", build_tool_usage(searches))
         if event.has_remarks:
             self.response |= event.remarks
 

@@ -70,3 +70,12 @@ def test_callees_that_are_claimed_later_are_found() -> None:
     names.claim(second)
     assert names.callees_named("function", "f") == [first, second]
     assert names.callees_in("n") == [second]
+
+
+def test_a_search_that_nobody_runs_names_the_key_of_its_engine() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        rewrite_tool_choice({"type": "web_search"}, frozenset(), ToolNames(()), [])
+    assert "tools.web_search.engine" in str(refused.value)
+    with pytest.raises(InvalidRequest) as other:
+        rewrite_tool_choice({"type": "file_search"}, frozenset(), ToolNames(()), [])
+    assert "web_search" not in str(other.value)

@@ -9,6 +9,7 @@ from translation.tools.searches import (
     add_results,
     build_input,
     build_results,
+    count_queries,
     is_counted,
     is_paused,
     is_search_tool,
@@ -133,3 +134,17 @@ def test_search_tools_are_known_in_every_version() -> None:
     assert is_search_tool({"type": "web_search"})
     assert not is_search_tool({"type": "function", "name": "web_search"})
     assert not is_search_tool({})
+
+
+def test_a_search_counts_once_for_each_of_its_queries() -> None:
+    search = {"type": "web_search_call", "status": "completed"}
+    counts = [
+        count_queries({**search, "action": action})
+        for action in (
+            {"type": "search", "queries": ["a", "b"]},
+            {"type": "search", "query": "a"},
+            {"type": "open_page"},
+        )
+    ]
+    assert counts == [2, 1, 0]
+    assert count_queries({**search, "status": "failed", "action": {"type": "search", "queries": ["a"]}}) == 0

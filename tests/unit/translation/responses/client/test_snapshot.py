@@ -307,3 +307,18 @@ def test_dropped_and_unreadable_calls_are_reported() -> None:
 
 def test_every_event_is_accepted() -> None:
     assert set(get_args(Event)) == snapshot._EVENT_APPLIERS.keys()
+
+
+def test_searches_are_counted_and_an_upstreams_own_count_stays() -> None:
+    search = {
+        "id": "ws_1",
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "search", "query": "q"},
+    }
+    events: list[Event] = [Started("m"), ItemStarted(0, search), ItemEnded(0, search), Finished("stop")]
+    response = collect(*events)
+    assert response["tool_usage"]["web_search"] == {"num_requests": 1}
+    check_response(response)
+    own = {**response["tool_usage"], "web_search": {"num_requests": 7}}
+    assert collect(Started("m", response={"tool_usage": own}), *events[1:])["tool_usage"] == own

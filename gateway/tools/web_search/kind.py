@@ -1,0 +1,107 @@
+"""Web searches as a kind of hosted tools: which tools of a request are searches, and what they ask for."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Any, Final
+
+from gateway.config.tool_settings import WebSearchSettings
+from gateway.tools.executors.executor import ToolExecutor
+from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.web_search.domains import read_domain_rules
+from gateway.tools.web_search.form import FORM
+from providers.egress import EgressClient
+from translation.errors import InvalidRequest
+from translation.hosted.call_forms import CallForm
+from translation.representation.json_types import Json, mapping_or_empty
+from translation.representation.loss import Loss
+from translation.tools.searches import WEB_SEARCH, is_search_tool
+
+_SIZES: Final = {"low": (5, 500), "medium": (8, 1000), "high": (12, 2000)}
+"""`search_context_size` -> the most results, and the most characters of each."""
+
+_DEFAULT_SIZE: Final = "medium"
+
+_KNOWN_KEYS: Final = frozenset(
+    {"type", "filters", "search_context_size", "user_location", "max_uses", "external_web_access", "name"}
+)
+_COUNTRY: Final = "country"
+_PLACE_KEYS: Final = ("city", "region", "timezone", _COUNTRY)
+
+
+class WebSearchTools:
+    """Runs the web searches of requests with the engine of the configuration, unless their upstream runs them."""
+
+    forms: Mapping[str, CallForm] = {FORM.item_type: FORM}
+
+    def __init__(self, settings: WebSearchSettings, egress: EgressClient) -> None:
+        self._settings: Final = settings
+        self._egress: Final = egress
+        self._is_on = settings.engine is not None
+
+    def runs_tool(self, tool: Json) -> bool:
+        """Whether the gateway runs this tool. A client may ask for a search that stays offline, which no engine is."""
+        return self._is_on and is_search_tool(tool) and tool.get("external_web_access") is not False
+
+    def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
+        if not any(each.startswith(WEB_SEARCH) for each in hosted_tools):
+            return self
+        left = copy(self)
+        left._is_on = False
+        return left
+
+    def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
+        for position, tool in enumerate(tools):
+            if not self.runs_tool(tool):
+                continue
+            place = mapping_or_empty(tool.get("user_location"))
+            for key in _PLACE_KEYS:
+                if place.get(key) and not (key == _COUNTRY and self._build_engine().finds_country(place[key])):
+                    yield Loss(f"tools[{position}].user_location.{key}", "dropped")
+            for key in tool.keys() - _KNOWN_KEYS:
+                if tool[key]:
+                    yield Loss(f"tools[{position}].{key:.50}", "dropped")
+
+    def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
+        from gateway.tools.web_search.executor import SearchOptions, WebSearchExecutor
+
+        searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
+        if not searches:
+            return []
+        if len(searches) > 1:
+            raise InvalidRequest(
+                "a request may have one web search: join the two tools to one",
+                param=f"tools[{searches[1]}]",
+                code="duplicate_tool",
+            )
+        tool, param = tools[searches[0]], f"tools[{searches[0]}]"
+        size = tool.get("search_context_size") or _DEFAULT_SIZE
+        if size not in _SIZES:
+            message = f"search_context_size must be one of {', '.join(_SIZES)}"
+            raise InvalidRequest(message, param=f"{param}.search_context_size")
+        results, excerpt_chars = _SIZES[size]
+        engine = self._build_engine()
+        country = _read_country(tool, param)
+        options = SearchOptions(
+            rules=read_domain_rules(tool, param),
+            results=results,
+            excerpt_chars=excerpt_chars,
+            country=country.upper() if engine.finds_country(country) else "",
+            max_uses=tool.get("max_uses"),
+        )
+        return [WebSearchExecutor(self._settings, engine, self._egress, options, context.citations)]
+
+    def _build_engine(self) -> Any:
+        from gateway.tools.web_search.engine_client import EngineClient
+
+        return EngineClient(self._settings)
+
+
+def _read_country(tool: Json, param: str) -> str:
+    """Returns the country of the user; empty if none is given. Raises InvalidRequest for values that are no texts."""
+    place = tool.get("user_location")
+    if place is not None and not isinstance(place, dict):
+        raise InvalidRequest("user_location must be an object", param=f"{param}.user_location", code="invalid_type")
+    for key in _PLACE_KEYS:
+        if not isinstance((place or {}).get(key), str | None):
+            raise InvalidRequest(f"{key} must be a text", param=f"{param}.user_location.{key}", code="invalid_type")
+    return (place or {}).get(_COUNTRY) or ""
