@@ -86,7 +86,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "gateway/state/migrations/versions/*.py": "Alembic reads each change of the schema from a file of its own",
     "translation/*/client/defaults.py": "each API adds defaults in a file of this name",
     "translation/*/client/param_names.py": "each API has its names of parameters in a file of this name",
-    "translation/*/upstream/turn_params.py": "each dialect names its parameters as turns do in a file of this name",
     "translation/lowering/turn_params.py": "it reads the tables of these names, which no dialect may share otherwise",
     "gateway/dialects/*/routes.py": "each API has its routes in a file of this name",
     "gateway/state/database/many_rows.py": "the modules of the store share it, and none of them imports another for it",

@@ -8,23 +8,23 @@ from providers.base import Dialect, WireDialect
 from providers.new_id import new_id
 from translation.chat.reply_forms import build_completion_stream
 from translation.chat.upstream.decode import ChatDecoder
+from translation.chat.upstream.lower import TURN_PARAMS as CHAT_TURN_PARAMS
 from translation.chat.upstream.lower import lower as lower_to_chat
-from translation.chat.upstream.turn_params import TURN_PARAMS as CHAT_TURN_PARAMS
 from translation.framing.ndjson import LineDecoder
 from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.upstream.decode import GeminiDecoder
+from translation.gemini.upstream.lower import TURN_PARAMS as GEMINI_TURN_PARAMS
 from translation.gemini.upstream.lower import build_count_request
 from translation.gemini.upstream.lower import lower as lower_to_contents
 from translation.gemini.upstream.lower import parse_model_names as parse_gemini_model_names
 from translation.gemini.upstream.lower import path_of as path_of_contents
-from translation.gemini.upstream.turn_params import TURN_PARAMS as GEMINI_TURN_PARAMS
 from translation.messages.relaying.reply_forms import build_message_stream
 from translation.messages.upstream.decode import AnthropicDecoder
+from translation.messages.upstream.lower import TURN_PARAMS as MESSAGES_TURN_PARAMS
 from translation.messages.upstream.lower import lower as lower_to_anthropic
-from translation.messages.upstream.turn_params import TURN_PARAMS as MESSAGES_TURN_PARAMS
 from translation.ollama.upstream.decode import OllamaDecoder
+from translation.ollama.upstream.lower import TURN_PARAMS as OLLAMA_TURN_PARAMS
 from translation.ollama.upstream.lower import lower as lower_to_ollama
-from translation.ollama.upstream.turn_params import TURN_PARAMS as OLLAMA_TURN_PARAMS
 from translation.representation.delta_runs import DeltaRun
 from translation.representation.events import Event, Usage
 from translation.representation.json_types import Json
@@ -32,8 +32,8 @@ from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 from translation.responses.relaying.whole_response import build_response_stream
 from translation.responses.upstream.decode import ResponsesDecoder
+from translation.responses.upstream.lower import TURN_PARAMS as RESPONSES_TURN_PARAMS
 from translation.responses.upstream.lower import lower as lower_to_responses
-from translation.responses.upstream.turn_params import TURN_PARAMS as RESPONSES_TURN_PARAMS
 
 
 class DecodedDeltaRun(DeltaRun, Protocol):

@@ -13,7 +13,7 @@ from providers.errors import (
     UpstreamRateLimited,
     UpstreamRejected,
 )
-from translation.chat.upstream.turn_params import TURN_PARAMS
+from translation.chat.upstream.lower import TURN_PARAMS
 from translation.errors import TranslationError
 from translation.lowering.turn_params import find_turn_param
 

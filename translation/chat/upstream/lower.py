@@ -14,6 +14,24 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
 
+TURN_PARAMS: Final[Mapping[str, str]] = {
+    "messages": "input",
+    "max_completion_tokens": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+    "response_format": "text.format",
+    "guided_json": "text.format",
+    "structured_outputs": "text.format",
+    "verbosity": "text.verbosity",
+    "reasoning_effort": "reasoning.effort",
+    "reasoning.effort": "reasoning.effort",
+    "reasoning.max_tokens": "reasoning.max_tokens",
+    "chat_template_kwargs": "thinking",
+    "functions": "tools",
+    "function_call": "tool_choice",
+    "web_search_options": "tools",
+}
+"""Parameter of a chat request -> the turn's. All others have the same name."""
+
 SAMPLING_PARAMS: Final = frozenset(
     {
         "temperature",

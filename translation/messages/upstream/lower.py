@@ -20,6 +20,21 @@ from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 
+TURN_PARAMS: Final[Mapping[str, str]] = {
+    "messages": "input",
+    "system": "instructions",
+    "max_tokens": "max_output_tokens",
+    "stop_sequences": "stop",
+    "thinking": "reasoning",
+    "thinking.budget_tokens": "reasoning.max_tokens",
+    "output_config.effort": "reasoning.effort",
+    "output_config.format": "text.format",
+    "output_format": "text.format",
+    "metadata.user_id": "user",
+    "mcp_servers": "tools",
+}
+"""Parameter of a Messages request -> the turn's. All others have the same name."""
+
 _DROPPED_PARAMS: Final = ("presence_penalty", "frequency_penalty", "seed", "metadata", "store")
 """Parameters that the API does not have. Without them the meaning of the reply is the same."""
 

@@ -1,5 +1,6 @@
 """Lowers a turn to a request body of Ollama's chat API. https://github.com/ollama/ollama/blob/main/docs/api.md"""
 
+from collections.abc import Mapping
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
@@ -11,6 +12,16 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
+
+TURN_PARAMS: Final[Mapping[str, str]] = {
+    "messages": "input",
+    "format": "text.format",
+    "think": "thinking",
+    "options.num_predict": "max_output_tokens",
+    **{f"options.{name}": name for name in ("frequency_penalty", "presence_penalty", "seed", "stop")},
+    **{f"options.{name}": name for name in ("temperature", "top_k", "top_p", "min_p")},
+}
+"""Parameter of an Ollama request -> the turn's. All others have the same name."""
 
 _NO_TRUNCATION: Final[Json] = {"truncate": False, "shift": False}
 """By default Ollama silently removes the beginning of a prompt that does not fit its context. With these it refuses a

@@ -1,6 +1,6 @@
 """Lowers a turn to the request body of a Responses upstream. Does not know the endpoint the request came from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
@@ -19,6 +19,14 @@ from translation.representation.profile import Profile
 from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
 from translation.tools.declared_functions import complete_parameters
 from translation.tools.searches import SEARCH_ITEM, is_search_tool
+
+TURN_PARAMS: Final[Mapping[str, str]] = {
+    "text.format": "text.format",
+    "text.verbosity": "text.verbosity",
+    "reasoning.effort": "reasoning.effort",
+    "reasoning.summary": "reasoning.summary",
+}
+"""Parameter of a Responses request with more than one key -> the turn's. Turns have the names of this API."""
 
 _COPIED_PARAMS = ("temperature", "top_p", "stop", *SERVICE_PARAMS)
 """Parameters that are sent unchanged. The turn has `stop` only for upstreams that extend the API by it."""
