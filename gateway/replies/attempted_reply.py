@@ -1,8 +1,9 @@
 """A stream that asks the next upstream as long as no content has arrived. Names with one provider do without it."""
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dataplane.source import ForwardedSource, ReadTemplate, Sink, Source, as_source
 from gateway.errors import TurnFailed
@@ -10,6 +11,8 @@ from gateway.replies.event_stream import ReplyStream
 from providers.errors import ProviderError, UpstreamTimeout
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
+
+T = TypeVar("T")
 
 ATTEMPT_FAILURES = (ProviderError, TurnFailed, ProtocolViolation)
 """Failures of an upstream. After all others, nobody else is asked."""
@@ -61,7 +64,48 @@ class ReplyAttempts(Protocol):
         ...
 
 
-class AttemptedReply(ForwardedSource):
+class WatchedSource(Source[T]):
+    """A source that remembers whether the source failed whose pieces it passes on. A subclass says how it takes them.
+
+    The pieces pass through `take` and `take_read` at every read, so these two call nothing else.
+    """
+
+    _has_failed = False
+
+    @abstractmethod
+    def _take_piece(self) -> T: ...
+
+    @abstractmethod
+    def _take_pushed(self, read: bytes, /) -> T: ...
+
+    def take(self) -> T:
+        try:
+            return self._take_piece()
+        except Exception:
+            self._has_failed = True
+            raise
+
+    def take_read(self, read: bytes) -> T:
+        try:
+            return self._take_pushed(read)
+        except Exception:
+            self._has_failed = True
+            raise
+
+    def _bound_wait(self, wait: Awaitable[None], deadline: float | None) -> Awaitable[None]:
+        """Returns a wait that ends at the deadline of the reply, by the clock of the event loop, if it has one."""
+        return wait if deadline is None else self._wait_until(deadline, wait)
+
+    async def _wait_until(self, deadline: float, wait: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await wait
+        except TimeoutError:
+            self._has_failed = True
+            raise UpstreamTimeout("the reply was not complete in time") from None
+
+
+class AttemptedReply(WatchedSource[bytes], ForwardedSource):
     """A ReplyStream of the first attempt with content.
 
     Frames without content are held back, because those of a failed attempt must not be sent. `stream` is the stream of
@@ -74,7 +118,6 @@ class AttemptedReply(ForwardedSource):
         self._stream = stream
         self._is_whole = is_whole
         self._is_open = False
-        self._has_failed = False
         super().__init__(_source_of(stream))
 
     @property
@@ -136,31 +179,11 @@ class AttemptedReply(ForwardedSource):
             elif not (source.ended or stream.ended):
                 await source.wait_for_read()
 
-    def take(self) -> bytes:
-        try:
-            return super().take()
-        except Exception:
-            self._has_failed = True
-            raise
-
-    def take_read(self, read: bytes) -> bytes:
-        try:
-            return super().take_read(read)
-        except Exception:
-            self._has_failed = True
-            raise
+    _take_piece = ForwardedSource.take
+    _take_pushed = ForwardedSource.take_read
 
     def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        wait, deadline = super().wait_for_read(sink), self._attempts.deadline
-        return wait if deadline is None else self._wait_until(deadline, wait)
-
-    async def _wait_until(self, deadline: float, wait: Awaitable[None]) -> None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                await wait
-        except TimeoutError:
-            self._has_failed = True
-            raise UpstreamTimeout("the reply was not complete in time") from None
+        return self._bound_wait(self._source.wait_for_read(sink), self._attempts.deadline)
 
     async def close(self, *, whole: bool = False) -> None:
         is_complete = self._stream.ended or self._source.ended

@@ -11,7 +11,7 @@ from dataplane.source import Sink, Source
 from gateway.errors import TurnFailed
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Route, Target
-from gateway.replies.attempted_reply import ATTEMPT_FAILURES, find_content_deadline
+from gateway.replies.attempted_reply import ATTEMPT_FAILURES, WatchedSource, find_content_deadline
 from gateway.replies.observers import RequestObserver
 from gateway.replies.reply_streams import batch_has_content, batch_is_filtered
 from gateway.sealing.reply_seal import ReplyItemSeal, has_upstream_content
@@ -166,7 +166,7 @@ class SharedRounds:
         return None
 
 
-class SharedRound(Source[Batch]):
+class SharedRound(WatchedSource[Batch]):
     """One round: the batches of its first attempt with content."""
 
     losses: Sequence[Loss] = ()
@@ -180,7 +180,6 @@ class SharedRound(Source[Batch]):
         self._held: list[Event] = []
         """The events that were read to find out whether the attempt fails."""
         self._last_event: Event | None = None
-        self._has_failed = False
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
@@ -260,45 +259,27 @@ class SharedRound(Source[Batch]):
         if not has_content or (self._rounds.holds_all and not isinstance(self._last_event, Finished)):
             raise ProtocolViolation("the upstream's reply ended without a terminal event")
 
-    def take(self) -> Batch:
+    def _take_piece(self) -> Batch:
         source = self._opened_source
         if self._held:
             batch: Batch = self._held
             self._held = []
         else:
-            try:
-                batch = source.take()
-            except Exception:
-                self._has_failed = True
-                raise
-        return self._pass_on(batch, source)
-
-    def take_read(self, read: bytes) -> Batch:
-        source = self._opened_source
-        try:
-            batch = source.take_read(read)
-        except Exception:
-            self._has_failed = True
-            raise
-        return self._pass_on(batch, source)
-
-    def _pass_on(self, batch: Batch, source: Source[Batch]) -> Batch:
+            batch = source.take()
         if batch:
             self._last_event = batch[-1]
         self.delta_run, self.is_draining = source.delta_run, source.is_draining
         return batch
 
-    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
-        wait, deadline = self._opened_source.wait_for_read(sink), self._shared.deadline
-        return wait if deadline is None else self._wait_until(deadline, wait)
+    def _take_pushed(self, read: bytes) -> Batch:
+        source = self._opened_source
+        if batch := source.take_read(read):
+            self._last_event = batch[-1]
+        self.delta_run, self.is_draining = source.delta_run, source.is_draining
+        return batch
 
-    async def _wait_until(self, deadline: float, wait: Awaitable[None]) -> None:
-        try:
-            async with asyncio.timeout_at(deadline):
-                await wait
-        except TimeoutError:
-            self._has_failed = True
-            raise UpstreamTimeout("the reply was not complete in time") from None
+    def wait_for_read(self, sink: Sink | None = None) -> Awaitable[None]:
+        return self._bound_wait(self._opened_source.wait_for_read(sink), self._shared.deadline)
 
     async def close(self, *, whole: bool = False) -> None:
         source, self._source = self._source, None
