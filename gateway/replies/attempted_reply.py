@@ -12,7 +12,7 @@ from providers.errors import ProviderError, UpstreamTimeout
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 ATTEMPT_FAILURES = (ProviderError, TurnFailed, ProtocolViolation)
 """Failures of an upstream. After all others, nobody else is asked."""
@@ -64,7 +64,7 @@ class ReplyAttempts(Protocol):
         ...
 
 
-class WatchedSource(Source[T]):
+class WatchedSource(Source[_T]):
     """A source that remembers whether the source failed whose pieces it passes on. A subclass says how it takes them.
 
     The pieces pass through `take` and `take_read` at every read, so these two call nothing else.
@@ -73,19 +73,19 @@ class WatchedSource(Source[T]):
     _has_failed = False
 
     @abstractmethod
-    def _take_piece(self) -> T: ...
+    def _take_piece(self) -> _T: ...
 
     @abstractmethod
-    def _take_pushed(self, read: bytes, /) -> T: ...
+    def _take_pushed(self, read: bytes, /) -> _T: ...
 
-    def take(self) -> T:
+    def take(self) -> _T:
         try:
             return self._take_piece()
         except Exception:
             self._has_failed = True
             raise
 
-    def take_read(self, read: bytes) -> T:
+    def take_read(self, read: bytes) -> _T:
         try:
             return self._take_pushed(read)
         except Exception:

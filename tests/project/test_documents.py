@@ -1,7 +1,10 @@
 """Hand-written pages agree with what they describe."""
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -119,3 +122,84 @@ def test_every_log_event_is_described() -> None:
     described = {word for page in PAGES for word in re.findall(r"`(\w+)`", page.read_text())}
     assert len(events) > 50
     assert sorted(events - described) == []
+
+
+GUIDES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/extending.md", "docs/glossary.md")
+PRODUCT = ("gateway", "providers", "dataplane", "translation", "responses_gateway_clients", "scripts")
+
+_SYMBOL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_WITH_FILE = re.compile(r"`(?P<symbol>[A-Za-z_][\w.]*)` (?:in|\()\s?`(?P<file>[\w./]+\.pyx?)`")
+
+PATTERNS = {"NNNN_the_reason_of_a_response.py", "find_x", "take_x"}
+"""Quoted words that stand for names of a form."""
+
+
+def is_code_name(symbol: str) -> bool:
+    """Whether a quoted word can only be a name of the code: a class, a constant, a private name, a method."""
+    first = symbol.partition(".")[0]
+    return bool(re.search(r"[a-z][A-Z]|^_|^[A-Z][A-Z0-9]+_|^[A-Z][a-z]", first)) or bool(
+        re.search(r"^[a-z]+_[a-z_]+$", symbol)
+    )
+
+
+@cache
+def list_names(file: Path) -> frozenset[str]:
+    """Returns what a module defines or imports: classes, functions, variables, parameters, attributes, and keys."""
+    if file.suffix != ".py" or file.is_relative_to(ROOT / "tests"):
+        return frozenset(re.findall(r"\w+", file.read_text()))
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.alias(name=name) | ast.keyword(arg=str(name)):
+                names.add(name)
+            case ast.Constant(value=str(text)) if _SYMBOL.fullmatch(text):
+                names.add(text)
+    return frozenset(names)
+
+
+@cache
+def list_all_names() -> frozenset[str]:
+    folders = [*((folder, ending) for folder in PRODUCT for ending in ("py", "pyx", "js")), ("tests", "py")]
+    files = [file for folder, ending in folders for file in (ROOT / folder).rglob(f"*.{ending}")]
+    return frozenset().union(*map(list_names, files))
+
+
+def quoted_symbols(page: str) -> Iterator[str]:
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    for quoted in _QUOTED.findall(text):
+        if _SYMBOL.fullmatch(quoted) and is_code_name(quoted):
+            yield quoted
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_every_name_of_code_that_a_page_quotes_exists(page: str) -> None:
+    unknown = {
+        symbol
+        for symbol in quoted_symbols(page)
+        if symbol not in PATTERNS and not list_all_names().issuperset(symbol.split("."))
+    }
+    assert unknown == set()
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_a_name_is_defined_in_the_file_that_a_page_names_with_it(page: str) -> None:
+    text = re.sub(r"\s+", " ", (ROOT / page).read_text())
+    pairs = [(found["symbol"], found["file"]) for found in _WITH_FILE.finditer(text)]
+    misplaced = [
+        (symbol, file)
+        for symbol, file in pairs
+        if "/" in file and is_code_name(symbol) and not list_names(ROOT / file).issuperset(symbol.split("."))
+    ]
+    assert misplaced == []
+
+
+def test_names_are_found_and_missed() -> None:
+    assert {"Endpoint", "RelaySpec", "remove_params"} <= list_names(ROOT / "gateway/replies/endpoints.py")
+    assert "remove_params" not in list_names(ROOT / "gateway/planning/resolver.py")
+    assert is_code_name("ERROR_REPLIES")
+    assert not is_code_name("server.max_items")
