@@ -43,6 +43,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     errors.NotFound: ErrorReply(404, _INVALID_TYPE, None),
     errors.ThreadNotFound: ErrorReply(404, _INVALID_TYPE, "thread_not_found"),
     errors.FileNotFound: ErrorReply(404, _INVALID_TYPE, "file_not_found"),
+    errors.UploadNotFound: ErrorReply(404, _INVALID_TYPE, "upload_not_found"),
     errors.FileTooLarge: ErrorReply(413, _INVALID_TYPE, "file_too_large"),
     errors.StorageQuotaExceeded: ErrorReply(429, "rate_limit_error", "storage_quota_exceeded"),
     errors.FileStorageUnavailable: ErrorReply(503, _SERVER_TYPE, "file_storage_unavailable"),

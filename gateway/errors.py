@@ -16,7 +16,8 @@ GatewayError
   UnsupportedContentType  a web page sent JSON that is not declared as JSON, to a server without keys
   NotFound             no such path, or no such object
   FileNotFound         no such file, or a file of another owner
-  FileTooLarge         a file is over `files.max_file_mb`
+  UploadNotFound       no such upload, or an upload of another owner
+  FileTooLarge         a file is over `files.max_file_mb`, or a part over `files.max_part_mb`
   StorageQuotaExceeded  the files of an owner are over `limits.files` or `limits.files_mb`
   FileStorageUnavailable  the folder of files is full, missing or read-only
   MethodNotAllowed     the path exists, the method does not
@@ -134,6 +135,11 @@ class FileNotFound(NotFound):
 
     def __init__(self, file_id: str, *, param: str | None = None) -> None:
         super().__init__(f"there is no file with the id '{file_id:.80}'", param=param)
+
+
+class UploadNotFound(NotFound):
+    def __init__(self, upload_id: str) -> None:
+        super().__init__(f"there is no upload with the id '{upload_id:.80}'")
 
 
 class FileTooLarge(GatewayError):

@@ -337,6 +337,11 @@ class FileSettings(_Section):
         "one database need the same folder.",
     )
     max_file_mb: Number = Field(default=512.0, gt=0, description="The largest file, in MiB.")
+    max_part_mb: Number = Field(default=64.0, gt=0, description="The largest part of an upload, in MiB.")
+    max_parts: WholeNumber = Field(default=10_000, ge=1, le=100_000, description="The most parts of an upload.")
+    upload_hours: Number = Field(
+        default=1.0, gt=0, description="Hours in which the parts of an upload must arrive. Then they are deleted."
+    )
 
 
 class Settings(_Section):

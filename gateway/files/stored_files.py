@@ -1,26 +1,23 @@
 """The files of clients: uploads, lists, downloads and deletions, within the quotas of their owners."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
-import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from gateway.blobs.blob_store import BlobMissing, BlobStore, BlobWriter
+from gateway.blobs.blob_store import BlobMissing, BlobStore
 from gateway.errors import (
-    BodyTooSlow,
     FileNotFound,
     FileStorageUnavailable,
     FileTooLarge,
     GatewayError,
-    StoreUnavailable,
 )
 from gateway.files.blob_form import BlobForm, FormContent
-from gateway.files.blob_removal import remove_unused_blobs
+from gateway.files.blob_keeper import BlobKeeper
 from gateway.files.blob_reply import BlobReply
 from gateway.files.file_names import clean_file_name
 from gateway.files.file_params import EXPIRES_AFTER, check_expiry, check_purpose, compute_expiry
@@ -31,7 +28,6 @@ from gateway.http.guard import DrainState, guard_client
 from gateway.logs import bind_fields
 from gateway.state.file_records import (
     BlobKey,
-    BlobNotReserved,
     FileQuota,
     FileStore,
     FileUsage,
@@ -39,10 +35,7 @@ from gateway.state.file_records import (
     check_quota,
 )
 from gateway.state.values import Page, PageRequest
-from providers.new_id import random_hex
 from translation.errors import InvalidRequest
-
-_log = structlog.get_logger(__name__)
 
 _FILE_FIELD: Final = "file"
 _ANCHOR_FIELD: Final = f"{EXPIRES_AFTER}[anchor]"
@@ -52,9 +45,6 @@ _TEXT_FIELDS: Final = ("purpose", _ANCHOR_FIELD, _SECONDS_FIELD)
 _MB: Final = 1024 * 1024
 _FORM_OVERHEAD: Final = 64 * 1024
 """What a form may have beside the bytes of its file."""
-
-_HOLD_MARGIN_S: Final = 3600.0
-"""A blob is held for its request for longer than the request may take by so many seconds: clocks differ."""
 
 
 class FileRules(NamedTuple):
@@ -67,9 +57,12 @@ class FileRules(NamedTuple):
 class StoredFiles:
     """The files of one server process over the store and the storage of bytes."""
 
-    def __init__(self, files: FileStore, blobs: BlobStore, rules: FileRules, drain: DrainState) -> None:
+    def __init__(
+        self, files: FileStore, blobs: BlobStore, keeper: BlobKeeper, rules: FileRules, drain: DrainState
+    ) -> None:
         self._files = files
         self._blobs = blobs
+        self._keeper = keeper
         self._rules = rules
         self._drain = drain
         self._open_uploads = OpenUploads()
@@ -97,6 +90,10 @@ class StoredFiles:
             raise FileNotFound(file_id)
         return file
 
+    async def load_files(self, owner: str, file_ids: Sequence[str]) -> Mapping[str, StoredFile]:
+        """Returns files by their ids. Unknown ids are absent."""
+        return await self._files.load_files(owner, file_ids)
+
     async def list_files(self, owner: str, page: PageRequest, *, purpose: str | None = None) -> Page:
         """Returns a page of file objects. Raises UnknownCursor."""
         return await self._files.list_files(owner, page, purpose=purpose)
@@ -105,7 +102,7 @@ class StoredFiles:
         """Deletes a file and its bytes. Raises FileNotFound."""
         if not await self._files.delete_file(owner, file_id):
             raise FileNotFound(file_id)
-        await self._remove_bytes(BlobKey(owner, file_id))
+        await self._keeper.remove_blob(BlobKey(owner, file_id))
 
     async def build_content_reply(self, owner: str, file_id: str) -> Response:
         """Returns the reply with the bytes of a file. Raises FileNotFound and FileStorageUnavailable."""
@@ -129,26 +126,11 @@ class StoredFiles:
                 raise FileStorageUnavailable("the bytes of a file are missing") from None
             yield pieces
 
-    async def remove_unused_blobs(self, owner: str | None = None) -> int:
-        """Removes bytes that no file has: those of one owner, or of all. Returns how many blobs. Raises
-        StoreUnavailable."""
-        return await remove_unused_blobs(self._files, self._blobs, owner=owner)
-
-    async def remove_strays(self) -> None:
-        """Removes what dead writers have left."""
-        try:
-            removed_count = await self._blobs.remove_strays()
-        except FileStorageUnavailable as error:
-            _log.warning("file_removal_failed", cause=error.reason)
-            return
-        if removed_count:
-            _log.info("stray_uploads_removed", count=removed_count)
-
     async def _receive_file(self, owner: str, quota: FileQuota, body: FormBody) -> StoredFile:
         expected = max(0, body.declared_size - _FORM_OVERHEAD)
         stored = await self._measure_with_room(owner, quota, expected)
         with self._open_uploads.count(owner, stored, quota, expected) as upload:
-            async with self._new_blob(owner, "file-") as (file_id, blob):
+            async with self._keeper.write_blob(owner, "file-") as (file_id, blob):
                 count_bytes = partial(self._count_bytes, upload)
                 form = BlobForm(body, _FILE_FIELD, _TEXT_FIELDS, count_bytes, _check_field, _check_head)
                 content = await form.read(blob)
@@ -171,31 +153,6 @@ class StoredFiles:
         upload.add(size)
         if upload.size > self._rules.max_file_mb * _MB:
             raise self._build_too_large_error(0)
-
-    @asynccontextmanager
-    async def _new_blob(self, owner: str, prefix: str) -> AsyncGenerator[tuple[str, BlobWriter], None]:
-        """Opens a new blob. If the block fails, the blob is removed, unless a file has it nevertheless."""
-        blob_id = f"{prefix}{random_hex()}"
-        await self._files.reserve_blob(owner, blob_id, hold_s=self._rules.pace.total_s + _HOLD_MARGIN_S)
-        try:
-            async with self._blobs.write_blob(blob_id) as blob:
-                yield blob_id, blob
-        except BlobNotReserved:
-            raise BodyTooSlow("the form took too long, and its bytes were removed: send it again") from None
-        except BaseException:
-            # A transaction whose end is not known may have succeeded: then the blob is no longer listed as unused.
-            with suppress(StoreUnavailable):
-                if await self._files.release_blob(owner, blob_id):
-                    await self._remove_bytes(BlobKey(owner, blob_id))
-            raise
-
-    async def _remove_bytes(self, key: BlobKey) -> None:
-        """Removes an unused blob. If that fails, the sweeper removes it later."""
-        try:
-            await self._blobs.remove_blobs([key.id])
-            await self._files.remove_unused_blobs([key])
-        except (FileStorageUnavailable, StoreUnavailable) as error:
-            _log.warning("file_removal_failed", cause=getattr(error, "reason", "the store is unavailable"))
 
     def _build_too_large_error(self, _: int) -> FileTooLarge:
         return FileTooLarge(

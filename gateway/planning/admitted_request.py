@@ -10,6 +10,7 @@ from gateway.state.values import ThreadTurn
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
 from translation.errors import InvalidRequest
+from translation.lowering.input_files import FileContent
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.request_facts import RequestFacts
@@ -65,6 +66,8 @@ class AdmittedRequest(NamedTuple):
     refusal: InvalidRequest | None = None
     """Why the body is not valid to any upstream but one that is sent it as it is; None for a valid body."""
 
+    files: Mapping[str, FileContent] | None = None
+    """The contents of the files that the request names; None if ids of files are left as they are."""
     headers: Mapping[bytes, bytes] = {}
     """The headers of the client, by their names in lower case, for keys by which turns are shared."""
     chain_root: str | None = None

@@ -1,6 +1,6 @@
 """Prepares a turn for its upstream: refuses or drops parts that it cannot take, and rewrites tools of other kinds."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -20,6 +20,7 @@ from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.schema_shims import shim_format
 from translation.hygiene.turn import normalize_turn
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn, remove_lines_of_turn
+from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in
 from translation.representation.delta_runs import DeltaRun, EventStage
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -41,6 +42,8 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
     if tools.servers:
         turn.tools = [*turn.tools, *tools.servers]
     params = ClientParams(endpoint.param_names, body, turn, history_count)
+    if request.files is not None:
+        turn = _put_files_in(turn, request.files, target, params)
     reply = endpoint.reply
     if reply.carries_seals:
         if target.reasoning_seal is not None:
@@ -61,6 +64,25 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
         if windowed_turn is turn
         else (windowed_turn, ClientParams(endpoint.param_names, body, windowed_turn, history_count))
     )
+
+
+def find_needed_files(turn: Turn, params: ClientParams) -> dict[str, str]:
+    """Returns the ids of the files that a turn names, each with the client's parameter."""
+    return {file_id: params.find_client_name(param) or param for file_id, param in find_file_ids(turn.items).items()}
+
+
+def _put_files_in(turn: Turn, contents: Mapping[str, FileContent], target: Target, params: ClientParams) -> Turn:
+    """Returns the turn with the contents of the files that it names. Raises FilesNeeded if they are not loaded."""
+    needed = find_needed_files(turn, params)
+    if not needed:
+        return turn
+    if not needed.keys() <= contents.keys():
+        raise FilesNeeded(needed)
+    try:
+        return put_files_in(turn, contents, takes_files=target.capabilities.files)
+    except InvalidRequest as error:
+        params.rename_param_of(error)
+        raise
 
 
 def unseal_turn(turn: Turn, target: Target) -> Turn:

@@ -39,6 +39,7 @@ from gateway.routes.models import build_models_routes
 from gateway.routes.owner_data import build_owner_data_routes
 from gateway.routes.pages import build_pages_routes
 from gateway.routes.relayed import build_relayed_routes
+from gateway.routes.uploads import build_uploads_routes
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 from gateway.state.store import Store
@@ -54,6 +55,7 @@ _ONLY_WORKER: Final = MetricsPlace()
 _OTHER_ROUTES: Sequence[RouteFactory] = (
     build_relayed_routes,
     build_files_routes,
+    build_uploads_routes,
     build_owner_data_routes,
     build_mcp_servers_routes,
     build_health_routes,
@@ -107,7 +109,9 @@ def build_app(
             if store is not None:
                 await store.open()
                 closing.push_async_callback(store.aclose)
-                await closing.enter_async_context(run_sweeper(store.retention, settings.store, service.require_files()))
+                await closing.enter_async_context(
+                    run_sweeper(store.retention, settings.store, service.state.require_blob_keeper())
+                )
             await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
             if metrics is not None:

@@ -11,7 +11,7 @@ import structlog
 
 from gateway.config.settings import StoreSettings as StoreSettings
 from gateway.errors import StoreUnavailable
-from gateway.files.stored_files import StoredFiles
+from gateway.files.blob_keeper import BlobKeeper
 from gateway.state.owner_data import Retention
 
 _log = structlog.get_logger(__name__)
@@ -21,15 +21,15 @@ _JITTER: Final = 0.5
 """Each wait is up to this share shorter or longer, so that replicas started together do not sweep together."""
 
 
-async def sweep_forever(retention: Retention, settings: StoreSettings, files: StoredFiles | None = None) -> None:
-    """Deletes expired objects, and bytes of `files` that none has, about every `settings.sweep_s` seconds, until
+async def sweep_forever(retention: Retention, settings: StoreSettings, blobs: BlobKeeper | None = None) -> None:
+    """Deletes expired objects, and `blobs` that no file has, about every `settings.sweep_s` seconds, until
     cancelled. Survives a database outage."""
     while True:
         await asyncio.sleep(settings.sweep_s * random.uniform(1 - _JITTER, 1 + _JITTER))
         try:
             deleted = await retention.delete_expired(before=int(time.time() - settings.ttl_days * _DAY_S))
-            if files is not None:
-                await files.remove_unused_blobs()
+            if blobs is not None:
+                await blobs.remove_unused()
         except StoreUnavailable:
             # The store has logged the outage. The next sweep deletes what this one did not.
             continue
@@ -42,13 +42,13 @@ async def sweep_forever(retention: Retention, settings: StoreSettings, files: St
 
 @asynccontextmanager
 async def run_sweeper(
-    retention: Retention, settings: StoreSettings, files: StoredFiles | None = None
+    retention: Retention, settings: StoreSettings, blobs: BlobKeeper | None = None
 ) -> AsyncGenerator[None, None]:
     """Runs `sweep_forever` until the block ends. Before it, removes what uploads have left whose server died."""
-    if files is not None:
-        await files.remove_strays()
+    if blobs is not None:
+        await blobs.remove_strays()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(sweep_forever(retention, settings, files))
+        task = group.create_task(sweep_forever(retention, settings, blobs))
         try:
             yield
         finally:

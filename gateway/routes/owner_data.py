@@ -22,7 +22,7 @@ def build_owner_data_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         count = await service.require_store().owner_data.erase_owner(owner)
-        await service.require_files().remove_unused_blobs(owner)
+        await service.remove_unused_blobs(owner)
         return build_json_reply({"object": "owner_data.deleted", "owner": owner, "deleted": True, "count": count})
 
     return router

@@ -71,7 +71,7 @@ class ConfigurationBuilder(NamedTuple):
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host, shared.large_bodies)
         state = self.state.configure(settings, shared, admission, runs, lambda request: intake.accept(request))
-        intake = Intake(admission, state.chooser, keeps_keys=has_store)
+        intake = Intake(admission, state.chooser, state.input_files, keeps_keys=has_store)
         return Configuration(
             settings=settings,
             authenticator=Authenticator(settings.auth),
@@ -79,7 +79,12 @@ class ConfigurationBuilder(NamedTuple):
             engines=EmbeddedEngines(providers.values()),
             intake=intake,
             contexts=ContextService(
-                admission, shared.large_bodies, state.context_history, provider_hold, self.observer
+                admission,
+                shared.large_bodies,
+                state.context_history,
+                state.input_files,
+                provider_hold,
+                self.observer,
             ),
             relays=RelayedPaths(
                 models, shared.drain, provider_hold, self.observer, names_upstream=settings.routing.reply_headers

@@ -1,8 +1,9 @@
 """Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from gateway.errors import NotFound
@@ -18,6 +19,7 @@ from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.service.admission import Admission, ClientRequest
+from gateway.service.intake import InputFiles
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_contexts import ask_targets
 from gateway.service.storage import HistorySource
@@ -27,6 +29,7 @@ from providers.new_id import new_id
 from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
+from translation.lowering.input_files import find_file_ids
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
@@ -135,6 +138,7 @@ class ContextService:
         admission: Admission,
         pool: LargeBodyPool,
         history: ContextHistory,
+        files: InputFiles,
         provider_hold: ProviderHold | None = None,
         observer: Observer = LOG_OBSERVER,
     ) -> None:
@@ -142,6 +146,7 @@ class ContextService:
         self._admission = admission
         self._pool = pool
         self._history = history
+        self._files = files
         self._provider_hold = provider_hold
         self._clock: Callable[[], int] = lambda: int(time.time())
 
@@ -222,14 +227,18 @@ class ContextService:
         counter = target.provider
         if relay is not None and target.capabilities.counting == "own" and isinstance(counter, RelayCounter):
             # The endpoint for counting accepts no other parameters than the client's own.
-            lowered = await self._pool.call_weighed(
-                client_request.weight, _build_relayed_count, endpoint, relay, client_request.body, target
-            )
+            build = partial(_build_relayed_count, reads_files=self._files.reads_files)
+            body, weight = client_request.body, client_request.weight
+            lowered = await self._pool.call_weighed(weight, build, endpoint, relay, body, target)
             if lowered is not None:
                 credentials = request.facts.tools.credentials
                 tokens = await counter.count_relayed_tokens(relay.dialect, lowered.body, credentials)
                 return TokenCount(tokens, lowered.losses)
-        turn, params = await self._pool.call_weighed(client_request.weight, lift_request, request)
+
+        def lift(planned: AdmittedRequest, weight: int) -> Awaitable[tuple[Turn, ClientParams]]:
+            return self._pool.call_weighed(weight, lift_request, planned)
+
+        turn, params = await self._files.plan(request, client_request.weight, lift)
         return await _count_prepared(_PreparedTurn(turn, params, request, relayed=False))
 
     async def _add_tool_host(self, request: AdmittedRequest) -> AdmittedRequest:
@@ -247,19 +256,26 @@ class ContextService:
         if runs_tools:
             request = await self._add_tool_host(request)
         request, history_weight = await self._history.join(request)
-        return await self._pool.call_weighed(weight + history_weight, _lift_with_history, request)
+
+        def lift(planned: AdmittedRequest, weight: int) -> Awaitable[_PreparedTurn]:
+            return self._pool.call_weighed(weight, _lift_with_history, planned)
+
+        return await self._files.plan(request, weight + history_weight, lift)
 
 
 def _list_user_messages(turn: Turn) -> Sequence[Item]:
     return to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
 
 
-def _build_relayed_count(endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target) -> LoweredRequest | None:
+def _build_relayed_count(
+    endpoint: Endpoint, relay: RelaySpec, body: Json, target: Target, *, reads_files: bool
+) -> LoweredRequest | None:
     """Returns the body for the upstream's endpoint for counting, and its losses; None if it would not be relayed.
 
     Raises InvalidRequest for a thread.
     """
-    if not has_accepted_names(endpoint.request.lift(body, relayed=True), target.profile.tool_names):
+    turn = endpoint.request.lift(body, relayed=True)
+    if (reads_files and find_file_ids(turn.items)) or not has_accepted_names(turn, target.profile.tool_names):
         return None
     input_losses: Sequence[Loss] = ()
     if relay.fit_input is not None:

@@ -3,6 +3,10 @@
 Nothing is sent here. Nothing is stored, except the beginning of a message that continues another one of its thread.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeVar
+
+from gateway.files.file_contents import FileContents
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.replies.endpoints import ResponseForm
@@ -10,23 +14,58 @@ from gateway.service.admission import Admission, ClientRequest
 from gateway.service.idempotency.keys import KEY_IGNORED
 from gateway.service.run import Run
 from gateway.service.storage import StorageChooser
+from translation.lowering.input_files import FileContent, FilesNeeded
+
+_ResultT = TypeVar("_ResultT")
+
+_NOT_LOADED: Final[Mapping[str, FileContent]] = {}
+
+
+class InputFiles:
+    """Loads the files that requests name. `contents` is None without a store: then ids are left as they are."""
+
+    def __init__(self, contents: FileContents | None) -> None:
+        self._contents = contents
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether the ids in requests are of files here, and not of an upstream."""
+        return self._contents is not None
+
+    async def plan(
+        self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
+    ) -> _ResultT:
+        """Returns what `plan` returns for the request and its weight.
+
+        Most requests name no files, and whether one does is known once its turn is lifted, with its history. So it is
+        planned again with the contents if it does. Raises FileNotFound with the parameter, and what `plan` raises.
+        """
+        if self._contents is None:
+            return await plan(request, weight)
+        try:
+            return await plan(request._replace(files=_NOT_LOADED), weight)
+        except FilesNeeded as needed:
+            contents, size = await self._contents.load(request.owner, needed.params)
+        return await plan(request._replace(files=contents), weight + size)
 
 
 class Intake:
     """Accepts requests of every API that models answer. There is one per configuration.
 
-    `keeps_keys` says whether there is a store: without one, idempotency keys have no effect.
+    `files` loads the files that requests name. `keeps_keys` says whether there is a store: without one, idempotency
+    keys have no effect.
     """
 
-    def __init__(self, admission: Admission, storage: StorageChooser, *, keeps_keys: bool) -> None:
+    def __init__(self, admission: Admission, storage: StorageChooser, files: InputFiles, *, keeps_keys: bool) -> None:
         self._admission = admission
         self._storage = storage
+        self._files = files
         self._keeps_keys = keeps_keys
 
     async def accept(self, client_request: ClientRequest) -> Run:
         """Validates, routes and plans a request, without sending anything.
 
-        Raises InvalidRequest, UnknownModel, NotFound and StoreUnavailable.
+        Raises InvalidRequest, UnknownModel, NotFound, FileStorageUnavailable and StoreUnavailable.
         """
         request = await self._admission.admit(client_request)
         if client_request.has_key and not self._keeps_key_of(request):
@@ -36,7 +75,7 @@ class Intake:
         if request.facts.tools.hosted or request.target.adds_tools:
             request = await self._admission.add_tool_host(request)
         storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
-        return await storage.accept(request, client_request.weight)
+        return await self._files.plan(request, client_request.weight, storage.accept)
 
     def _keeps_key_of(self, request: AdmittedRequest) -> bool:
         """Whether repeated requests with the same key follow the response to this one."""

@@ -1,6 +1,7 @@
 """Stores jobs and runs them, and accepts their requests again after their process has ended."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import orjson
@@ -16,6 +17,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.resolver import Target
 from gateway.replies.endpoints import Endpoint, ReplyIdentity, ResponseForm
 from gateway.service.admission import Admission, find_refusal
+from gateway.service.intake import InputFiles
 from gateway.service.interrupted_jobs import load_interrupted_job
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
@@ -60,11 +62,17 @@ class JobIntake:
     """Accepts the requests of stored jobs again. `endpoints` are those whose replies may be jobs, by dialect."""
 
     def __init__(
-        self, admission: Admission, runs: RunFactory, parts: StorageParts, endpoints: Mapping[str, Endpoint]
+        self,
+        admission: Admission,
+        runs: RunFactory,
+        parts: StorageParts,
+        endpoints: Mapping[str, Endpoint],
+        files: InputFiles,
     ) -> None:
         self._admission = admission
         self._runs = runs
         self._parts = parts
+        self._files = files
         self._endpoints = endpoints
 
     async def resume_job(self, job: Job) -> Run:
@@ -114,19 +122,17 @@ class JobIntake:
             raise TypeError("only responses are jobs")
         options = StorageOptions(stored=True, background=echoed_facts.state.in_background, logged=True)
 
-        def replan(target: Target) -> AdmittedRequest:
-            return fit_to_target(planned, form, options, target)
+        async def build_run(planned: AdmittedRequest, weight: int) -> Run:
+            def replan(target: Target) -> AdmittedRequest:
+                return fit_to_target(planned, form, options, target)
 
-        fitted = planned if route.sharing is None else replan(planned.target)
-        weight = await run_in_pool(_weigh, body)
-
-        def build_run() -> Run:
-            echo = echo_as(form, options)
-            return self._runs.build_run(
-                admitted, echo, planned=fitted, replan=replan, is_stored=True, is_job=True, weight=weight
+            fitted = planned if route.sharing is None else replan(planned.target)
+            build = partial(self._runs.build_run, admitted, echo_as(form, options), planned=fitted, replan=replan)
+            return await self._runs.pool.call_weighed(
+                weight, partial(build, is_stored=True, is_job=True, weight=weight)
             )
 
-        run = await self._runs.pool.call_weighed(weight, build_run)
+        run = await self._files.plan(planned, await run_in_pool(_weigh, body), build_run)
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(job.owner, job.response_id)
             run.loop_io.locked_servers = locked_servers

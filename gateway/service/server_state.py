@@ -11,6 +11,9 @@ from gateway.blobs.folder import BlobFolder, find_folder
 from gateway.config.settings import Settings
 from gateway.config.tool_settings import AdminServerSettings
 from gateway.errors import NotFound
+from gateway.files.blob_keeper import BlobKeeper
+from gateway.files.file_contents import FileContents
+from gateway.files.file_uploads import FileUploads, UploadRules
 from gateway.files.stored_files import FileRules, StoredFiles
 from gateway.histograms import Histogram
 from gateway.http.forms.form_body import FormPace
@@ -24,6 +27,7 @@ from gateway.service.admission import Admission, ClientRequest
 from gateway.service.contexts import ContextHistory, NoContextHistory, StoredContextHistory
 from gateway.service.idempotency.keys import read_keyed_request
 from gateway.service.idempotency.requests import IdempotentRequests
+from gateway.service.intake import InputFiles
 from gateway.service.jobs import JobIntake, StoredJobs
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
@@ -36,6 +40,11 @@ from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.tools.response_journal import JournalFactory
 from translation.representation.json_types import Json
+
+_MB: Final = 1024 * 1024
+
+_HOLD_MARGIN_S: Final = 3600.0
+"""How much longer a blob is held for its request than a form may take: parts are joined too, and clocks differ."""
 
 _NO_STORE: Final = "nothing is stored here: the server's config has no store.url"
 
@@ -74,6 +83,7 @@ class ConfiguredState(NamedTuple):
     context_history: ContextHistory
     serve_keyed: ServeKeyed
     resume_job: ResumeJob
+    input_files: InputFiles
     parts: StorageParts | None
     """What storing replies takes, for APIs that store more than their replies; None if nothing is stored."""
 
@@ -103,6 +113,14 @@ class ServerState(Protocol):
 
     def require_files(self) -> StoredFiles:
         """Returns the files of clients. Raises NotFound without a store."""
+        ...
+
+    def require_uploads(self) -> FileUploads:
+        """Returns the uploads of clients. Raises NotFound without a store."""
+        ...
+
+    def require_blob_keeper(self) -> BlobKeeper:
+        """Returns what writes and removes the bytes of files. Raises NotFound without a store."""
         ...
 
     def require_jobs(self) -> StoredJobs:
@@ -142,6 +160,12 @@ class StorelessState:
     def require_files(self) -> StoredFiles:
         raise NotFound(_NO_STORE)
 
+    def require_uploads(self) -> FileUploads:
+        raise NotFound(_NO_STORE)
+
+    def require_blob_keeper(self) -> BlobKeeper:
+        raise NotFound(_NO_STORE)
+
     def require_jobs(self) -> StoredJobs:
         raise NotFound(_NO_STORE)
 
@@ -161,7 +185,7 @@ class StorelessState:
             raise NotFound(_NO_STORE)
 
         chooser = StorelessChooser(runs, shared.large_bodies)
-        return ConfiguredState(chooser, NoContextHistory(), serve_keyed, resume_job, None)
+        return ConfiguredState(chooser, NoContextHistory(), serve_keyed, resume_job, InputFiles(None), None)
 
     @asynccontextmanager
     async def run(
@@ -182,8 +206,10 @@ class StoredState:
         self._store = store
         self._added_servers = AddedServers(store.added_servers, settings.sealing.secrets, settings.egress, servers)
         self._jobs = StoredJobs(store, settings, drain)
-        rules = FileRules(settings.files.max_file_mb, pace)
-        self._files = StoredFiles(store.files, BlobFolder(find_folder(settings)), rules, drain)
+        blobs, rules = BlobFolder(find_folder(settings)), UploadRules.of(settings.files, pace)
+        self._keeper = BlobKeeper(store.files, blobs, pace.total_s + _HOLD_MARGIN_S)
+        self._files = StoredFiles(store.files, blobs, self._keeper, FileRules(rules.max_file_mb, pace), drain)
+        self._uploads = FileUploads(store.uploads, blobs, self._keeper, rules, drain)
 
     @property
     def degraded_reason(self) -> str | None:
@@ -202,6 +228,12 @@ class StoredState:
     def require_files(self) -> StoredFiles:
         return self._files
 
+    def require_uploads(self) -> FileUploads:
+        return self._uploads
+
+    def require_blob_keeper(self) -> BlobKeeper:
+        return self._keeper
+
     def require_jobs(self) -> StoredJobs:
         return self._jobs
 
@@ -213,6 +245,7 @@ class StoredState:
     ) -> ConfiguredState:
         store = self._store
         parts = self._build_storage_parts(settings, shared.sealer)
+        input_files = InputFiles(FileContents(self._files, int(settings.server.max_body_mb * _MB)))
         keyed = IdempotentRequests(
             settings,
             store,
@@ -226,7 +259,8 @@ class StoredState:
             StoredChooser(runs, shared.large_bodies, parts, admission.add_tool_host),
             StoredContextHistory(HistorySource(store.history, None, parts.approvals)),
             keyed.serve,
-            JobIntake(admission, runs, parts, shared.job_endpoints).resume_job,
+            JobIntake(admission, runs, parts, shared.job_endpoints, input_files).resume_job,
+            input_files,
             parts,
         )
 

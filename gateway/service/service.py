@@ -17,6 +17,7 @@ from dataplane.sharing.fair_turns import NO_OWNER, current_owner
 from gateway.config.own_address import describe_address
 from gateway.config.settings import Settings
 from gateway.errors import NotAdministrator, NotAuthenticated, TooManyRequests
+from gateway.files.file_uploads import FileUploads
 from gateway.files.stored_files import StoredFiles
 from gateway.http.auth import ANONYMOUS, Principal, bind_refused_key
 from gateway.http.body import BodyLimits, SizedBody, parse_buffered_body, read_json
@@ -323,6 +324,14 @@ class Service:
     def require_files(self) -> StoredFiles:
         """Returns the files of clients. Raises NotFound if the config has no store."""
         return self.state.require_files()
+
+    def require_uploads(self) -> FileUploads:
+        """Returns the uploads of clients. Raises NotFound if the config has no store."""
+        return self.state.require_uploads()
+
+    async def remove_unused_blobs(self, owner: str) -> None:
+        """Removes the bytes of an owner that no file has any more. Raises StoreUnavailable."""
+        await self.state.require_blob_keeper().remove_unused(owner)
 
     def find_file_quota(self, principal: Principal) -> FileQuota:
         """Returns what the owner of a request may store as files."""

@@ -18,12 +18,14 @@ from gateway.state.database.tables import (
     owner_usage,
     responses,
     tool_calls,
+    uploads,
     workers,
 )
 from gateway.state.records.approvals import compute_expiry_cutoff_us, delete_approvals
 from gateway.state.records.files import FileDeleter, has_expired
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls, settle_abandoned_calls
+from gateway.state.records.uploads import delete_uploads, expire_uploads, is_overdue
 from gateway.state.row_values import read_clock_us
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
@@ -36,6 +38,9 @@ _SELECTED_KEYS: Final = 1000
 _DEAD_WORKER_TTL_US: Final = 3600 * 1_000_000
 """The time that the row of a replica remains after its lease has expired. It only helps operators who read the
 tables."""
+
+_ENDED_UPLOAD_TTL_US: Final = 86_400 * 1_000_000
+"""The time for which an upload is still known after its parts could arrive, so that its client reads how it ended."""
 
 _HOUR_US: Final = 3600 * 1_000_000
 
@@ -84,6 +89,16 @@ class SqlRetention:
             has_expired(),
             delete_rows=self._file_deleter.delete_files,
             order=files.c.expires_us,
+        )
+        await delete_in_batches(
+            self._database, uploads, is_overdue(), delete_rows=expire_uploads, order=uploads.c.expires_us
+        )
+        await delete_in_batches(
+            self._database,
+            uploads,
+            uploads.c.expires_us < read_clock_us() - _ENDED_UPLOAD_TTL_US,
+            delete_rows=delete_uploads,
+            order=uploads.c.expires_us,
         )
         await delete_in_batches(
             self._database,

@@ -23,6 +23,7 @@ from gateway.state.records.files import FileDeleter, SqlFileStore
 from gateway.state.records.grants import SqlGrantStore
 from gateway.state.records.idempotency_keys import SqlKeyStore
 from gateway.state.records.open_calls import SqlOpenCallStore, settle_abandoned_calls
+from gateway.state.records.uploads import SqlUploadStore
 from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
 from gateway.state.sql.conversations import SqlConversationStore
@@ -65,6 +66,7 @@ class SqlStore:
         self.idempotency_keys = SqlKeyStore(database)
         file_deleter = FileDeleter()
         self.files = SqlFileStore(database, file_deleter)
+        self.uploads = SqlUploadStore(database)
         self.owner_data = SqlOwnerData(database, file_deleter)
         self.retention = SqlRetention(
             database,

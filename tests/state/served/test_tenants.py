@@ -46,6 +46,7 @@ class Probe(NamedTuple):
     query: str = ""
     body: Json | None = None
     own: tuple[str, ...] = ()
+    form: Mapping[str, bytes] | None = None
 
 
 CHAINED = [
@@ -60,6 +61,7 @@ AFTER_ITEM = [Probe(), Probe("?order=asc&after={item_id}"), Probe("?after={item_
 PROBES: dict[Route, list[Probe]] = {
     ("GET", "/v1/responses"): [Probe("?after={response_id}")],
     ("POST", "/v1/responses"): [
+        Probe(body={**ASK, "input": [{"role": "user", "content": [{"type": "input_file", "file_id": "{file_id}"}]}]}),
         *CHAINED,
         *(probe._replace(body={**(probe.body or {}), "stream": True}) for probe in CHAINED),
         *(probe._replace(body={**(probe.body or {}), "background": True}) for probe in CHAINED),
@@ -101,6 +103,12 @@ PROBES: dict[Route, list[Probe]] = {
     ("POST", "/v1/chat/completions/{completion_id}"): [Probe(body=METADATA)],
     ("DELETE", "/v1/chat/completions/{completion_id}"): ONE,
     ("GET", "/v1/chat/completions/{completion_id}/messages"): [Probe(), Probe("?after={completion_id}-0")],
+    ("POST", "/v1/uploads/{upload_id}/parts"): [Probe(form={"data": b"x"})],
+    ("POST", "/v1/uploads/{upload_id}/complete"): [
+        Probe(body={"part_ids": ["{part_id}"]}),
+        Probe(body={"part_ids": ["{part_id}"]}, own=("upload_id",)),
+    ],
+    ("POST", "/v1/uploads/{upload_id}/cancel"): ONE,
     ("GET", "/v1/files"): [Probe("?after={file_id}")],
     ("GET", "/v1/files/{file_id}"): ONE,
     ("GET", "/v1/files/{file_id}/content"): ONE,
@@ -140,6 +148,7 @@ WITHOUT_IDS: dict[Route, str] = {
     ("GET", "/api/version"): "about the process",
     ("HEAD", "/"): "about the process",
     ("POST", "/generate"): "it names a model and keeps nothing",
+    ("POST", "/v1/uploads"): "it names nothing that is kept",
     ("POST", "/v1/files"): "it names nothing that is kept",
     **{("POST", row.path): "it names a model and keeps nothing" for row in RELAYED_PATHS},
     ("GET", "/v1/models"): "models belong to nobody",
@@ -202,7 +211,7 @@ class Tenant:
         if method == "WS":
             return self._ask_on_socket(path, body)
         url = _filled(path + probe.query, chosen)
-        reply = self._client.request(method, url, json=body)
+        reply = self._client.request(method, url, json=body, files=probe.form)
         ignored = ("date", "request-id", "x-request-id")
         text = re.sub(r'"request_id":"\w+"', "", reply.text)
         return reply.status_code, text, {key: it for key, it in reply.headers.items() if key not in ignored}
@@ -232,6 +241,8 @@ class Tenant:
         conversation = self._json("POST", "/v1/conversations", {"metadata": {"of": self.name}})
         items = self._json("POST", f"/v1/conversations/{conversation['id']}/items", {"items": [HELLO]})
         chat = {"model": "demo", "messages": [{"role": "user", "content": self.name}], "store": True}
+        upload = {"bytes": 1, "filename": "a", "mime_type": "a/b", "purpose": "vision"}
+        upload_id = self._json("POST", "/v1/uploads", upload)["id"]
         return {
             "response_id": response["id"],
             "output_id": response["output"][0]["id"],
@@ -241,6 +252,8 @@ class Tenant:
             "server_label": f"of_{self.name}",
             "message_id": self._json("POST", "/v1/messages", {**MESSAGE, "thread": {"type": "create"}})["id"],
             "file_id": self._upload(),
+            "upload_id": upload_id,
+            "part_id": self._add_part(upload_id),
             "completion_id": self._json("POST", "/v1/chat/completions", chat)["id"],
         }
 
@@ -250,6 +263,12 @@ class Tenant:
         assert reply.status_code == 200, reply.text
         file_id: str = reply.json()["id"]
         return file_id
+
+    def _add_part(self, upload_id: str) -> str:
+        reply = self._client.post(f"/v1/uploads/{upload_id}/parts", files={"data": b"x"})
+        assert reply.status_code == 200, reply.text
+        part_id: str = reply.json()["id"]
+        return part_id
 
     def _json(self, method: str, path: str, body: Json | None = None) -> Json:
         reply = self._client.request(method, path, json=body)
@@ -294,7 +313,7 @@ def test_the_same_requests_find_the_owners_objects(tenants: tuple[Tenant, Tenant
         for probe in PROBES[route]:
             status, text, _ = ann.ask(route, probe, ann.ids)
             assert status == 200, (route, probe, text)
-            if route[0] == "DELETE":
+            if route[0] == "DELETE" or "/uploads/" in route[1]:
                 ann.renew()
 
 

@@ -21,7 +21,13 @@ _NAMES: Final = {
 }
 """A turn's parameter, or the first step of its path -> the API's."""
 
-_BLOCK_KEYS: Final = {"image_url": "source", "file_url": "source", "file_data": "source", "filename": "title"}
+_BLOCK_KEYS: Final = {
+    "image_url": "source",
+    "file_url": "source",
+    "file_data": "source",
+    "file_id": "source.file_id",
+    "filename": "title",
+}
 """Key of a turn's part -> key of a content block."""
 
 _SERVERS: Final = {

@@ -79,13 +79,18 @@ def _lift_text(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:
 
 
 def _lift_image(block: Json, param: str, _losses: list[Loss]) -> Iterator[Json]:
-    source = _require_unstored(block["source"], param, IMAGE_SOURCES)
+    source = block["source"]
+    require_known(source["type"], f"{param}.source.type", IMAGE_SOURCES)
+    if source["type"] == "file":
+        yield {"type": "input_image", "file_id": source["file_id"]}
+        return
     url = source["url"] if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
     yield {"type": "input_image", "image_url": url}
 
 
 def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
-    source, title = _require_unstored(block["source"], param, DOCUMENT_SOURCES), block.get("title")
+    source, title = block["source"], block.get("title")
+    require_known(source["type"], f"{param}.source.type", DOCUMENT_SOURCES)
     if block.get("context"):
         yield new_input_text(block["context"])
     match source["type"]:
@@ -95,20 +100,13 @@ def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json
             if title:
                 yield new_input_text(f"{title}:")
             yield from lift_parts(source["content"], f"{param}.source.content", losses)
+        case "file":
+            yield {"type": "input_file", "file_id": source["file_id"], **({"filename": title} if title else {})}
         case "url":
             yield {"type": "input_file", "file_url": source["url"], **({"filename": title} if title else {})}
         case _:
             data = f"data:{source['media_type']};base64,{source['data']}"
             yield {"type": "input_file", "file_data": data, "filename": title or UNNAMED_PDF}
-
-
-def _require_unstored(source: Json, param: str, known: Sequence[str]) -> Json:
-    require_known(source["type"], f"{param}.source.type", known)
-    if source["type"] == "file":
-        raise Unrepresentable(
-            "files are not stored here: send the content or its URL, not file_id", param=f"{param}.source.file_id"
-        )
-    return source
 
 
 def _lift_search_result(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:

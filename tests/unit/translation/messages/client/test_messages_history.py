@@ -134,10 +134,18 @@ def test_unsupported_blocks_are_refused_by_name() -> None:
     assert refused.value.param == "messages[0].content[1]"
 
 
-def test_files_of_another_server_are_refused() -> None:
-    with pytest.raises(Unrepresentable, match="not file_id") as refused:
-        lift_blocks({"type": "image", "source": {"type": "file", "file_id": "f"}})
-    assert refused.value.param == "messages[0].content[0].source.file_id"
+def test_files_are_named_by_their_ids() -> None:
+    source = {"type": "file", "file_id": "f"}
+    (message,) = lift_blocks(
+        {"type": "image", "source": source},
+        {"type": "document", "source": source},
+        {"type": "document", "source": source, "title": "a.txt"},
+    )
+    assert message["content"] == [
+        {"type": "input_image", "file_id": "f"},
+        {"type": "input_file", "file_id": "f"},
+        {"type": "input_file", "file_id": "f", "filename": "a.txt"},
+    ]
 
 
 def result(content: Any = None, **more: Any) -> Json:

@@ -1,0 +1,66 @@
+"""Writes and removes the bytes of files and parts so that no crash leaves any that nobody finds."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from gateway.blobs.blob_store import BlobStore, BlobWriter
+from gateway.errors import BodyTooSlow, FileStorageUnavailable, StoreUnavailable
+from gateway.files.blob_removal import remove_unused_blobs
+from gateway.state.file_records import BlobKey, BlobNotReserved, FileStore
+from providers.new_id import random_hex
+
+_log = structlog.get_logger(__name__)
+
+
+class BlobKeeper:
+    """The blobs of one server process. A request may write a blob for `hold_s` seconds."""
+
+    def __init__(self, files: FileStore, blobs: BlobStore, hold_s: float) -> None:
+        self._files = files
+        self._blobs = blobs
+        self._hold_s = hold_s
+
+    @asynccontextmanager
+    async def write_blob(self, owner: str, prefix: str) -> AsyncGenerator[tuple[str, BlobWriter], None]:
+        """Opens a new blob, and returns its id. If the block fails, the blob is removed.
+
+        The block finishes the blob and stores the row that has it. Raises FileStorageUnavailable, StoreUnavailable, and
+        BodyTooSlow if the block took so long that the blob was removed.
+        """
+        blob_id = f"{prefix}{random_hex()}"
+        await self._files.reserve_blob(owner, blob_id, hold_s=self._hold_s)
+        try:
+            async with self._blobs.write_blob(blob_id) as blob:
+                yield blob_id, blob
+        except BlobNotReserved:
+            raise BodyTooSlow("the upload took too long, and its bytes were removed: send it again") from None
+        except BaseException:
+            # A transaction whose end is not known may have succeeded: then the blob is no longer listed as unused.
+            with suppress(StoreUnavailable):
+                if await self._files.release_blob(owner, blob_id):
+                    await self.remove_blob(BlobKey(owner, blob_id))
+            raise
+
+    async def remove_blob(self, key: BlobKey) -> None:
+        """Removes an unused blob. If that fails, the sweeper removes it later."""
+        try:
+            await self._blobs.remove_blobs([key.id])
+            await self._files.remove_unused_blobs([key])
+        except (FileStorageUnavailable, StoreUnavailable) as error:
+            _log.warning("file_removal_failed", cause=getattr(error, "reason", "the store is unavailable"))
+
+    async def remove_unused(self, owner: str | None = None) -> int:
+        """Removes the unused blobs of one owner, or of all. Returns how many. Raises StoreUnavailable."""
+        return await remove_unused_blobs(self._files, self._blobs, owner=owner)
+
+    async def remove_strays(self) -> None:
+        """Removes what dead writers have left."""
+        try:
+            removed_count = await self._blobs.remove_strays()
+        except FileStorageUnavailable as error:
+            _log.warning("file_removal_failed", cause=error.reason)
+            return
+        if removed_count:
+            _log.info("stray_uploads_removed", count=removed_count)

@@ -1,0 +1,163 @@
+"""Uploads in parts over HTTP with the official SDK, on both databases."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openai import APIStatusError, OpenAI
+
+from tests.serving import Gateway, serving
+
+CONFIG: dict[str, Any] = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}
+MIB = 1024 * 1024
+CREATED: dict[str, Any] = {"bytes": 6, "filename": "dir/a.txt", "mime_type": "text/plain", "purpose": "user_data"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def gateway(store_url: str, folder: Path) -> Iterator[Gateway]:
+    files = {"path": str(folder), "max_file_mb": 3, "max_part_mb": 1, "max_parts": 5, "upload_hours": 0.5}
+    with serving({**CONFIG, "store": {"url": store_url}, "files": files}) as running:
+        yield running
+
+
+@pytest.fixture
+def client(gateway: Gateway) -> Iterator[OpenAI]:
+    with OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, _strict_response_validation=True) as client:
+        yield client
+
+
+@pytest.fixture
+def http(gateway: Gateway) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=gateway.v1, timeout=20) as client:
+        yield client
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def refusal(call: Any, *args: Any, **named: Any) -> APIStatusError:
+    with pytest.raises(APIStatusError) as refused:
+        call(*args, **named)
+    return refused.value
+
+
+def test_a_file_is_uploaded_in_parts(client: OpenAI, folder: Path) -> None:
+    made = client.uploads.create(**CREATED, expires_after={"anchor": "created_at", "seconds": 3600})
+    assert (made.object, made.status, made.bytes, made.filename) == ("upload", "pending", 6, "a.txt")
+    assert made.id.startswith("upload_")
+    assert made.expires_at == made.created_at + 1800
+    first, unnamed, second = (client.uploads.parts.create(made.id, data=data) for data in (b"abc", b"xx", b"def"))
+    assert (first.object, first.upload_id, first.id[:5]) == ("upload.part", made.id, "part_")
+    md5 = hashlib.md5(b"defabc").hexdigest().upper()
+    done = client.uploads.complete(made.id, part_ids=[second.id, first.id], md5=md5)
+    assert (done.status, done.id) == ("completed", made.id)
+    assert done.file is not None
+    assert done.file.expires_at == done.file.created_at + 3600
+    assert client.files.retrieve(done.file.id) == done.file
+    assert client.files.content(done.file.id).read() == b"defabc"
+    assert names(folder) == [done.file.id]
+    assert unnamed.id not in names(folder)
+
+
+def test_the_sdk_uploads_a_large_file_in_chunks(client: OpenAI) -> None:
+    content = bytes(range(256)) * (10 * 1024)
+    done = client.uploads.upload_file_chunked(
+        file=content, filename="a.bin", bytes=len(content), mime_type="a/b", purpose="assistants", part_size=MIB
+    )
+    assert done.file is not None
+    assert client.files.content(done.file.id).read() == content
+
+
+@pytest.mark.parametrize(
+    ("changed", "param"),
+    [
+        ({"bytes": 0}, "bytes"),
+        ({"bytes": "6"}, "bytes"),
+        ({"bytes": True}, "bytes"),
+        ({"bytes": None}, "bytes"),
+        ({"filename": ".."}, "filename"),
+        ({"filename": 1}, "filename"),
+        ({"mime_type": ""}, "mime_type"),
+        ({"mime_type": None}, "mime_type"),
+        ({"purpose": "vision_output"}, "purpose"),
+        ({"purpose": []}, "purpose"),
+        ({"expires_after": 3600}, "expires_after"),
+        ({"expires_after": {"anchor": "created_at"}}, "expires_after"),
+        ({"expires_after": {"anchor": "created_at", "seconds": True}}, "expires_after"),
+        ({"expires_after": {"anchor": "created_at", "seconds": 3600, "a": 1}}, "expires_after"),
+        ({"metadata": {}}, "metadata"),
+    ],
+)
+def test_an_upload_that_is_refused_names_the_parameter(http: httpx.Client, changed: Any, param: str) -> None:
+    reply = http.post("/uploads", json={**CREATED, **changed})
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+
+
+def test_declared_bytes_and_parts_have_bounds(client: OpenAI, folder: Path) -> None:
+    error = refusal(client.uploads.create, **{**CREATED, "bytes": 3 * MIB + 1})
+    assert (error.status_code, error.code, error.param) == (413, "file_too_large", "bytes")
+    made = client.uploads.create(**CREATED)
+    error = refusal(client.uploads.parts.create, made.id, data=b"1234567")
+    assert (error.status_code, error.param) == (400, "data")
+    made = client.uploads.create(**{**CREATED, "bytes": 2 * MIB})
+    error = refusal(client.uploads.parts.create, made.id, data=bytes(MIB + 1))
+    assert (error.status_code, error.code, error.param) == (413, "file_too_large", "data")
+    assert names(folder) == []
+
+
+def test_a_completion_that_is_refused_leaves_the_upload_pending(client: OpenAI) -> None:
+    made = client.uploads.create(**CREATED)
+    other = client.uploads.create(**CREATED)
+    part = client.uploads.parts.create(made.id, data=b"abcdef")
+    foreign = client.uploads.parts.create(other.id, data=b"abcdef")
+    for part_ids in ([], [part.id, part.id], [foreign.id], ["part_none"], [1]):
+        error = refusal(client.uploads.complete, made.id, part_ids=part_ids)
+        assert (error.status_code, error.param) == (400, "part_ids")
+    small = client.uploads.parts.create(made.id, data=b"a")
+    error = refusal(client.uploads.complete, made.id, part_ids=[small.id])
+    assert (error.status_code, error.param) == (400, "part_ids")
+    for md5 in ("0" * 32, "short"):
+        error = refusal(client.uploads.complete, made.id, part_ids=[part.id], md5=md5)
+        assert (error.status_code, error.param) == (400, "md5")
+    assert client.uploads.complete(made.id, part_ids=[part.id]).status == "completed"
+
+
+def test_an_upload_that_has_ended_is_refused_by_name(client: OpenAI, folder: Path) -> None:
+    made = client.uploads.create(**CREATED)
+    part = client.uploads.parts.create(made.id, data=b"abcdef")
+    assert client.uploads.cancel(made.id).status == "cancelled"
+    assert names(folder) == []
+    for call, named in (
+        (client.uploads.cancel, {}),
+        (client.uploads.complete, {"part_ids": [part.id]}),
+        (client.uploads.parts.create, {"data": b"abc"}),
+    ):
+        error = refusal(call, made.id, **named)
+        assert (error.status_code, error.code) == (400, "upload_not_pending")
+        error = refusal(call, "upload_none", **named)
+        assert (error.status_code, error.code) == (404, "upload_not_found")
+
+
+def test_a_part_needs_the_field_data(http: httpx.Client, folder: Path) -> None:
+    made = http.post("/uploads", json=CREATED).json()
+    for form, param in (({"file": b"a"}, "file"), ({"data": b"a", "other": b"b"}, "other")):
+        reply = http.post(f"/uploads/{made['id']}/parts", files=form)
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+    assert names(folder) == []
+
+
+def test_without_a_store_there_are_no_uploads() -> None:
+    with serving(CONFIG) as gateway, httpx.Client(base_url=gateway.v1) as http:
+        paths = ("", "/upload_1/parts", "/upload_1/complete", "/upload_1/cancel")
+        replies = [http.post(f"/uploads{path}", json=CREATED) for path in paths]
+        assert {reply.status_code for reply in replies} == {404}
+        assert all("store.url" in reply.json()["error"]["message"] for reply in replies)

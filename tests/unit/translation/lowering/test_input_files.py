@@ -1,0 +1,69 @@
+"""Files that parts name: which parts do, and what takes the place of their ids."""
+
+from typing import Any
+
+import pytest
+
+from translation.errors import InvalidRequest
+from translation.lowering.input_files import FileContent, find_file_ids, put_files_in
+from translation.representation.items import new_input_text
+from translation.representation.turn import Turn
+
+TEXT = FileContent("a.txt", "data:text/plain;base64,YQ==", is_image=False, text="a")
+IMAGE = FileContent("a.png", "data:image/png;base64,YQ==", is_image=True, text=None)
+
+
+def message(*parts: object) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": list(parts)}
+
+
+def test_only_parts_without_other_content_name_files() -> None:
+    items: list[dict[str, Any]] = [
+        message({"type": "input_file", "file_id": "f1"}, {"type": "input_image", "file_id": "f2"}),
+        message(
+            {"type": "input_file", "file_id": "f3", "file_data": "x"},
+            {"type": "input_image", "file_id": "f4", "image_url": "x"},
+            {"type": "input_image", "file_id": None},
+            {"type": "output_text", "text": "a", "annotations": [{"type": "file_citation", "file_id": "f5"}]},
+            {"type": "container_file", "file_id": "f6"},
+            "text",
+        ),
+        {"type": "message", "role": "user", "content": "text"},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_file", "file_id": "f1"}]},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_file", "file_id": "f7"}]},
+    ]
+    assert find_file_ids(items) == {
+        "f1": "input[0].content[0].file_id",
+        "f2": "input[0].content[1].file_id",
+        "f7": "input[4].output[0].file_id",
+    }
+
+
+@pytest.mark.parametrize(
+    ("takes_files", "filled"),
+    [
+        (True, {"type": "input_file", "file_data": TEXT.data_url, "filename": "a.txt"}),
+        (False, new_input_text("a.txt:\na")),
+    ],
+)
+def test_a_text_is_data_or_text(takes_files: bool, filled: object) -> None:
+    plain = message(new_input_text("read"))
+    items = [plain, message(new_input_text("read"), {"type": "input_file", "file_id": "f1"})]
+    turn = put_files_in(Turn(model="m", items=items), {"f1": TEXT}, takes_files=takes_files)
+    assert turn.items == [plain, message(new_input_text("read"), filled)]
+    assert turn.items[0] is plain
+
+
+def test_a_name_of_the_client_is_kept() -> None:
+    items = [message({"type": "input_file", "file_id": "f1", "filename": "own.txt"})]
+    turn = put_files_in(Turn(model="m", items=items), {"f1": TEXT}, takes_files=True)
+    assert turn.items[0]["content"][0]["filename"] == "own.txt"
+
+
+def test_an_image_needs_a_file_that_is_one() -> None:
+    items = [message({"type": "input_image", "file_id": "f1", "detail": "low"})]
+    turn = put_files_in(Turn(model="m", items=items), {"f1": IMAGE}, takes_files=False)
+    assert turn.items == [message({"type": "input_image", "image_url": IMAGE.data_url, "detail": "low"})]
+    with pytest.raises(InvalidRequest) as refused:
+        put_files_in(Turn(model="m", items=items), {"f1": TEXT}, takes_files=True)
+    assert refused.value.param == "input[0].content[0].file_id"

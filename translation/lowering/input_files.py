@@ -1,0 +1,100 @@
+"""Files that a request names by their ids: finds them in a turn, and puts their contents in place of the ids."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Item, Json
+from translation.representation.turn import Turn
+
+_IMAGE: Final = "input_image"
+_FILE: Final = "input_file"
+_CONTENT_KEYS: Final = {
+    _IMAGE: ("image_url",),
+    _FILE: ("file_data", "file_url"),
+}
+"""Type of a part that may name a file -> its other keys for content. A part with one of them needs no file."""
+
+
+class FileContent(NamedTuple):
+    """The content of a file, as models can read it. `text` is None if it is not text."""
+
+    filename: str
+    data_url: str
+    is_image: bool
+    text: str | None
+
+
+class FilesNeeded(Exception):
+    """A turn names files whose contents have to be loaded before it is planned.
+
+    `params` maps the id of each file to the parameter that names it.
+    """
+
+    def __init__(self, params: Mapping[str, str]) -> None:
+        super().__init__(", ".join(params.values()))
+        self.params = params
+
+
+def find_file_ids(items: Sequence[Item]) -> dict[str, str]:
+    """Returns the ids of files that content parts name, each with the first parameter that does."""
+    params: dict[str, str] = {}
+    for index, item in enumerate(items):
+        for key, place, part in _iterate_parts(item):
+            if _names_file(part):
+                params.setdefault(part["file_id"], f"input[{index}].{key}[{place}].file_id")
+    return params
+
+
+def put_files_in(turn: Turn, contents: Mapping[str, FileContent], *, takes_files: bool) -> Turn:
+    """Returns the turn with the contents of files in place of their ids.
+
+    An image becomes a data URL. A file becomes data, or, if it is text and the upstream does not take files, a part of
+    text. Raises InvalidRequest for an image part whose file is none.
+    """
+    items = [_fill_item(item, f"input[{index}]", contents, takes_files) for index, item in enumerate(turn.items)]
+    return replace(turn, items=items)
+
+
+def _iterate_parts(item: Item) -> Iterator[tuple[str, int, Json]]:
+    """Yields the parts of an item that are objects, with the key that they are in and their places."""
+    for key in ("content", "output"):
+        parts = item.get(key)
+        if isinstance(parts, list):
+            for place, part in enumerate(parts):
+                if isinstance(part, dict):
+                    yield key, place, part
+
+
+def _names_file(part: Json) -> bool:
+    if not isinstance(part.get("file_id"), str):
+        return False
+    other_keys = _CONTENT_KEYS.get(part.get("type", ""))
+    return other_keys is not None and not any(part.get(key) for key in other_keys)
+
+
+def _fill_item(item: Item, param: str, contents: Mapping[str, FileContent], takes_files: bool) -> Item:
+    filled: dict[str, Any] = {}
+    for key, place, part in _iterate_parts(item):
+        if _names_file(part):
+            parts = filled.setdefault(key, list(item[key]))
+            parts[place] = _fill_part(
+                part, f"{param}.{key}[{place}].file_id", contents[part["file_id"]], takes_files=takes_files
+            )
+    return {**item, **filled} if filled else item
+
+
+def _fill_part(part: Json, param: str, content: FileContent, *, takes_files: bool) -> Json:
+    rest = {key: value for key, value in part.items() if key != "file_id"}
+    if part["type"] == _IMAGE:
+        if not content.is_image:
+            raise InvalidRequest(
+                f"Invalid value for '{param}': the file is no image that models read: PNG, JPEG, GIF or WebP.",
+                param=param,
+            )
+        return {**rest, "image_url": content.data_url}
+    name = part.get("filename") or content.filename
+    if content.text is not None and not takes_files:
+        return {"type": "input_text", "text": f"{name}:\n{content.text}"}
+    return {**rest, "file_data": content.data_url, "filename": name}
