@@ -197,12 +197,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _end_head(self) -> None:
         """Ends the wait for a head. `on_headers_complete` calls it first."""
-        names, limits = [*map(_field_name, self.headers)], self.limits
+        names, (max_bytes, max_fields, _) = [*map(_field_name, self.headers)], self.limits
         if names.count(b"host") != 1 and self.parser.get_http_version() != "1.0":
             self._fail(HeadFailure.HOST)  # RFC 9112, section 3.2
-        if len(names) > limits.max_fields:
+        if len(names) > max_fields:
             self._fail(HeadFailure.TOO_MANY_FIELDS)
-        if self._unparsed_bytes > limits.max_bytes and (failure := self._find_size_failure()):
+        if self._unparsed_bytes > max_bytes and (failure := self._find_size_failure()):
             self._fail(failure)
         if b"expect" in names:
             self.expect_100_continue = any(

@@ -20,6 +20,10 @@ _TOOL_DATA_MARKS: Final = tuple(f'"{key}":{gap}{{'.encode() for key in sorted(_T
 _LONG_NUMBER: Final = re.compile(r"[0-9][0-9.]{15,}")
 _LONG_NUMBER_BYTES: Final = re.compile(_LONG_NUMBER.pattern.encode())
 
+_DIGITS_AS_ZEROS: Final = bytes(0x30 if chr(byte) in "0123456789." else 0x20 for byte in range(256))
+_LONG_RUN: Final = b"0" * 16
+"""What each long number contains, once digits and points are zeros."""
+
 
 class _Number(str):
     """A number as its text."""
@@ -35,9 +39,10 @@ def parse_with_tool_data(data: bytes) -> Any:
 
 def has_exact_numbers(data: bytes) -> bool:
     """Whether JSON may have data of tools with long numbers, so that parsing it takes twenty times as long."""
-    if not ((b'":{' in data or b'": {' in data) and any(map(data.__contains__, _TOOL_DATA_MARKS))):
+    # Few bodies have so many digits in a row. To look for that takes a fifth of the time of looking for the keys.
+    if _LONG_RUN not in data.translate(_DIGITS_AS_ZEROS):
         return False
-    return _LONG_NUMBER_BYTES.search(data) is not None
+    return any(map(data.__contains__, _TOOL_DATA_MARKS)) and _LONG_NUMBER_BYTES.search(data) is not None
 
 
 def parse_tool_data(text: str) -> Any:

@@ -79,10 +79,11 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
         target = replace(target, profile=replace(target.profile, reasoning_part="summary_text"))
         request = request._replace(target=target)
     buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
-    relay = None
+    plan: RelayPlan | TranslationPlan | None = None
     if request.tool_host is None and not buffers_sentences:
         relay = find_relay(request.endpoint, facts, target)
-    plan: RelayPlan | TranslationPlan | None = None if relay is None else _plan_relay(request, relay)
+        if relay is not None:
+            plan = _plan_relay(request, relay)
     if plan is None:
         if request.refusal is not None:
             raise request.refusal

@@ -102,11 +102,9 @@ class Admission:
 
         Raises InvalidRequest and UnknownModel.
         """
-        weight = (
-            client_request.weight
-            if client_request.endpoint.request.normalize is None
-            else client_request.weight * _NORMALIZED_WEIGHT
-        )
+        weight = client_request.weight
+        if client_request.endpoint.request.normalize is not None:
+            weight *= _NORMALIZED_WEIGHT
         if self._pool.runs_at_once(weight):
             admitted = self._admit(client_request)
         else:

@@ -152,7 +152,8 @@ class Service:
         """
         request_headers = headers_of(scope)
         principal = self._authenticate(scope, request_headers)
-        self._open_requests.add_until_end(principal.owner, scope)
+        if principal is not ANONYMOUS:
+            self._open_requests.add_until_end(principal.owner, scope)
         sized_body = parse_buffered_body(scope, request_headers, self.body_limits)
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)

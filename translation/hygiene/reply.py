@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias, cast, get_args
+from typing import Final, TypeAlias
 
 from translation.hygiene.call_tracker import CallRules, ReplyCallTracker, TrackedCall
 from translation.hygiene.past_calls import with_call_ids_in_details
@@ -31,7 +31,7 @@ from translation.representation.turn import Turn
 from translation.tools.arguments import strip_code_fence
 
 _ItemEvent: TypeAlias = Delta | PartStarted | PartEnded | ItemEnded | Annotated | Progressed
-_ITEM_EVENTS: Final = frozenset(get_args(_ItemEvent))
+_ITEM_EVENTS: Final = (Delta, PartStarted, PartEnded, ItemEnded, Annotated, Progressed)
 
 _NO_ANSWER_TEXT: Final = "The model ended its turn without an answer."
 _INVALID_CALL_TEXT: Final = "The model made a tool call that cannot be run."
@@ -116,13 +116,17 @@ class ReplyNormalizer:
     def _normalize(self, batch: Sequence[Event]) -> list[Event]:
         events: list[Event] = []
         for event in batch:
+            if isinstance(event, _ITEM_EVENTS):
+                index = event.index
+                if index in self._open_calls:
+                    self._continue_call(self._open_calls[index], event, events)
+                elif (new_index := self._indexes.get(index)) is not None:
+                    if new_index != index or self._awaits_answer or isinstance(event, ItemEnded):
+                        self._forward_event(event, events)
+                    else:
+                        events.append(event)  # most events: a text of an item that keeps its place
+                continue
             match event:
-                case _ if type(event) in _ITEM_EVENTS:  # a pattern would compare with each class in turn
-                    item_event = cast("_ItemEvent", event)
-                    if item_event.index in self._open_calls:
-                        self._continue_call(self._open_calls[item_event.index], item_event, events)
-                    elif item_event.index in self._indexes:
-                        self._forward_event(item_event, events)
                 case ItemStarted():
                     self._start(event, events)
                 case Noted():

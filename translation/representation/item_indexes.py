@@ -35,6 +35,10 @@ class ItemIndexes:
     def __getitem__(self, index: int) -> int:
         return self._indexes[index]
 
+    def get(self, index: int) -> int | None:
+        """Returns the index of an item in the other reply; None if it is not there."""
+        return self._indexes.get(index)
+
     def __len__(self) -> int:
         return len(self._indexes)
 

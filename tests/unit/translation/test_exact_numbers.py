@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from translation.exact_numbers import parse_tool_data, parse_with_tool_data
+from translation.exact_numbers import has_exact_numbers, parse_tool_data, parse_with_tool_data
 
 BIG = "12345678901234567890123"
 LONG = "0.12345678901234567890123"
@@ -45,3 +45,16 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 def test_deep_data_is_parsed_without_its_digits() -> None:
     text = '{"a":' * 900 + BIG + "}" * 900
     assert parse_tool_data(text) == orjson.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_long"),
+    [("9" * 15, False), ("9" * 16, True), ("0." + "1" * 13, False), ("0." + "1" * 14, True), ("1e" + "1" * 15, False)],
+)
+def test_numbers_of_sixteen_digits_may_be_long(number: str, is_long: bool) -> None:
+    assert has_exact_numbers(f'{{"input": {{"a": {number}}}}}'.encode()) == is_long
+    assert not has_exact_numbers(f'{{"inputs": {{"a": {number}}}}}'.encode())
+
+
+def test_points_in_a_row_are_no_number() -> None:
+    assert not has_exact_numbers(b'{"input": {"a": "................"}}')

@@ -1,6 +1,7 @@
 """The parts of items that clients get only if they ask for them by `include`. Stored items have them all."""
 
 from collections.abc import Callable, Collection, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from translation.representation.json_types import Item, Json
@@ -32,6 +33,8 @@ _HIDDEN: Final[Mapping[str, tuple[str, Callable[[Item], Item]]]] = {
 }
 """Type of an item -> the value of `include` that asks for a part of it, and the function that hides the part."""
 
+_type_of: Final = itemgetter("type")
+
 HIDING_INCLUDES: Final = frozenset(include for include, _ in _HIDDEN.values())
 """The values of `include` that have an effect on these items."""
 
@@ -45,6 +48,6 @@ def show_item(item: Item, included: Collection[str]) -> Item:
 def show_response(response: Json, included: Collection[str]) -> Json:
     """Returns a response as a client gets it that asked for `included`; the same object if nothing is hidden."""
     output: Any = response.get("output")
-    if not output or all(item["type"] not in _HIDDEN for item in output):
+    if not output or _HIDDEN.keys().isdisjoint(map(_type_of, output)):
         return response
     return {**response, "output": [show_item(item, included) for item in output]}

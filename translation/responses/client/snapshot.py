@@ -185,13 +185,15 @@ class Snapshot:
 
     def finish(self, event: Finished) -> None:
         """Ends the response as `completed`, or as `incomplete` if it was cut off."""
-        upstream = event.response or {}
-        if upstream:
+        reported_usage: Json | None = None
+        reason = _INCOMPLETE_REASONS.get(event.reason)
+        incomplete, details = reason is not None, None
+        if upstream := event.response:
             self._merge_upstream(upstream)
+            incomplete = incomplete or upstream.get("status") == "incomplete"
+            details, reported_usage = upstream.get("incomplete_details"), upstream.get("usage")
         self._usage = event.usage or self._usage
-        incomplete = event.reason in _INCOMPLETE_REASONS or upstream.get("status") == "incomplete"
-        details = upstream.get("incomplete_details")
-        if (reason := _INCOMPLETE_REASONS.get(event.reason)) is not None and not (event.is_unknown and details):
+        if reason is not None and not (event.is_unknown and details):
             is_same = isinstance(details, dict) and details.get("reason") == reason
             details = details if is_same else {"reason": reason}
         self.response |= {
@@ -199,7 +201,7 @@ class Snapshot:
             "completed_at": None if incomplete else self._clock(),
             "incomplete_details": details if incomplete else None,
             "output": [state.snapshot() for state in self.items],
-            "usage": usage_object.write_usage(self._usage, upstream.get("usage")),
+            "usage": usage_object.write_usage(self._usage, reported_usage),
         }
         if searches := sum(map(count_queries, self.response["output"])):
             self.response.setdefault("tool_usage", build_tool_usage(searches))
