@@ -254,12 +254,31 @@ class WebSearchSettings(_Section):
         return int(self.max_reply_mb * _MB)
 
 
+class ToolSearchSettings(_Section):
+    """Searches for tools, so that models need not read all of them ([tools.md](tools.md#tool-search))."""
+
+    results: Annotated[WholeNumber, Field(ge=1, le=50)] = Field(
+        default=5, description="The most tools that one search loads."
+    )
+    auto: Annotated[WholeNumber, Field(ge=0)] | None = Field(
+        default=None,
+        description="A request with more tools of MCP servers than this is served as if it had the tool `tool_search`, "
+        "and `defer_loading` for all of them. Without a number, requests decide themselves.",
+    )
+    max_tools: Annotated[WholeNumber, Field(ge=1)] = Field(
+        default=10_000, description="The most tools of one request that a search can find."
+    )
+
+
 class ToolSettings(_Section):
     """Tools that the gateway runs itself."""
 
     mcp: McpSettings = Field(default=McpSettings(), description="Tools of MCP servers.")
     web_search: WebSearchSettings = Field(
         default=WebSearchSettings(), description="Web searches that the gateway runs for models."
+    )
+    tool_search: ToolSearchSettings = Field(
+        default=ToolSearchSettings(), description="Searches for tools that models do not see at first."
     )
     events: bool = Field(
         default=False,

@@ -109,11 +109,13 @@ def find_tool_host(
     tools = facts.tools.hosted
     if not (tools or target.adds_tools):
         return None
+    # Some kinds, such as a search for tools, are run by the upstream or by the client, as the tool says.
+    own_tools = target.capabilities.hosted_tools | target.capabilities.tool_kinds
     servers_param = endpoint.param_names.servers.get("")
     if servers_param is None:
-        tool_host = tool_host.leave_to_upstream(target.capabilities.hosted_tools)
+        tool_host = tool_host.leave_to_upstream(own_tools)
     else:
-        tool_host = tool_host.leave_to_upstream(target.capabilities.hosted_tools - {"mcp"})
+        tool_host = tool_host.leave_to_upstream(own_tools - {"mcp"})
         if not all(map(tool_host.runs_tool, (tool for tool in tools if tool["type"] == "mcp"))):
             _require_own_servers(endpoint, facts, target, servers_param)
     if target.mcp_servers and (host := tool_host.restrict_to_key(allowed_servers)).list_usable_labels(

@@ -67,6 +67,7 @@ class ConfigurationBuilder(NamedTuple):
             self.operator_servers,
             has_store=has_store,
             kinds=build_kinds(KindParts(settings.tools, egress)),
+            search=settings.tools.tool_search,
         )
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host, shared.large_bodies)

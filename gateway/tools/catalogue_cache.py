@@ -5,9 +5,12 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from gateway.config.tool_settings import ToolSearchSettings
 from gateway.tools.executors.executor import ToolExecutor
 from translation.errors import InvalidRequest
 from translation.hosted.result_reader import READ_RESULT
+from translation.hosted.tool_search.deferred_tools import settle_deferral
+from translation.hosted.tool_search.search_form import SEARCH_FORM
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Item, Json
 
@@ -19,9 +22,10 @@ _MAX_CONTENT_BYTES: Final = 256 * 1024
 class CatalogueCache:
     """The most recently used catalogues, by everything that they are built from. Catalogues never change."""
 
-    def __init__(self, max_tools: int) -> None:
-        """`max_tools`: the most tools of one catalogue."""
+    def __init__(self, max_tools: int, search: ToolSearchSettings | None = None) -> None:
+        """`max_tools`: the most tools of one catalogue that models see at once. `search`: the limits of the others."""
         self._max_tools = max_tools
+        self._search = ToolSearchSettings() if search is None else search
         self._entries: dict[tuple[object, ...], _Entry] = {}
 
     def find(
@@ -58,10 +62,20 @@ class CatalogueCache:
         tools = [
             tool for each, listed in zip(executors, definitions, strict=True) for tool in each.build_tools(listed or ())
         ]
-        if len(tools) > self._max_tools:
+        search = [tool for tool in tools if tool.form is SEARCH_FORM]
+        tools = settle_deferral([tool for tool in tools if tool.form is not SEARCH_FORM], search, self._search.auto)
+        hidden = sum(tool.is_deferred for tool in tools)
+        if len(tools) - hidden > self._max_tools:
             raise InvalidRequest(
-                f"the MCP servers have {len(tools)} tools; at most {self._max_tools} are allowed "
-                "(tools.mcp.max_tools): send allowed_tools",
+                f"the MCP servers have {len(tools) - hidden} tools; at most {self._max_tools} are allowed "
+                "(tools.mcp.max_tools): send allowed_tools, or `tool_search` with `defer_loading`",
+                param="tools",
+                code="too_many_tools",
+            )
+        if hidden > self._search.max_tools:
+            raise InvalidRequest(
+                f"the request defers {hidden} tools; at most {self._search.max_tools} are allowed "
+                "(tools.tool_search.max_tools): send allowed_tools",
                 param="tools",
                 code="too_many_tools",
             )

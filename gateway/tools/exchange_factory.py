@@ -87,6 +87,7 @@ def make_loop_exchange(
         takes_input=lambda: loop_io.takes_input or bool(answers.inputs),
         sees_images=options.sees_images,
         citations=loop_io.citations,
+        deferred=loop_io.deferred,
     )
     unredacted = host.open_executors(turn.tools, context)
     redactor = ResultRedactor(credentials, lambda: [secret for each in unredacted for secret in each.list_secrets()])

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from gateway.config.settings import EgressSettings
-from gateway.config.tool_settings import McpSettings, ToolSettings
+from gateway.config.tool_settings import McpSettings, ToolSearchSettings, ToolSettings
 from gateway.tools.catalogue_cache import CatalogueCache
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind
 from gateway.tools.mcp_tools.kind import McpTools
 from gateway.tools.operator_servers.servers import OperatorServers
+from gateway.tools.tool_search.kind import ToolSearchTools
 from gateway.tools.web_search.kind import WebSearchTools
 from providers.egress import EgressClient
 from translation.errors import InvalidRequest
@@ -32,7 +33,11 @@ def _build_web_search(parts: KindParts) -> ToolKind:
     return WebSearchTools(parts.settings.web_search, parts.egress)
 
 
-KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (_build_web_search,)
+def _build_tool_search(parts: KindParts) -> ToolKind:
+    return ToolSearchTools(parts.settings.tool_search)
+
+
+KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (_build_web_search, _build_tool_search)
 """Build the kinds of tools besides those of MCP servers."""
 
 
@@ -52,6 +57,7 @@ class ToolHost:
     """Knows which tools the gateway runs, and has what their loops share. There is one per configuration.
 
     MCP servers are one kind of tools; `kinds` are the others. `has_store` says whether approvals can be stored.
+    `search` has the limits of searches for tools.
     """
 
     def __init__(
@@ -62,9 +68,10 @@ class ToolHost:
         *,
         has_store: bool,
         kinds: Sequence[ToolKind] = (),
+        search: ToolSearchSettings | None = None,
     ) -> None:
         self.settings: Final = settings
-        self.catalogues: Final = CatalogueCache(settings.max_tools)
+        self.catalogues: Final = CatalogueCache(settings.max_tools, search)
         self._mcp = McpTools(settings, egress, operator_servers, has_store=has_store)
         self._others = kinds
         self._owner = ""

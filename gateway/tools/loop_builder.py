@@ -21,6 +21,8 @@ from translation.hosted.loop.model_context import ModelContext
 from translation.hosted.loop.tool_loop import ToolLoop
 from translation.hosted.past_hosted_calls import ApprovedCalls, ResolvedHistory, resolve_history
 from translation.hosted.result_reader import ResultReader
+from translation.hosted.tool_search.deferred_tools import list_deferred, split_deferred
+from translation.hosted.tool_search.search_form import SEARCH_FORM
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.events import Event
 from translation.representation.json_types import Item, Json
@@ -194,13 +196,23 @@ class LoopBuilder:
             read_result=self._read_past_result,
             forms=self._host.forms,
         )
-        turn = replace(self._turn, items=self._loop_io.add_media(history.items))
+        turn = replace(self._turn, items=self._loop_io.add_media(history.items), tools=self._defer_tools(catalogue))
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         changed_ids = self._answers.find_changed(tools)
         approved = ApprovedCalls(history.approved, changed_ids, self._answers.inputs)
-        context = ModelContext(turn.items, self.reader, history.sources, self._loop_io.citations)
+        loop_io = self._loop_io
+        context = ModelContext(turn.items, self.reader, history.sources, loop_io.citations, loop_io.deferred)
         loop = ToolLoop(turn, catalogue, approved, self._bounds, new_id, context)
         return BuiltLoop(loop, [], lists, changed_ids, history.open_ids.difference(tools))
+
+    def _defer_tools(self, catalogue: ToolCatalogue) -> Sequence[Json]:
+        """Returns the client's tools that the model sees at once. The others can be searched, if there is a search."""
+        if not any(tool.form is SEARCH_FORM for tool in catalogue.tools.values()):
+            return self._turn.tools
+        visible, own = split_deferred(self._turn.tools)
+        self._loop_io.deferred.fill([*own, *list_deferred(catalogue)])
+        self._loop_io.deferred.load_from_history(self._turn.items)
+        return visible
 
     def _read_past_result(self, call_id: str, call: PastHostedCall) -> str:
         """Returns what the model reads of the result of a call in the input, whose markers are valid from now on."""

@@ -17,6 +17,7 @@ from translation.hosted.citations.citation_table import CitationTable
 from translation.hosted.compaction import HostedContextParts
 from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
+from translation.hosted.tool_search.deferred_tools import DeferredTools
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -132,6 +133,8 @@ class LoopIO:
     """What the markers in the context of the model stand for."""
     observer: LoopObserver | None = None
     """Watches the rounds and the calls; None if nobody does."""
+    deferred: DeferredTools = field(default_factory=DeferredTools)
+    """The tools that the model does not see before a search has loaded them."""
     _losses: list[Loss] = field(default_factory=list)
 
     @property

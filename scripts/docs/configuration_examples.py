@@ -33,6 +33,9 @@ tools: {events: true}""",
     "tools.web_search": """\
 tools:
   web_search: {engine: searxng, url: "http://searxng.internal:8080"}""",
+    "tools.tool_search": """\
+tools:
+  tool_search: {results: 8, auto: 100}""",
     "tools.mcp": """\
 tools:
   mcp:

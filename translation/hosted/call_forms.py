@@ -5,7 +5,7 @@ the executors of other tools bring their own.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +57,12 @@ class CallForm(ABC):
     streams_arguments: bool = False
     """Whether the arguments are streamed as the model writes them. Otherwise `read_text` gives the text at their
     end."""
+    has_phases: bool = True
+    """Whether the API has events for the progress of a call."""
+    failed_status: str = "failed"
+    """The status of the item of a call that failed."""
+    output_type: str | None = None
+    """The type of a second item, which has the result of a call and follows it; None if the call's own item has it."""
     holds_output: bool = False
     """Whether the item holds the text that the model reads, so that a journal of items is enough to continue."""
 
@@ -67,6 +73,23 @@ class CallForm(ABC):
     @abstractmethod
     def read_past(self, item: Item) -> PastHostedCall:
         """Returns the call of an item in an input, which a client may have written."""
+
+    def reads(self, item: Item) -> bool:
+        """Whether an item of this type, or of the `output_type`, is of a call that the gateway ran."""
+        return True
+
+    def build_output_item(
+        self, item_id: str, outcome: ToolOutcome, load: Callable[[Iterable[str]], list[Json]]
+    ) -> Item | None:
+        """Returns the item of the `output_type` for a call that has ended; None if there is none.
+
+        `load` lets the model see the tools with these names from the next round on, and returns them.
+        """
+        return None
+
+    def read_output(self, item: Item) -> str:
+        """Returns what the model reads of an item of the `output_type`."""
+        return output_text_of(item)
 
     def read_text(self, arguments: str) -> str:
         """Returns the text of `text_key` for complete arguments."""

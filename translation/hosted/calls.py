@@ -115,7 +115,8 @@ class HostedCall:
 
     def build_start_events(self) -> Sequence[Event]:
         """Returns the events that begin the item."""
-        return [ItemStarted(self.index, self._build_item("in_progress", "")), Progressed(self.index, "in_progress")]
+        started = ItemStarted(self.index, self._build_item("in_progress", ""))
+        return [started, Progressed(self.index, "in_progress")] if self.form.has_phases else [started]
 
     def build_approved_events(self) -> Sequence[Event]:
         """Returns all events of the item of an approved call that precede its run."""
@@ -155,8 +156,9 @@ class HostedCall:
         if self.is_incomplete or self.input_request_id is not None:
             return [ItemEnded(self.index, self._build_item("incomplete", self.arguments), "incomplete")]
         has_failed = self.outcome is not None and self.outcome.failed
-        ended = ItemEnded(self.index, self._build_item("failed" if has_failed else "completed", self.arguments))
-        phase = self.form.failed_phase if has_failed else "completed"
+        status = self.form.failed_status if has_failed else "completed"
+        ended = ItemEnded(self.index, self._build_item(status, self.arguments))
+        phase = self.form.failed_phase if has_failed else "completed" if self.form.has_phases else None
         return [ended] if phase is None else [Progressed(self.index, phase), ended]
 
     def build_model_items(self, reader: ResultReader) -> tuple[Item, Item]:
@@ -186,7 +188,8 @@ class HostedCall:
         """Returns the item of the call with this outcome, before the call is settled."""
         if outcome.requested_input is not None:
             return self._build_item("incomplete", self.arguments)
-        return self._build_item("failed" if outcome.failed else "completed", self.arguments, outcome)
+        status = self.form.failed_status if outcome.failed else "completed"
+        return self._build_item(status, self.arguments, outcome)
 
     def _build_item(self, status: str, arguments: str, outcome: ToolOutcome | None = None) -> Item:
         outcome = outcome or self.outcome or ToolOutcome()

@@ -1,5 +1,6 @@
 """Rewrites past items of hosted tools as function calls with outputs, which every upstream accepts."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -109,12 +110,21 @@ def resolve_history(
     listed: dict[str, Item] = {}
     sources: dict[str, Sequence[Item]] = {}
     open_ids: set[str] = set()
+    outputs = {form.output_type: form for form in forms.values() if form.output_type is not None}
+    waiting: deque[tuple[str, int]] = deque()
+    """Calls whose result is in an item of its own, and the places of their outputs."""
     for position, item in enumerate(items):
+        if outputs and (form := outputs.get(item["type"])) is not None and form.reads(item):
+            if waiting:
+                call_id, place = waiting.popleft()
+                sources[call_id] = [*sources[call_id], item]
+                resolved[place] = {**resolved[place], "output": form.read_output(item)}
+            continue
         match item["type"]:
             case "mcp_list_tools":
                 if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item
-            case item_type if (form := forms.get(item_type)) is not None:
+            case item_type if (form := forms.get(item_type)) is not None and form.reads(item):
                 if item.get("input_request_id") in requests:
                     continue  # the call continues where its request for input is answered
                 call_id = _id_of(item, position)
@@ -123,6 +133,8 @@ def resolve_history(
                 if not past_call.output and item.get("status") == "incomplete":
                     past_call = past_call._replace(output=_UNFINISHED)
                 resolved += _call_and_output(call_id, past_call, name_of, read_result(call_id, past_call))
+                if form.output_type is not None:
+                    waiting.append((call_id, len(resolved) - 1))
             case "mcp_approval_request":
                 if item.get("id") not in answered and item.get("id") not in past:
                     output = _look_up(_UNANSWERED, not_run_reasons, item.get("id"), _NOT_APPROVED)

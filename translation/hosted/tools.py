@@ -42,6 +42,8 @@ class HostedTool:
     """The items by which clients see its calls."""
     choice_type: str = "mcp"
     """The `type` of the tool of a request that it comes from, by which a tool choice names it."""
+    is_deferred: bool = False
+    """Whether the model sees it only once a search has loaded it, if there is such a search."""
     is_repeatable: bool = False
     """Whether a call may be sent a second time if the outcome of the first is not known."""
 
@@ -138,8 +140,24 @@ class ToolCatalogue:
         The tools of one server are sorted by name: a server may list them in another order each time, and another order
         would miss the upstream's prefix cache.
         """
+        return self._list_functions(is_deferred=False)
+
+    @cached_property
+    def deferred_functions(self) -> Sequence[Json]:
+        """The tools that the model has to search for, in the same form."""
+        return self._list_functions(is_deferred=True)
+
+    @property
+    def all_functions(self) -> Sequence[Json]:
+        """All tools in the same form, also those that the model does not see."""
+        return [*self.functions, *self.deferred_functions, *self.own_functions]
+
+    def _list_functions(self, *, is_deferred: bool) -> Sequence[Json]:
         places = {tool.key.server: place for place, tool in enumerate(self.tools.values())}
-        by_name = sorted(self.tools.items(), key=lambda named: (places[named[1].key.server], named[1].key.name))
+        by_name = sorted(
+            (named for named in self.tools.items() if named[1].is_deferred is is_deferred),
+            key=lambda named: (places[named[1].key.server], named[1].key.name),
+        )
         return _functions_of(dict(by_name))
 
     @cached_property

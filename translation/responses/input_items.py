@@ -10,7 +10,7 @@ from translation.responses.agent_items import AGENT_TYPES, expand_agent_item, ha
 
 _TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
 """Types of items that bring tools, which the model may call from then on. Codex sends all its tools this way to some
-models."""
+models. A search of the server brings none: it found them among the tools of the request."""
 
 
 def expand_input(
@@ -48,7 +48,7 @@ def expand_input(
             continue
         if kind == "function_call_output" and not has_call_id(item):
             is_paired = False
-        if kind in _TOOL_HOLDERS:
+        if kind in _TOOL_HOLDERS and item.get("execution") != "server":
             added_tools += item["tools"]
             if kind == "additional_tools":
                 continue

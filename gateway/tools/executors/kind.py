@@ -7,6 +7,7 @@ from typing import Protocol
 from gateway.tools.executors.executor import ToolExecutor
 from translation.hosted.call_forms import CallForm
 from translation.hosted.citations.citation_table import CitationTable
+from translation.hosted.tool_search.deferred_tools import DeferredTools
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -24,6 +25,8 @@ class ResponseContext:
     takes_input: Callable[[], bool] = lambda: False
     """Whether the client can be asked for input of a call. It is known when calls are run."""
     sees_images: bool = False
+    deferred: DeferredTools = field(default_factory=DeferredTools)
+    """The tools that the model does not see before a search has loaded them. They are known when calls are run."""
     citations: CitationTable = field(default_factory=CitationTable)
     """What the markers in results stand for: an executor adds what it finds, and writes the marker beside it."""
 

@@ -75,6 +75,7 @@ class _ServerExecutor(ABC):
                 is_read_only=bool((definition.get("annotations") or {}).get("read_only")),
                 origin=requested.server.origin,
                 is_repeatable=requested.may_repeat(definition["name"]),
+                is_deferred=requested.is_deferred,
             )
             for definition in definitions
         ]
@@ -126,7 +127,7 @@ class McpExecutor(_ServerExecutor):
 
     @property
     def cache_key(self) -> CacheKey:
-        return CacheKey([{"label": self._requested.label, "origin": self._requested.server.origin}])
+        return CacheKey([self._requested.identity])
 
     def list_secrets(self) -> Sequence[str]:
         return ()  # they are those of the request
@@ -191,8 +192,7 @@ class OperatorExecutor(_ServerExecutor):
     @property
     def cache_key(self) -> CacheKey:
         # The properties of its tools also depend on its current list.
-        rules = [{"label": self._requested.label, "origin": self._requested.server.origin}]
-        return CacheKey(rules, (self._operator, self._operator.listing))
+        return CacheKey([self._requested.identity], (self._operator, self._operator.listing))
 
     def list_secrets(self) -> Sequence[str]:
         tokens = self._operator.settings.server.tokens

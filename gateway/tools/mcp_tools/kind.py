@@ -94,8 +94,6 @@ class McpTools:
         for position, tool in enumerate(tools):
             if not self.runs_tool(tool):
                 continue
-            if tool.get("defer_loading"):
-                yield Loss(f"tools[{position}].defer_loading", "dropped")
             if "direct" not in (tool.get("allowed_callers") or ("direct",)):
                 yield Loss(f"tools[{position}].allowed_callers", "dropped")
 
@@ -157,7 +155,13 @@ class McpTools:
                 connect_deadline_s=self._settings.list_deadline_s,
                 scrub=scrub,
             )
-            servers[label] = RequestedServer(server, position, tool.get("allowed_tools"), tool.get("require_approval"))
+            servers[label] = RequestedServer(
+                server,
+                position,
+                tool.get("allowed_tools"),
+                tool.get("require_approval"),
+                is_deferred=bool(tool.get("defer_loading")),
+            )
         return list(servers.values())
 
     def _read_operator_server(self, tool: Json, position: int, param: str) -> RequestedServer:
@@ -186,6 +190,7 @@ class McpTools:
             own.require_approval,
             own.prefix,
             is_added=isinstance(tool, _AddedTool),
+            is_deferred=bool(tool.get("defer_loading")),
             list_secrets=partial(servers.list_secrets, label),
         )
 

@@ -29,12 +29,19 @@ class RequestedServer:
     operator_approval: Any = None
     prefix: str | None = None
     is_added: bool = False
+    is_deferred: bool = False
+    """Whether the model sees its tools only once a search has loaded them, if there is such a search."""
     list_secrets: Callable[[], Sequence[str]] = tuple
     """Returns the operator's current credentials for the server."""
 
     @property
     def label(self) -> str:
         return self.server.label
+
+    @property
+    def identity(self) -> Json:
+        """What its tools are built from besides their list, as JSON."""
+        return {"label": self.label, "origin": self.server.origin, "deferred": self.is_deferred}
 
     @property
     def approval_rule(self) -> Json:

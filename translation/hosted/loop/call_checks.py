@@ -116,8 +116,7 @@ class CallChecks:
         if not is_json_object(call.arguments):
             return INVALID_JSON
         if self._validator is None:
-            functions = [*self._catalogue.functions, *self._catalogue.own_functions]
-            self._validator = CallValidator(functions, self._bounds.argument_bytes)
+            self._validator = CallValidator(self._catalogue.all_functions, self._bounds.argument_bytes)
         if (fault := self._validator.fault_of(call.model_name, call.arguments)) is not None:
             return f"The call was not run: {fault}"
         return None

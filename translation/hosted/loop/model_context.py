@@ -9,6 +9,7 @@ from translation.hosted.citations.citation_table import CitationTable, build_res
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.past_hosted_calls import ApprovedCall
 from translation.hosted.result_reader import ResultReader
+from translation.hosted.tool_search.deferred_tools import DeferredTools
 from translation.representation.json_types import Item
 
 
@@ -16,7 +17,7 @@ class ModelContext:
     """The items that the model reads, in terms of function calls. `reader` cuts results that are too long.
 
     `sources` has the items of the API for the calls among them, by their `call_id`. `citations` is what the markers
-    among them stand for.
+    among them stand for, and `deferred` are the tools that the model does not see yet.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class ModelContext:
         reader: ResultReader,
         sources: Mapping[str, Sequence[Item]] | None = None,
         citations: CitationTable | None = None,
+        deferred: DeferredTools | None = None,
     ) -> None:
         self.items: list[Item] = [*items]
         self.reader: Final = reader
         self.sources: Final[dict[str, Sequence[Item]]] = {**(sources or {})}
         self.citations: Final = CitationTable() if citations is None else citations
+        self.deferred: Final = DeferredTools() if deferred is None else deferred
 
     def append_entries(self, entries: Sequence[Item | HostedCall]) -> None:
         """Appends the items and the calls of one round."""

@@ -1,5 +1,6 @@
 """The tool choice of the rounds of a response, in which hosted tools are functions."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest
@@ -23,6 +24,12 @@ class RoundChoices:
         self._first = _map_choice(turn.tool_choice, catalogue)
         if self._first == "required" and not (turn.tools or catalogue.tools):
             raise InvalidRequest("tool_choice is 'required', but there are no tools", param="tool_choice")
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the tools that the choice of the first round names."""
+        chosen = self._first if isinstance(self._first, dict) else {}
+        return [each["name"] for each in [chosen, *(chosen.get("tools") or ())] if each.get("name")]
 
     def choose_for_round(self, *, is_first: bool, offers_hosted: bool) -> str | Json | None:
         """Returns the choice of a round. It is None in a round without tools."""

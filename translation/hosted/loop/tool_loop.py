@@ -83,6 +83,7 @@ class ToolLoop:
         self._checks = CallChecks(catalogue, bounds)
         self._output = OutputQueue()
         self._context = context or ModelContext(turn.items, ResultReader(bounds.result_chars))
+        self._context.deferred.load(self._choices.names)
         self._progress = LoopProgress()
         self._approvals = approved
         self._approved: list[tuple[HostedCall, ApprovedCall]] = []
@@ -223,7 +224,8 @@ class ToolLoop:
         # A client that sends a forced choice with every request would otherwise be asked for approvals for ever.
         is_first = progress.round == 1 and not self._approved
         progress.finished = None
-        own_names = frozenset(tool["name"] for tool in self._turn.tools if tool.get("name"))
+        deferred = self._context.deferred
+        own_names = frozenset(tool["name"] for tool in self._turn.tools if tool.get("name")) | deferred.own_names
         self._round = ToolRound(
             self._catalogue,
             own_names,
@@ -235,6 +237,8 @@ class ToolLoop:
         )
         turn = self._turn
         tools = [*turn.tools, *self._offered_functions()] if offers_hosted else turn.tools
+        if deferred:  # what is loaded follows all that was offered before, so that the prompt cache holds
+            tools = [*tools, *deferred.list_loaded(with_hosted=offers_hosted)]
         return replace(
             turn,
             items=[*self._context.items],
@@ -296,6 +300,8 @@ class ToolLoop:
             self._progress.end_for_input()
         else:
             self._checks.count_outcome(call, call.outcome)
+            if call.form.output_type is not None:
+                self._put_output_item(call, call.outcome)
         self._output.release()
         return self._output.take()
 
@@ -345,6 +351,12 @@ class ToolLoop:
                 # reached.
                 details = {"reason": "max_output_tokens", "message": current.limit}
                 progress.end = replace(progress.end, response={**(response or {}), "incomplete_details": details})
+
+    def _put_output_item(self, call: HostedCall, outcome: ToolOutcome) -> None:
+        item = call.form.build_output_item(call.item_id, outcome, self._context.deferred.load)
+        if item is not None:
+            index = self._output.take_index()
+            self._output.put(ItemStarted(index, item), ItemEnded(index, item))
 
     def _offered_functions(self) -> Sequence[Json]:
         functions = self._catalogue.functions

@@ -154,7 +154,6 @@ def test_tools_that_are_not_run_are_left_out_and_reported(tool: Json, settings: 
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"defer_loading": True}, "tools[0].defer_loading"),
         ({"allowed_callers": ["programmatic"]}, "tools[0].allowed_callers"),
     ],
 )

@@ -10,8 +10,12 @@ from translation.hosted.bounds import LoopBounds
 from translation.hosted.citations.citables import CitablePage
 from translation.hosted.citations.citation_table import build_result_details
 from translation.hosted.loop.model_context import ModelContext
+from translation.hosted.loop.tool_loop import ToolLoop
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
+from translation.hosted.past_hosted_calls import ApprovedCalls
 from translation.hosted.result_reader import ResultReader
+from translation.hosted.tool_search.deferred_tools import DeferredTools, split_deferred
+from translation.hosted.tools import ToolCatalogue
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation import items
 from translation.representation.events import (
@@ -29,6 +33,7 @@ from translation.representation.events import (
     Usage,
 )
 from translation.representation.json_types import Item
+from translation.representation.turn import Turn
 
 REASONING: Item = {
     "id": "rs_1",
@@ -359,3 +364,14 @@ def test_the_markers_of_a_result_are_citations_in_the_answer_of_the_next_round()
         ToolOutcome(output="【1】 A", fields={"details": build_result_details("【1】 A", {1: page})})
     )
     assert taken == ToolOutcome(output="【2】 A", fields={"details": build_result_details("【2】 A", {2: page})})
+
+
+def test_tools_that_are_loaded_follow_those_that_were_offered_before() -> None:
+    deferred = DeferredTools()
+    deferred.fill(split_deferred([{**function_tool("later"), "defer_loading": True}])[1])
+    context = ModelContext((), ResultReader(100), deferred=deferred)
+    catalogue = ToolCatalogue.build([hosted_tool()])
+    turn = Turn(model="m", items=[], tools=[function_tool("now")])
+    loop = ToolLoop(turn, catalogue, ApprovedCalls(), LoopBounds(rounds=1), lambda prefix: f"{prefix}_1", context)
+    deferred.load(["later"])
+    assert names(loop.build_next_turn()) == ["now", "calc_add", "later"]

@@ -1,0 +1,61 @@
+"""The kind `tool_search`: requests that ask for it, and those with more tools than models read well."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Final
+
+from gateway.config.tool_settings import ToolSearchSettings
+from gateway.tools.executors.executor import ToolExecutor
+from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.tool_search.executor import ToolSearchExecutor
+from translation.errors import InvalidRequest
+from translation.hosted.call_forms import CallForm
+from translation.hosted.tool_search.deferred_tools import AUTO_SEARCH, MCP, TOOL_SEARCH
+from translation.hosted.tool_search.search_form import SEARCH_FORM
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+_CLIENT: Final = "client"
+
+
+class ToolSearchTools:
+    """Runs searches for tools, unless the client or the upstream does."""
+
+    forms: Mapping[str, CallForm] = {SEARCH_FORM.item_type: SEARCH_FORM}
+
+    def __init__(self, settings: ToolSearchSettings) -> None:
+        self._settings: Final = settings
+        self._is_on = True
+
+    def runs_tool(self, tool: Json) -> bool:
+        return self._is_on and tool.get("type") == TOOL_SEARCH and tool.get("execution") != _CLIENT
+
+    def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
+        if TOOL_SEARCH not in hosted_tools:
+            return self
+        left = copy(self)
+        left._is_on = False
+        return left
+
+    def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
+        searches = any(map(self.runs_tool, tools))
+        for position, tool in enumerate(tools):
+            if self.runs_tool(tool):
+                for key in ("description", "parameters"):
+                    if tool.get(key):
+                        yield Loss(f"tools[{position}].{key}", "dropped")
+            elif tool.get("defer_loading") and not searches and tool["type"] == MCP and self._settings.auto is None:
+                yield Loss(f"tools[{position}].defer_loading", "dropped")
+
+    def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
+        searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
+        if len(searches) > 1:
+            raise InvalidRequest(
+                "a request may have one search for tools", param=f"tools[{searches[1]}]", code="duplicate_tool"
+            )
+        results = self._settings.results
+        if searches:
+            return [ToolSearchExecutor(TOOL_SEARCH, results, context.deferred)]
+        if self._settings.auto is not None and any(tool.get("type") == MCP for tool in tools):
+            return [ToolSearchExecutor(AUTO_SEARCH, results, context.deferred)]
+        return []

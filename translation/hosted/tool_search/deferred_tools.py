@@ -1,0 +1,133 @@
+"""The tools of one response that the model does not see before a search has loaded them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from translation.hosted.tools import HostedTool, ToolCatalogue
+from translation.representation.json_types import Item, Json
+
+TOOL_SEARCH: Final = "tool_search"
+AUTO_SEARCH: Final = "tool_search_auto"
+"""The `server` of a search that the request did not ask for."""
+
+OUTPUT_ITEM: Final = "tool_search_output"
+MCP: Final = "mcp"
+_NAMESPACE: Final = "namespace"
+_MAX_TEXT_CHARS: Final = 4000
+
+
+class DeferredTool(NamedTuple):
+    """A tool that is found by a search. `name` is the model's name of it, behind its namespace if it has one."""
+
+    name: str
+    tool: Json
+    """The tool as the model gets it, once it is loaded."""
+    text: str
+    """What a search looks at: the name, the description and the names of the parameters."""
+    is_own: bool
+    """Whether the client runs it."""
+
+
+class DeferredTools:
+    """What is deferred in one response, and what of it is loaded. What is loaded stays loaded."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, DeferredTool] = {}
+        self._loaded: dict[str, DeferredTool] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._tools)
+
+    def fill(self, tools: Iterable[DeferredTool]) -> None:
+        """Sets the tools. Of two with one name the first one counts."""
+        for tool in tools:
+            self._tools.setdefault(tool.name, tool)
+
+    @property
+    def tools(self) -> Sequence[DeferredTool]:
+        return [*self._tools.values()]
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The names of the tools that the client runs."""
+        return frozenset(name for name, tool in self._tools.items() if tool.is_own)
+
+    def load(self, names: Iterable[str]) -> list[Json]:
+        """Loads the tools with these names, and returns them, in this order. There may be no tool of a name."""
+        loaded = [self._tools[name] for name in names if name in self._tools]
+        for tool in loaded:
+            self._loaded.setdefault(tool.name, tool)
+        return [{**tool.tool, "defer_loading": True} for tool in loaded]
+
+    def load_from_history(self, items: Iterable[Item]) -> None:
+        """Loads the tools that searches of earlier turns have loaded."""
+        for item in items:
+            if item["type"] == OUTPUT_ITEM and is_of_server(item):
+                self.load(iterate_names(item.get("tools")))
+
+    def list_loaded(self, *, with_hosted: bool) -> list[Json]:
+        """Returns the loaded tools in the order in which they were loaded, so that they follow all earlier ones."""
+        return [tool.tool for tool in self._loaded.values() if with_hosted or tool.is_own]
+
+
+def is_of_server(item: Item) -> bool:
+    """Whether the server, and not the client, ran a search."""
+    return item.get("execution") == "server" or not item.get("call_id")
+
+
+def iterate_names(tools: Any) -> Iterator[str]:
+    """Yields the names of tools, and of those in namespaces. A client may have written them."""
+    for tool in tools if isinstance(tools, list) else ():
+        if not isinstance(tool, dict):
+            continue
+        if tool.get("type") == _NAMESPACE:
+            yield from (f"{tool.get('name')}.{name}" for name in iterate_names(tool.get("tools")))
+        elif isinstance(name := tool.get("name"), str):
+            yield name
+
+
+def split_deferred(tools: Sequence[Json]) -> tuple[list[Json], list[DeferredTool]]:
+    """Returns the client's tools that the model sees at once, and those that it has to search for."""
+    visible: list[Json] = []
+    deferred: list[DeferredTool] = []
+    for tool in tools:
+        if tool["type"] == _NAMESPACE:
+            members = [each for each in tool["tools"] if each.get("defer_loading")]
+            deferred += [
+                _defer({**tool, "tools": [each]}, each, is_own=True, namespace=f"{tool['name']}.") for each in members
+            ]
+            if len(members) < len(tool["tools"]):
+                visible.append({**tool, "tools": [each for each in tool["tools"] if not each.get("defer_loading")]})
+        elif tool.get("defer_loading") and tool.get("name"):
+            deferred.append(_defer(tool, tool, is_own=True))
+        else:
+            visible.append(tool)
+    return visible, deferred
+
+
+def list_deferred(catalogue: ToolCatalogue) -> list[DeferredTool]:
+    """Returns the deferred tools of the gateway."""
+    return [_defer(function, function, is_own=False) for function in catalogue.deferred_functions]
+
+
+def _defer(tool: Json, member: Json, *, is_own: bool, namespace: str = "") -> DeferredTool:
+    properties = (member.get("parameters") or {}).get("properties")
+    parameters = " ".join(properties) if isinstance(properties, dict) else ""
+    text = f"{member['name']} {member['name']} {member.get('description') or ''} {parameters}"
+    return DeferredTool(namespace + member["name"], tool, text[:_MAX_TEXT_CHARS], is_own)
+
+
+def settle_deferral(tools: Sequence[HostedTool], search: Sequence[HostedTool], auto: int | None) -> list[HostedTool]:
+    """Returns the tools of the gateway, with those deferred that the model has to search for, and the `search`.
+
+    With a search that the request asked for, they are those that the request defers. With `auto` all tools of MCP
+    servers are, if there are more; the search of this kind is left out otherwise.
+    """
+    requested = [tool for tool in search if tool.key.server == TOOL_SEARCH]
+    if requested:
+        return [*tools, *requested]
+    servers = sum(tool.choice_type == MCP for tool in tools)
+    if search and auto is not None and servers > auto:
+        return [*(replace(tool, is_deferred=True) if tool.choice_type == MCP else tool for tool in tools), *search]
+    return [replace(tool, is_deferred=False) if tool.is_deferred else tool for tool in tools]
