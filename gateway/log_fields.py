@@ -27,6 +27,7 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
     "status": LogField("the status of the reply. 0: none was begun. 499: the client left, or cancelled a job", _ALWAYS),
     "ms": LogField("the time until the last byte", _ALWAYS, "ms"),
     "request_id": LogField("the id of the request, which the client gets as `x-request-id`", "`request`, `turn`"),
+    "trace_id": LogField("the id of its [trace](traces.md)", "`tracing` is configured"),
     "response": LogField("the id of the response, which its upstream gets as `x-request-id`", "`job`"),
     "client": LogField(
         "the name of the key, or `anonymous` without keys; of a job the owner", "the request was authenticated"

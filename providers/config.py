@@ -100,6 +100,9 @@ BUDGET_ENFORCING_TYPES: frozenset[ProviderType] = frozenset({"vllm", "vllm_inpro
 _HEALTH_PATH_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server"})
 """Types whose servers have `/health`."""
 
+_TRACED_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server", "ollama", "openai_compatible"})
+"""Types whose servers are told which trace a request belongs to: they are usually the operator's own."""
+
 
 class CapabilityOverrides(OverridesOf[Capabilities]):
     """Capabilities of an upstream or a model that differ from its type."""
@@ -209,6 +212,11 @@ class ProviderConfig(BaseModel):
         "`endpoint-load-metrics` of its replies. `metrics`: from its `/metrics`, once a second. `none`: nowhere. "
         "`auto`: `orca` for `vllm`, else `none`.",
     )
+    trace_context: bool | None = Field(
+        default=None,
+        description="Whether it is sent `traceparent` while [traces](traces.md) are on. The default is true for "
+        "`vllm`, `llama_server`, `ollama` and `openai_compatible`, false for the others.",
+    )
     coalesce_ms: Number = Field(
         default=4.0,
         ge=0,
@@ -310,6 +318,10 @@ class ProviderConfig(BaseModel):
         if "health_path" in self.model_fields_set:
             return self.health_path
         return "/health" if self.type in _HEALTH_PATH_TYPES else None
+
+    def find_trace_context(self) -> bool:
+        """Returns whether it is told which trace a request belongs to."""
+        return self.type in _TRACED_TYPES if self.trace_context is None else self.trace_context
 
     def find_load_report(self) -> LoadReport:
         """Returns where the number of waiting requests comes from."""

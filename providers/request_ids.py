@@ -5,7 +5,7 @@ An operator who has one of them finds the same request in the logs of the other 
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, Protocol
 
 REQUEST_ID_HEADER: Final = "x-request-id"
 
@@ -21,16 +21,30 @@ _SERVED_BY_HEADER: Final = b"x-gateway-destination-endpoint-served"
 """The header in which a router of inference pools names the server that it chose."""
 
 
+class HttpTrace(Protocol):
+    """Records the HTTP requests to upstreams that one request causes. Its methods must neither wait nor raise."""
+
+    def begin_http(self, url: str, *, sends_context: bool) -> dict[str, str]:
+        """A request to this URL begins. Returns the headers of its trace, which are empty without `sends_context`."""
+        ...
+
+    def end_http(self, status: int | None) -> None:
+        """The head of its reply has arrived, with this status; None if the request failed before."""
+        ...
+
+
 class RequestIds:
     """`own` is sent to the upstream. `upstream` is set once an upstream has replied; it is empty if it sent none."""
 
-    __slots__ = ("own", "served_by", "upstream")
+    __slots__ = ("own", "served_by", "trace", "upstream")
 
     def __init__(self, own: str) -> None:
         self.own = own
         self.upstream = ""
         self.served_by = ""
         """The server behind the upstream that replied, if the upstream names it."""
+        self.trace: HttpTrace | None = None
+        """The trace of the request; None while traces are off."""
 
     def list_log_fields(self) -> dict[str, str]:
         """Returns what the log line of the request has of its upstream's reply."""
@@ -57,6 +71,11 @@ class RequestIds:
                 self.upstream = text
                 if text != self.own:
                     return
+
+
+def write_header_lines(headers: Mapping[str, str]) -> bytes:
+    """Returns headers as the lines of a request."""
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
 
 
 CURRENT_IDS: ContextVar[RequestIds | None] = ContextVar("current_ids", default=None)

@@ -91,8 +91,9 @@ class UpstreamLoop(uvloop.Loop):
 class InProcessClient:
     """One connection to a gateway of its own. It sends one request at a time."""
 
-    def __init__(self, model: str, *, stream: bool, counts: bool = True) -> None:
-        """`model` is a name in the form of `bench.load.replies.Model`. `counts` turns metrics on."""
+    def __init__(self, model: str, *, stream: bool, counts: bool = True, traces: dict[str, Any] | None = None) -> None:
+        """`model` is a name in the form of `bench.load.replies.Model`. `counts` turns metrics on, and `traces` is the
+        section for traces."""
         settings = Settings.model_validate(
             {
                 "store": {"url": None},
@@ -105,6 +106,7 @@ class InProcessClient:
                 },
                 "models": {"*": {"provider": "upstream"}},
                 "metrics": {"enabled": counts},
+                "tracing": traces,
             }
         )
         config = uvicorn.Config(

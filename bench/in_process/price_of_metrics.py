@@ -9,7 +9,7 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,12 @@ async def measure_ratio(model: str, *, stream: bool, blocks: int, requests: int)
 
     It must run on an `UpstreamLoop`.
     """
-    clients = [InProcessClient(model, stream=stream, counts=counts) for counts in (True, False)]
+    return await compare([InProcessClient(model, stream=stream, counts=on) for on in (True, False)], blocks, requests)
+
+
+async def compare(clients: Sequence[InProcessClient], blocks: int, requests: int) -> float:
+    """Returns the CPU of a request of the first client, as a multiple of one of the second: the median of the pairs of
+    blocks. It must run on an `UpstreamLoop`."""
     for client in clients:
         for _ in range(requests):
             await client.ask()
@@ -71,7 +76,7 @@ def measure_recording(requests: int = 1000, rounds: int = 20) -> dict[str, float
     def observe(watch: RequestWatch) -> None:
         figures = watch.begin_request(_SCOPE, time.perf_counter_ns())
         watch.observe_request("responses", "m", streams=False, is_shared=False)
-        figures.observe_attempt("upstream", 1)
+        figures.observe_attempt("upstream", 1, "m")
         figures.observe_end(_END)
         figures.end(200, time.perf_counter_ns() - figures.began)
 

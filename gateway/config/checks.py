@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.config.model_rows import ModelRow, check_upstreams, list_model_rows
 from gateway.config.own_address import check_metrics_address, check_own_addresses
+from gateway.config.telemetry_settings import check_tracing_package
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
@@ -99,6 +100,7 @@ def validate_settings(
     problems += _check_engines(tree)
     problems += check_own_addresses(tree)
     problems += check_metrics_address(tree)
+    problems += check_tracing_package(tree)
     problems += _check_exposure(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)

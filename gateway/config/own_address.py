@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.config.metrics_settings import split_address
+from gateway.config.telemetry_settings import split_address
 from gateway.config.yaml_file import Problem
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, is_loopback
 from translation.representation.json_types import mapping_or_empty

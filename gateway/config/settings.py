@@ -18,9 +18,9 @@ from gateway.config.auth_settings import AuthSettings, LimitSettings
 from gateway.config.checks import find_fixed_changes, validate_settings
 from gateway.config.database_urls import find_url_problem
 from gateway.config.env_file import read_env_file
-from gateway.config.metrics_settings import MetricsSettings
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.routing_settings import RoutingSettings
+from gateway.config.telemetry_settings import MetricsSettings, TracingSettings
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
 from providers.config import ProviderConfig
@@ -389,6 +389,9 @@ class Settings(_Section):
         default=RoutingSettings(), description="How turns are shared between the upstreams of a name."
     )
     metrics: MetricsSettings = Field(default=MetricsSettings(), description="Figures for Prometheus at `/metrics`.")
+    tracing: TracingSettings | None = Field(
+        default=None, description="Traces for OpenTelemetry. If left out, there are none."
+    )
     families: dict[NonEmptyText, FamilyConfig] = Field(
         default_factory=dict,
         description="Families of models, by a name of your choice, or by the name of a built-in family, which is then "

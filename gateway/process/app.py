@@ -99,7 +99,12 @@ def build_app(
         from gateway.metrics.worker_metrics import WorkerMetrics  # not needed without metrics
 
         metrics = WorkerMetrics(lambda: service, metrics_place)
-    watch = RequestWatch(() if metrics is None else (metrics.reader,))
+    traces = None
+    if settings.tracing is not None:
+        from gateway.tracing.worker_traces import WorkerTraces  # imports OpenTelemetry
+
+        traces = WorkerTraces(settings.tracing, lambda: service.settings)
+    watch = RequestWatch(() if metrics is None else (metrics.reader,), None if traces is None else traces.tracer)
     service = Service(settings, providers, drain, store, job_endpoints, watch)
     lifetimes = ProviderLifetimes(providers)
 
@@ -114,6 +119,8 @@ def build_app(
                 )
             await closing.enter_async_context(lifetimes.lifespan())
             await closing.enter_async_context(service.lifespan())
+            if traces is not None:
+                closing.push_async_callback(traces.aclose)
             if metrics is not None:
                 await closing.enter_async_context(metrics.lifespan(build_reply))
             yield
@@ -150,9 +157,12 @@ def build_app(
     inner: ASGIApp = direct
     if settings.server.cors is not None:
         inner = _allow_origins(direct, settings.server.cors)
+    labels = _label_routes(routers, [row.path for row in direct_endpoints])
+    if traces is not None:
+        traces.routes = labels
     if metrics is None:
         return Application(RequestMiddleware(inner, check.find_refusal, watch), reloader)
-    metrics.reader.routes = _label_routes(routers, [row.path for row in direct_endpoints])
+    metrics.reader.routes = labels
     unlogged = metrics.build_main_port_apps(service, check.find_refusal, build_reply)
     return Application(RequestMiddleware(inner, check.find_refusal, watch, unlogged), reloader)
 

@@ -270,7 +270,7 @@ async def _ask_targets(
     turn, observer = route.turn, route.observer
     if turn is None:
         target = route.targets[0]
-        observer.observe_attempt(target.provider.name, 1)
+        observer.observe_attempt(target.provider.name, 1, target.upstream_model)
         try:
             return await ask(target)
         except BaseException:
@@ -278,9 +278,10 @@ async def _ask_targets(
             raise
     while True:
         candidate = await turn.begin()
-        observer.observe_attempt(candidate.upstream, turn.attempt_count)
+        target = route.find_target(candidate.index)
+        observer.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:
-            return await ask(route.find_target(candidate.index))
+            return await ask(target)
         except (ProviderError, Unrepresentable) as raised:
             observer.observe_end(NO_REPLY)
             # An upstream without the path is refused as such, which says nothing of its models.

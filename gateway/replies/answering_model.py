@@ -49,8 +49,8 @@ class ModelObserver:
     def note_model(self, model: str) -> None:
         self.model = model
 
-    def observe_attempt(self, provider: str, number: int) -> None:
-        self._observer.observe_attempt(provider, number)
+    def observe_attempt(self, provider: str, number: int, model: str) -> None:
+        self._observer.observe_attempt(provider, number, model)
 
     def observe_head(self) -> None:
         self._observer.observe_head()
@@ -64,8 +64,8 @@ class ModelObserver:
     def observe_result(self, result: ResultName) -> None:
         self._observer.observe_result(result)
 
-    def observe_round(self, usage: Usage | None) -> None:
-        self._observer.observe_round(usage)
+    def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
+        self._observer.observe_round(usage, finish_reason)
 
     def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
         self._observer.observe_call(tool, began_ns, has_failed=has_failed)

@@ -84,17 +84,17 @@ def read_end(batch: Sequence[Event], facts: Sequence[Json], failed: Failed | Non
     It was cut off at a limit, by a filter, or for an unknown reason.
     """
     usage: Usage | None = None
-    is_cut_off = False
+    is_cut_off, reason = False, None
     if batch:
         end = batch[-1]
         if isinstance(end, Finished):
-            usage = end.usage
+            usage, reason = end.usage, end.reason
             is_cut_off = end.reason in _CUT_OFF_REASONS or end.is_unknown
         elif isinstance(end, Failed):
             usage = end.usage
     if not facts:
-        return ReplyEnd(usage, (), (), failed, is_cut_off)
-    return ReplyEnd(usage, collect_warnings(facts), collect_unreported(facts), failed, is_cut_off)
+        return ReplyEnd(usage, (), (), failed, is_cut_off, reason)
+    return ReplyEnd(usage, collect_warnings(facts), collect_unreported(facts), failed, is_cut_off, reason)
 
 
 def read_reply_warnings(reply: Json) -> list[Json]:

@@ -24,6 +24,8 @@ class ReplyEnd(NamedTuple):
     """The event that ended the reply in failure."""
     is_cut_off: bool = False
     """Whether the reply is known to be incomplete: it reached a limit, or a filter ended it."""
+    finish_reason: str | None = None
+    """Why the model stopped, if the reply is translated."""
 
 
 NO_REPLY: Final = ReplyEnd()
@@ -37,8 +39,9 @@ class RequestObserver(Protocol):
     gets the attempts, their models and their ends.
     """
 
-    def observe_attempt(self, provider: str, number: int) -> None:
-        """A target of this provider is asked next. `number` counts the attempts of the request from 1."""
+    def observe_attempt(self, provider: str, number: int, model: str) -> None:
+        """A target of this provider is asked next, for the model that it has under this name. `number` counts the
+        attempts of the request from 1."""
         ...
 
     def observe_head(self) -> None:
@@ -57,7 +60,7 @@ class RequestObserver(Protocol):
         """The attempt that began last has ended, and this is its result. Only turns that are shared report it."""
         ...
 
-    def observe_round(self, usage: Usage | None) -> None:
+    def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         """A round of a reply with hosted tools is complete: its tools are run next, or the reply ends."""
         ...
 
@@ -73,20 +76,22 @@ class RequestObserver(Protocol):
 class ObservedRounds:
     """A LoopObserver. Each round is an attempt, unless the turns of the name are shared: those report their own."""
 
-    def __init__(self, observer: RequestObserver, provider: str, *, is_shared: bool) -> None:
+    def __init__(self, observer: RequestObserver, provider: str, model: str, *, is_shared: bool) -> None:
+        """`model` is the provider's name of the model."""
         self.count = 0
         """The rounds that have begun."""
         self._observer = observer
         self._provider = provider
+        self._model = model
         self._is_shared = is_shared
 
     def begin_round(self) -> None:
         self.count += 1
         if not self._is_shared:
-            self._observer.observe_attempt(self._provider, self.count)
+            self._observer.observe_attempt(self._provider, self.count, self._model)
 
-    def end_round(self, usage: Usage | None) -> None:
-        self._observer.observe_round(usage)
+    def end_round(self, usage: Usage | None, finish_reason: str | None) -> None:
+        self._observer.observe_round(usage, finish_reason)
 
     def end_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
         self._observer.observe_call(tool, began_ns, has_failed=has_failed)
@@ -125,7 +130,7 @@ class LogObserver:
     ) -> RequestObserver:
         return self
 
-    def observe_attempt(self, provider: str, number: int) -> None:
+    def observe_attempt(self, provider: str, number: int, model: str) -> None:
         bind_fields(provider=provider, attempts=number)
 
     def observe_head(self) -> None:
@@ -140,14 +145,14 @@ class LogObserver:
     def observe_result(self, result: ResultName) -> None:
         return
 
-    def observe_round(self, usage: Usage | None) -> None:
+    def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         return
 
     def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
         return
 
     def observe_end(self, end: ReplyEnd) -> None:
-        usage, warnings, unreported, failed, _ = end
+        usage, warnings, unreported, failed, *_ = end
         if warnings or unreported or failed is not None:
             bind_problems(end)
         if usage is not None:

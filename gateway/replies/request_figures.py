@@ -16,7 +16,9 @@ from gateway.http.guard import ClientDisconnected
 from gateway.logs import bind_fields, bind_usage, read_bound_fields, reset_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
+from providers.request_ids import CURRENT_IDS
 from translation.representation.events import Failed, Usage, add_usage
+from translation.representation.json_types import Json
 
 _CURRENT: ContextVar["RequestFigures | None"] = ContextVar("request_figures", default=None)
 
@@ -38,6 +40,55 @@ class AttemptEnd(NamedTuple):
     """The token counts of the whole reply, if this is its last attempt."""
     is_last: bool
     """Whether the reply has ended, unless another attempt begins: it is not the end of a round of hosted tools."""
+
+
+class RequestDescription(NamedTuple):
+    """What traces tell of an accepted request, and nothing of its content."""
+
+    response_id: str
+    conversation_id: str | None
+    body: Json
+    """The body of the request, of which only numbers are read."""
+
+
+class TraceRecord(Protocol):
+    """Records what the spans of one request are made of. Its methods must neither wait nor raise."""
+
+    @property
+    def log_id(self) -> str:
+        """The id that log lines have."""
+        ...
+
+    def describe(self, endpoint: str, description: RequestDescription | None) -> None:
+        """The request was accepted, at this API or relayed path."""
+        ...
+
+    def begin_job(self) -> "TraceRecord":
+        """Returns the trace of a job that the request submits."""
+        ...
+
+    def begin_attempt(self, upstream: str, model: str) -> None: ...
+    def note_content(self, now: int) -> None: ...
+    def note_model(self, model: str) -> None: ...
+    def end_attempt(self, usage: Usage | None, finish_reason: str | None) -> None: ...
+    def note_result(self, result: str) -> None: ...
+    def end_turn(self) -> None: ...
+    def add_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None: ...
+    def begin_http(self, url: str, *, sends_context: bool) -> dict[str, str]: ...
+    def end_http(self, status: int | None) -> None: ...
+    def end(self, figures: "RequestFigures", status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None: ...
+
+
+class RequestTracer(Protocol):
+    """Begins the traces of requests."""
+
+    def begin_trace(self, scope: Scope) -> TraceRecord:
+        """Returns the trace of a request that has arrived."""
+        ...
+
+    def begin_job_trace(self) -> TraceRecord:
+        """Returns the trace of a job whose request this process does not know."""
+        ...
 
 
 class FiguresReader(Protocol):
@@ -65,13 +116,16 @@ class FiguresReader(Protocol):
 class RequestWatch:
     """Keeps the figures of the requests of one server process."""
 
-    def __init__(self, readers: Sequence[FiguresReader] = ()) -> None:
+    def __init__(self, readers: Sequence[FiguresReader] = (), tracer: RequestTracer | None = None) -> None:
         self.readers: Final = tuple(readers)
+        self._tracer = tracer
 
     def begin_request(self, scope: Scope, began_ns: int) -> "RequestFigures":
         """Returns the figures of a request that has arrived, which its context has from now on."""
         figures = RequestFigures(self.readers, scope, began_ns)
         _CURRENT.set(figures)
+        if self._tracer is not None:
+            figures.begin_trace(self._tracer.begin_trace(scope))
         return figures
 
     def observe_request(
@@ -85,6 +139,8 @@ class RequestWatch:
         figures.model = model
         figures.streams = streams
         figures.is_shared = is_shared
+        if figures.trace is not None:
+            figures.trace.describe(endpoint, None)
         if streams and figures.kind == "request":
             for reader in self.readers:
                 reader.begin_stream(figures)
@@ -102,6 +158,9 @@ class RequestWatch:
                     reader.begin_stream(submission)
         figures = RequestFigures(self.readers, scope, perf_counter_ns())
         figures.kind = "job"
+        if self._tracer is not None:
+            trace = None if submission is None else submission.trace
+            figures.trace = self._tracer.begin_job_trace() if trace is None else trace.begin_job()
         return figures
 
 
@@ -129,6 +188,8 @@ class RequestFigures(LogObserver):
     """The time in which upstreams were waited for."""
     overhead_ns = 0
     """The time of the request without those at upstreams and in the queue, once it has ended."""
+    trace: TraceRecord | None = None
+    """Its trace; None while traces are off."""
     _attempt_began = 0
     _tried: Sequence[dict[str, object]] = ()
     """The rounds of hosted tools that have ended, unless a turn keeps them."""
@@ -149,30 +210,57 @@ class RequestFigures(LogObserver):
         """Begins to measure from now on."""
         self.began = perf_counter_ns()
         _CURRENT.set(self)
+        if self.trace is not None:
+            self.begin_trace(self.trace)
 
-    def observe_attempt(self, provider: str, number: int) -> None:
+    def begin_trace(self, trace: TraceRecord) -> None:
+        """Records the request in a trace too, whose id its log lines get."""
+        self.trace = trace
+        bind_fields(trace_id=trace.log_id)
+        if (ids := CURRENT_IDS.get()) is not None:
+            ids.trace = trace
+
+    def observe_attempt(self, provider: str, number: int, model: str) -> None:
         bind_fields(provider=provider, attempts=number)
         self.upstream = provider
         self.attempt_count = number
         self._attempt_began = perf_counter_ns()
+        if self.trace is not None:
+            self.trace.begin_attempt(provider, model)
         for reader in self._readers:
             reader.begin_attempt(self)
 
     def observe_content(self) -> None:
         if not self.first_content:
-            self.first_content = perf_counter_ns()
+            self.first_content = now = perf_counter_ns()
+            if self.trace is not None:
+                self.trace.note_content(now)
+
+    def observe_model(self, model: str) -> None:
+        bind_fields(upstream_model=model)
+        if self.trace is not None:
+            self.trace.note_model(model)
 
     def observe_result(self, result: ResultName) -> None:
         if self._attempt_began:
             self._end_attempt(None, None, is_last=False)
+        if self.trace is not None:
+            self.trace.note_result(result)
 
-    def observe_round(self, usage: Usage | None) -> None:
+    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+        if self.trace is not None:
+            self.trace.add_call(tool, began_ns, has_failed=has_failed)
+
+    def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self._round_usage = add_usage(self._round_usage, usage)
         if self._attempt_began:
             self._end_attempt(None if self.is_shared else "ok", None, is_last=False)
+        if self.trace is not None:
+            self.trace.end_attempt(usage, finish_reason)
+            self.trace.end_turn()
 
     def observe_end(self, end: ReplyEnd) -> None:
-        usage, warnings, unreported, failed, is_cut_off = end
+        usage, warnings, unreported, failed, is_cut_off, finish_reason = end
         if warnings or unreported or failed is not None:
             bind_problems(end)
         usage = usage or self._round_usage
@@ -187,12 +275,16 @@ class RequestFigures(LogObserver):
             self.outcome = "client_gone" if isinstance(error, ClientDisconnected) else "ok"
             result = self._find_result(error, failed)
         if self._attempt_began:
+            if self.trace is not None:
+                self.trace.end_attempt(usage, finish_reason)
             self._end_attempt(None if self.is_shared else result, usage, is_last=True)
 
     def _end_attempt(self, result: ResultName | None, usage: Usage | None, *, is_last: bool) -> None:
         began, self._attempt_began = self._attempt_began, 0
         elapsed = perf_counter_ns() - began
         self.upstream_ns += elapsed
+        if result is not None and self.trace is not None:
+            self.trace.note_result(result)
         if result is not None and (self.attempt_count > 1 or not is_last):
             tried = {"upstream": self.upstream, "result": result, "ms": round_ms(elapsed)}
             self._tried = [*self._tried, tried]
@@ -220,6 +312,8 @@ class RequestFigures(LogObserver):
             fields = read_bound_fields()
             for reader in readers:
                 reader.end_request(self, status, elapsed_ns, fields)
+        if self.trace is not None:
+            self.trace.end(self, status, elapsed_ns, read_bound_fields())
         self.scope = _ENDED  # the figures may be kept, and the scope has the headers of the client
         if self.model is None:
             self.model = ""  # what runs on in the context of this request is another one

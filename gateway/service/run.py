@@ -198,10 +198,12 @@ class Run:
         """Reports that an attempt begins, if it is not a round of hosted tools. Returns its observer."""
         provider, loop_io = target.provider.name, self.loop_io
         if loop_io is None or self.attempts is not None:
-            self.observer.observe_attempt(provider, 1)
+            self.observer.observe_attempt(provider, 1, target.upstream_model)
         if loop_io is not None:
             is_shared = self.attempts is not None
-            self._rounds = loop_io.observer = ObservedRounds(self.observer, provider, is_shared=is_shared)
+            self._rounds = loop_io.observer = ObservedRounds(
+                self.observer, provider, target.upstream_model, is_shared=is_shared
+            )
         if not chooses_model(target.profile):
             return self.observer
         self._model_observer = ModelObserver(self.observer)

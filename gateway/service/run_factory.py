@@ -12,7 +12,7 @@ from gateway.planning.resolver import Route, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.replies.endpoints import Presentation
 from gateway.replies.observers import LOG_OBSERVER, Observer
-from gateway.replies.request_figures import RequestFigures
+from gateway.replies.request_figures import RequestDescription, RequestFigures
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.admission import rename_param_of
 from gateway.service.provider_lifetimes import ProviderHold
@@ -93,6 +93,10 @@ class RunFactory:
             is_shared=sharing is not None,
             is_job=is_job,
         )
+        if isinstance(observer, RequestFigures) and observer.trace is not None:
+            state = request.facts.state
+            description = RequestDescription(request.identity.id, state.conversation_id, request.body)
+            observer.trace.describe(request.endpoint.name, description)
         if sharing is None:
             view = request.body if echo is None else echo(request.body, request.target)
             attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)

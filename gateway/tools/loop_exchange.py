@@ -102,7 +102,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 if not loop.has_ended_round:
                     raise ProtocolViolation("the upstream's reply ended without a terminal event")
                 if observer is not None:
-                    observer.end_round(loop.round_usage)
+                    observer.end_round(loop.round_usage, loop.round_reason)
                 if events := await self._store_requests(loop):
                     yield events
                 if self._runner.has_work(loop):

@@ -86,7 +86,7 @@ class LoopObserver(Protocol):
         """A round is sent to the model next."""
         ...
 
-    def end_round(self, usage: Usage | None) -> None:
+    def end_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         """A round is complete: its calls are run next, or the reply ends."""
         ...
 

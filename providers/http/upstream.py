@@ -42,7 +42,7 @@ from providers.http.upstream_errors import (
 )
 from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
-from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds
+from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds, write_header_lines
 from translation.decoding.context_overflow import is_context_overflow
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data
@@ -99,6 +99,7 @@ class Upstream:
         self.configured_headers = {name.lower(): value for name, value in config.headers.items()}
         headers |= self.configured_headers
         self._has_configured_id = REQUEST_ID_HEADER in self.configured_headers
+        self._sends_trace_context = config.find_trace_context()
         if self._key:
             headers[kind.key_header] = f"Bearer {self._key}" if kind.key_header == "authorization" else self._key
         self._headers = headers
@@ -190,16 +191,26 @@ class Upstream:
             "POST", path, "*/*", self._config.answer_s, {"content-type": content_type}
         )
         ids = CURRENT_IDS.get()
-        request = httpx.Request("POST", template.url, headers=self._add_own_id(template.headers, ids), content=pieces)
+        headers = self._add_own_id(template.headers, ids)
+        trace = None if ids is None else ids.trace
+        if trace is not None:
+            headers = {**headers, **trace.begin_http(template.url, sends_context=self._sends_trace_context)}
+        request = httpx.Request("POST", template.url, headers=headers, content=pieces)
         request.extensions["timeout"] = {**template.deadlines._asdict(), "write": self._config.silence_s}
         if self._uploads is None:
             self._uploads = self._transport if self._pooled is None else build_upload_transport(self._config)
         try:
             reply = HttpxBody(await self._uploads.handle_async_request(request))
         except httpx.WriteTimeout as failure:
+            if trace is not None:
+                trace.end_http(None)
             raise UpstreamTimeout("the upstream did not read the request in time", provider=self.name) from failure
         except HTTP_FAILURES as failure:
+            if trace is not None:
+                trace.end_http(None)
             self.raise_provider_error(failure, reply_started=False)
+        if trace is not None:
+            trace.end_http(reply.status)
         if ids is not None:
             ids.read_upstream_id(reply.headers)
         if reply.status >= 300:
@@ -295,24 +306,30 @@ class Upstream:
         """
         ids = CURRENT_IDS.get() if content else None
         own_lines = b"" if ids is None or self._has_configured_id else ids.header_line
+        trace = None if ids is None else ids.trace
+        trace_headers: Mapping[str, str] = {}
+        if trace is not None:
+            trace_headers = trace.begin_http(template.url, sends_context=self._sends_trace_context)
         attempt = 0
         while True:
             try:
                 if self._pooled is None:
-                    reply: RawReply = await self._send_with_httpx(template, content, ids)
+                    reply: RawReply = await self._send_with_httpx(template, content, ids, trace_headers)
                 else:
                     reply = await self._pooled.send(
                         template.target,
                         content,
                         template.deadlines,
                         on_new_connection=attempt > 0,
-                        own_lines=own_lines,
+                        own_lines=own_lines + write_header_lines(trace_headers) if trace_headers else own_lines,
                     )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = HttpxBody(reply.response())
                 break
             except HTTP_FAILURES as failure:
                 is_stale = isinstance(failure, ClosedWhileIdle)
+                if trace is not None and not is_stale:
+                    trace.end_http(None)
                 is_last = attempt >= (self._stale_retries if is_stale else self._retries)
                 # After a read timeout the upstream may still work on the request, and a full pool stays full.
                 if isinstance(failure, httpx.ReadTimeout | httpx.PoolTimeout) or is_last:
@@ -320,7 +337,11 @@ class Upstream:
                 # A connection that was closed while it was idle says nothing about the upstream: try a new one at once.
                 if not is_stale:
                     await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
+                    if trace is not None:
+                        trace_headers = trace.begin_http(template.url, sends_context=self._sends_trace_context)
                 attempt += 1
+        if trace is not None:
+            trace.end_http(reply.status)
         if ids is not None:
             ids.read_upstream_id(reply.headers)
         if self._observe_head is not None:
@@ -337,8 +358,10 @@ class Upstream:
     def _add_own_id(self, headers: dict[str, str], ids: RequestIds | None) -> dict[str, str]:
         return headers if ids is None or self._has_configured_id else {**headers, REQUEST_ID_HEADER: ids.own}
 
-    async def _send_with_httpx(self, template: _RequestTemplate, content: bytes, ids: RequestIds | None) -> HttpxBody:
-        headers = self._add_own_id(template.headers, ids)
+    async def _send_with_httpx(
+        self, template: _RequestTemplate, content: bytes, ids: RequestIds | None, trace_headers: Mapping[str, str]
+    ) -> HttpxBody:
+        headers = {**self._add_own_id(template.headers, ids), **trace_headers}
         request = httpx.Request(template.method, template.url, headers=headers, content=content)
         request.extensions["timeout"] = template.deadlines._asdict()
         return HttpxBody(await self._transport.handle_async_request(request))

@@ -118,6 +118,7 @@ models:
   qwen3: {upstreams: [{provider: gpu-a}, {provider: gpu-b}], routing: {attempts: 2}}""",
     "metrics": """\
 metrics: {listen: "127.0.0.1:9464"}""",
+    "tracing": 'tracing: {endpoint: "http://127.0.0.1:4318", sample: 0.05, slow_s: 30}',
     "routing": """\
 routing: {wait_s: 1, eject_s: 10, reply_headers: false}""",
     "models.NAME.tools": """\

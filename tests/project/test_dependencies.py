@@ -45,6 +45,8 @@ CHART = listed("requirements/chart.in")
 EXTRA_FOLDERS = {
     "langchain-core": "responses_gateway_clients",
     "openai-harmony": "providers/harmony",
+    "opentelemetry-exporter-otlp-proto-http": "gateway/tracing",
+    "opentelemetry-sdk": "gateway/tracing",
     "vllm": "providers/vllm_inprocess",
     "xllamacpp": "providers/llamacpp",
 }
@@ -61,6 +63,7 @@ UNDECLARED = {
 """Imported package -> why nothing declares it."""
 
 NEVER_IMPORTED = {
+    "opentelemetry-sdk": "its package `opentelemetry` is shared with the exporter, whose name stands for both",
     "uvloop": "uvicorn chooses it as the event loop where it is installed",
 }
 """Package that the server needs -> why the product does not import it."""

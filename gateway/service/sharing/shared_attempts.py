@@ -132,11 +132,11 @@ class SharedAttempts:
         if fields := (self.rounds or self.turn).describe():
             bind_fields(**fields)
 
-    def observe_attempt(self, provider: str, number: int) -> None:
+    def observe_attempt(self, provider: str, number: int, model: str) -> None:
         if self.rounds is None:  # rounds report their attempts themselves
             attempt = self.turn.attempt
             upstream = provider if attempt is None else attempt.candidate.upstream
-            self.observer.observe_attempt(upstream, self.turn.attempt_count)
+            self.observer.observe_attempt(upstream, self.turn.attempt_count, model)
 
     def observe_head(self) -> None:
         self.observer.observe_head()
@@ -152,8 +152,8 @@ class SharedAttempts:
     def observe_result(self, result: ResultName) -> None:
         self.observer.observe_result(result)
 
-    def observe_round(self, usage: Usage | None) -> None:
-        self.observer.observe_round(usage)
+    def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
+        self.observer.observe_round(usage, finish_reason)
 
     def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
         self.observer.observe_call(tool, began_ns, has_failed=has_failed)

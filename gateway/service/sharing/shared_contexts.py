@@ -33,7 +33,7 @@ async def ask_targets(
         request.endpoint.name, route.pattern, streams=False, is_shared=route.sharing is not None
     )
     if route.sharing is None:
-        watcher.observe_attempt(request.target.provider.name, 1)
+        watcher.observe_attempt(request.target.provider.name, 1, request.target.upstream_model)
         try:
             return await ask(request)
         finally:
@@ -43,9 +43,10 @@ async def ask_targets(
     refusals: dict[int, Exception] = {}
     while turn.candidates or not refusals:
         candidate = await turn.begin()
-        watcher.observe_attempt(candidate.upstream, turn.attempt_count)
+        target = route.find_target(candidate.index)
+        watcher.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:
-            result = await ask(request.with_target(route.find_target(candidate.index)))
+            result = await ask(request.with_target(target))
         except _REFUSALS as refusal:
             turn.cancel()
             turn.exclude(candidate.index)

@@ -113,7 +113,7 @@ class SharedRounds:
         if target.reasoning_seal is not None and isinstance(seal, ReplyItemSeal):
             seal.use_seal(target.reasoning_seal)
         self._last = target
-        self._observer.observe_attempt(candidate.upstream, self.attempt_count)
+        self._observer.observe_attempt(candidate.upstream, self.attempt_count, target.upstream_model)
         return exchange
 
     @property

@@ -14,7 +14,8 @@ TIMES = ("first_content_ms", "overhead_ms", "queue_ms")
 
 
 async def test_the_table_has_the_fields_of_all_lines(tmp_path: Path) -> None:
-    async with traffic.serving_site(tmp_path) as site:
+    tracing = {"endpoint": "http://127.0.0.1:9", "sample": 0}
+    async with traffic.serving_site(tmp_path, tracing=tracing) as site:
         for ask in traffic.ALL:
             await ask(site)
     lines = site.read_lines()

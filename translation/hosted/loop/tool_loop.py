@@ -36,6 +36,7 @@ from translation.representation.events import (
     Event,
     Failed,
     Finished,
+    FinishReason,
     ItemEnded,
     ItemStarted,
     Noted,
@@ -148,6 +149,11 @@ class ToolLoop:
     def round_usage(self) -> Usage | None:
         """The token counts of the round that ended last; None without such a round, or if it reported none."""
         return self._round_usage
+
+    @property
+    def round_reason(self) -> FinishReason | None:
+        """Why the model stopped in the round that ended last; None without such a round."""
+        return None if self._progress.finished is None else self._progress.finished.reason
 
     @property
     def is_ending(self) -> bool:

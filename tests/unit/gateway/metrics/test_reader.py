@@ -29,7 +29,7 @@ def _begin(meter: MetricsReader, *, streams: bool = False, is_shared: bool = Fal
     watch = RequestWatch([meter])
     figures = watch.begin_request(_SCOPE, 0)
     assert watch.observe_request("responses", "m", streams=streams, is_shared=is_shared) is figures
-    figures.observe_attempt("gpu", 1)
+    figures.observe_attempt("gpu", 1, "m")
     return figures
 
 
@@ -117,7 +117,7 @@ def test_the_exception_of_an_attempt_is_its_result() -> None:
         raise UpstreamTimeout("late")
     except UpstreamTimeout:
         figures.observe_end(ReplyEnd())
-    figures.observe_attempt("gpu", 2)
+    figures.observe_attempt("gpu", 2, "m")
     figures.observe_end(ReplyEnd(is_cut_off=True))
     _end(figures)
     values = _read(meter)

@@ -58,6 +58,14 @@ def test_a_server_without_metrics_loads_no_library_for_them() -> None:
     assert "gateway.metrics.reader" not in modules
 
 
+def test_a_server_without_traces_loads_nothing_for_them() -> None:
+    modules = loaded(MAKE, {"store": {"url": None}})
+    assert not [name for name in modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))]
+    assert not [name for name in modules if name.startswith("gateway.tracing")]
+    traced = loaded(MAKE, {"store": {"url": None}, "tracing": {"endpoint": "http://127.0.0.1:9"}})
+    assert "opentelemetry.sdk.trace" in traced
+
+
 def test_a_server_without_a_store_loads_no_database_engine_sdk_or_exporter() -> None:
     modules = loaded(MAKE, {"store": {"url": None}, "providers": {"demo": {"type": "scripted"}}})
     assert modules >= SERVING

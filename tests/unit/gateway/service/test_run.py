@@ -65,7 +65,7 @@ class Watcher:
         self.moments.append(f"accepted {endpoint} {model} {streams}")
         return self
 
-    def observe_attempt(self, provider: str, number: int) -> None:
+    def observe_attempt(self, provider: str, number: int, model: str) -> None:
         self.moments.append(f"attempt {number} {provider}")
 
     def observe_head(self) -> None:
@@ -80,7 +80,7 @@ class Watcher:
     def observe_result(self, result: ResultName) -> None:
         self.moments.append(f"result {result}")
 
-    def observe_round(self, usage: Usage | None) -> None:
+    def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self.moments.append("round")
 
     def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:

@@ -292,6 +292,7 @@ def test_a_call_that_the_upstream_ran_itself_does_not_end_the_reply() -> None:
 
 def test_deltas_may_bypass_the_loop_unless_they_are_arguments_or_wait_for_a_call() -> None:
     driver = LoopDriver(hosted_tool())
+    assert driver.loop.round_reason is None
     assert driver.loop.observe_text((0, 0)) is None, "no round has begun"
     driver.loop.emit_item({"type": "mcp_list_tools", "id": "mcpl_1"}, started={}, phases=())
     driver.ask()

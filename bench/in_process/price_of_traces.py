@@ -1,0 +1,49 @@
+"""Measures what traces add to a short request: `python -m bench.in_process.price_of_traces`.
+
+The whole server runs without sockets, with traces of a share of the requests and without traces, in alternating blocks
+of requests. Its collector cannot be reached, so that all spans are built, queued and dropped.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from bench.in_process.no_sockets import InProcessClient, UpstreamLoop
+from bench.in_process.price_of_metrics import compare
+from gateway.logs import configure_logs
+
+_SCENARIOS: Final = {"not streaming": ("bench-128", False), "4 deltas": ("bench-4", True)}
+
+_SHARES: Final = (0.0, 0.01, 1.0)
+
+
+async def measure_price(model: str, *, stream: bool, sample: float, blocks: int, requests: int) -> float:
+    """Returns the CPU of a request with traces of this share of requests, as a multiple of one without traces.
+
+    It must run on an `UpstreamLoop`.
+    """
+    traces: dict[str, Any] = {"endpoint": "http://127.0.0.1:9", "sample": sample}
+    clients = [InProcessClient(model, stream=stream, traces=section) for section in (traces, None)]
+    return await compare(clients, blocks, requests)
+
+
+async def _print_ratios() -> None:
+    for name, (model, stream) in _SCENARIOS.items():
+        for sample in _SHARES:
+            ratio = await measure_price(model, stream=stream, sample=sample, blocks=100, requests=60)
+            print(f"{ratio:7.3f} x without traces: a request, {name}, sampled {sample:.0%}")
+
+
+def main() -> int:
+    with Path("/dev/null").open("w") as nowhere:
+        stderr, sys.stderr = sys.stderr, nowhere
+        configure_logs()
+        sys.stderr = stderr
+        with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
+            runner.run(_print_ratios())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
