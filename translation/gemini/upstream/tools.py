@@ -7,6 +7,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.upstream.json_schemas import reduce_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.representation.shared_tools import SharedTools, derive
 from translation.tools.choice import matches_choice, select_allowed_tools
 from translation.tools.names import require_function_name
 from translation.tools.searches import is_search_tool
@@ -40,9 +41,8 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
             if not is_search_tool(tool)
         ]
         return _lower_search(searches, losses)
-    functions = [
-        _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if not is_search_tool(tool)
-    ]
+    functions, tool_losses = derive(tools, _lower_functions)
+    losses += tool_losses
     if not functions and choice == "none":
         losses.append(Loss("tools", "dropped"))
         return {}
@@ -59,6 +59,15 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
     calling_config = _lower_choice([tool for tool in tools if not is_search_tool(tool)], choice)
     config = {"toolConfig": {"functionCallingConfig": calling_config}} if calling_config else {}
     return {"tools": [{"functionDeclarations": functions}], **config}
+
+
+def _lower_functions(tools: Sequence[Json]) -> tuple[list[Json], list[Loss]]:
+    """Returns the functions in Gemini's form, and their losses. What is made of shared tools is shared too."""
+    losses: list[Loss] = []
+    lowered = [
+        _lower_function(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools) if not is_search_tool(tool)
+    ]
+    return (SharedTools(lowered) if isinstance(tools, SharedTools) else lowered), losses
 
 
 def _lower_function(tool: Json, param: str, losses: list[Loss]) -> Json:

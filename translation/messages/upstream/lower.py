@@ -185,5 +185,6 @@ def _mark_for_caching(body: Json, turn: Turn, losses: list[Loss]) -> None:
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"], "cache_control": mark}]
     elif "tools" in body:
-        body["tools"][-1]["cache_control"] = mark
+        *others, last = body["tools"]  # they may be shared with other requests
+        body["tools"] = [*others, {**last, "cache_control": mark}]
     body["messages"][-1]["content"][-1]["cache_control"] = mark

@@ -8,6 +8,7 @@ from translation.messages.upstream.json_schemas import close_schema
 from translation.messages.upstream.tool_schemas import to_object_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.representation.shared_tools import SharedTools, derive
 from translation.tools.choice import filter_allowed_tools, matches_choice
 from translation.tools.names import require_function_name
 from translation.tools.searches import WEB_SEARCH, is_search_tool
@@ -36,7 +37,9 @@ def lower_tools(
     if not tools:
         return {}
     strict = strict and sum(bool(tool.get("strict")) for tool in tools) <= _MAX_STRICT_TOOLS
-    body: Json = {"tools": [_lower_tool(tool, f"tools[{index}]", losses, strict) for index, tool in enumerate(tools)]}
+    lowered, tool_losses = derive(tools, _lower_strictly if strict else _lower_leniently)
+    losses += tool_losses
+    body: Json = {"tools": lowered}
     tool_choice = _lower_choice(choice, tools)
     if parallel is False and tool_choice.get("type") != "none":
         tool_choice = {"type": "auto", **tool_choice, "disable_parallel_tool_use": True}
@@ -46,6 +49,21 @@ def lower_tools(
 def forces_call(body: Json) -> bool:
     """Whether `tool_choice` of a body requires the model to call a tool."""
     return body.get("tool_choice", {}).get("type") in ("any", "tool")
+
+
+def _lower_strictly(tools: Sequence[Json]) -> tuple[list[Json], list[Loss]]:
+    return _lower_all(tools, strict=True)
+
+
+def _lower_leniently(tools: Sequence[Json]) -> tuple[list[Json], list[Loss]]:
+    return _lower_all(tools, strict=False)
+
+
+def _lower_all(tools: Sequence[Json], *, strict: bool) -> tuple[list[Json], list[Loss]]:
+    """Returns the tools in the API's form, and their losses. What is made of shared tools is shared too."""
+    losses: list[Loss] = []
+    lowered = [_lower_tool(tool, f"tools[{index}]", losses, strict) for index, tool in enumerate(tools)]
+    return (SharedTools(lowered) if isinstance(tools, SharedTools) else lowered), losses
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Json:

@@ -1,11 +1,13 @@
 """Lowers tools, and the values of `tool_choice` that Ollama supports."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.representation.shared_tools import SharedTools, derive
 from translation.representation.turn import Turn
 from translation.tools.choice import filter_allowed_tools
 from translation.tools.declared_functions import complete_parameters
@@ -33,7 +35,16 @@ def lower_tools(turn: Turn, profile: Profile, losses: list[Loss]) -> list[Json]:
         raise Unrepresentable(message, param="tools")
     if turn.parallel_tool_calls is False:
         losses.append(Loss("parallel_tool_calls", "dropped"))
-    return [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]
+    lowered, tool_losses = derive(tools, _lower_all)
+    losses += tool_losses
+    return lowered
+
+
+def _lower_all(tools: Sequence[Json]) -> tuple[list[Json], list[Loss]]:
+    """Returns the tools in Ollama's form, and their losses. What is made of shared tools is shared too."""
+    losses: list[Loss] = []
+    lowered = [_lower_tool(tool, f"tools[{index}]", losses) for index, tool in enumerate(tools)]
+    return (SharedTools(lowered) if isinstance(tools, SharedTools) else lowered), losses
 
 
 def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:

@@ -10,6 +10,9 @@ import pytest
 from translation.chat.upstream.lower import lower
 from translation.errors import InvalidRequest
 from translation.exact_numbers import parse_with_tool_data
+from translation.gemini.upstream.lower import lower as lower_to_gemini
+from translation.messages.upstream.lower import lower as lower_to_messages
+from translation.ollama.upstream.lower import lower as lower_to_ollama
 from translation.representation import shared_tools
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.shared_tools import SharedTools, derive, share_tools, write_json
@@ -21,6 +24,9 @@ from translation.tools.credentials import list_credentials
 from translation.tools.tool_rewriting import rewrite_tools
 
 Json = dict[str, Any]
+
+
+OTHER_UPSTREAMS = (lower_to_messages, lower_to_gemini, lower_to_ollama)
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +60,7 @@ def serve(body: Json) -> tuple[Any, ...]:
         facts,
         list_credentials(body),
         list_credentials(lowered.body),
+        [tuple(lower_elsewhere(rewritten, DEFAULT_PROFILE)) for lower_elsewhere in OTHER_UPSTREAMS],
     )
 
 
@@ -73,6 +80,21 @@ def test_a_request_with_known_tools_is_served_as_the_first_was(tools: list[Json]
     assert [serve(body) for body in bodies] == [alone] * 3
     assert isinstance(bodies[0]["tools"], SharedTools)
     assert bodies[0]["tools"] is bodies[1]["tools"] is bodies[2]["tools"]
+
+
+@pytest.mark.parametrize("lower_elsewhere", OTHER_UPSTREAMS, ids=lambda function: function.__module__.split(".")[1])
+def test_known_tools_are_lowered_once(lower_elsewhere: Callable[..., Any]) -> None:
+    first, again = (lower_elsewhere(lift(share_tools(request(function("f")))), DEFAULT_PROFILE).body for _ in range(2))
+    lowered = [body["tools"][0].get("functionDeclarations", body["tools"]) for body in (first, again)]
+    assert lowered[0] is lowered[1]
+    assert isinstance(lowered[0], SharedTools)
+
+
+def test_a_mark_for_caching_is_set_in_a_request_of_its_own() -> None:
+    marked = lower_to_messages(lift(share_tools(request(function("f"), prompt_cache_key="k"))), DEFAULT_PROFILE).body
+    plain = lower_to_messages(lift(share_tools(request(function("f")))), DEFAULT_PROFILE).body
+    assert marked["tools"] == [{**plain["tools"][0], "cache_control": {"type": "ephemeral"}}]
+    assert "cache_control" not in plain["tools"][0]
 
 
 def test_losses_within_known_tools_are_reported_beside_those_of_the_request() -> None:
