@@ -18,6 +18,9 @@ GatewayError
   FileNotFound         no such file, or a file of another owner
   UploadNotFound       no such upload, or an upload of another owner
   FileTooLarge         a file is over `files.max_file_mb`, or a part over `files.max_part_mb`
+  VectorStoreNotFound  no such vector store, or one of another owner
+  VectorStoreExpired   a vector store that is searched or added to has expired
+  VectorStoreQuotaExceeded  an owner has `limits.vector_stores`, or a store `tools.file_search.max_files`
   StorageQuotaExceeded  the files of an owner are over `limits.files` or `limits.files_mb`
   FileStorageUnavailable  the folder of files is full, missing or read-only
   MethodNotAllowed     the path exists, the method does not
@@ -149,6 +152,23 @@ class FileTooLarge(GatewayError):
 class StorageQuotaExceeded(GatewayError):
     """Unlike other limits of an owner it does not end by waiting, so clients are told not to repeat the request."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, headers={"x-should-retry": "false"})
+
+
+class VectorStoreNotFound(NotFound):
+    """One text for unknown stores, and for those of another owner."""
+
+    def __init__(self, store_id: str, *, param: str | None = None) -> None:
+        super().__init__(f"Vector store with id {store_id:.80} not found.", param=param)
+
+
+class VectorStoreExpired(GatewayError):
+    def __init__(self, store_id: str, *, param: str | None = None) -> None:
+        super().__init__(f"Vector store with id {store_id:.80} has expired: create another one.", param=param)
+
+
+class VectorStoreQuotaExceeded(GatewayError):
     def __init__(self, message: str) -> None:
         super().__init__(message, headers={"x-should-retry": "false"})
 

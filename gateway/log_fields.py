@@ -82,6 +82,11 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
     "cause": LogField("the network error", "an upstream could not be reached, or broke off"),
     "file_id": LogField("the id of the [file](files.md)", "the request is about a file"),
     "file_bytes": LogField("its size", "a file was uploaded or downloaded", "bytes"),
+    "vector_store_id": LogField(
+        "the id of the [vector store](file-search.md)", "a store was made, changed or searched"
+    ),
+    "attached_files": LogField("the files that were attached to it", "files were attached", "files"),
+    "results": LogField("the chunks that were found", "a vector store was searched", "chunks"),
     "address": LogField("the client's address", _REFUSED_KEY),
     "forwarded_for": LogField(
         "what a proxy says of the client", "the key was refused, and a proxy sent `x-forwarded-for`"

@@ -52,6 +52,7 @@ class LimitSettings(_Section):
     files_mb: Number = Field(
         default=10_000.0, gt=0, description="The most bytes of all files of one owner, in MB (10⁶ bytes)."
     )
+    vector_stores: WholeNumber = Field(default=1000, ge=1, description="The most vector stores of one owner.")
 
 
 class ApiKeySettings(_Section):

@@ -270,6 +270,25 @@ class ToolSearchSettings(_Section):
     )
 
 
+class FileSearchSettings(_Section):
+    """Vector stores, and the reading of the files in them."""
+
+    max_files: WholeNumber = Field(default=10_000, ge=1, description="The most files of one vector store.")
+    max_file_tokens: WholeNumber = Field(
+        default=5_000_000, ge=1, description="The most tokens of one file in a vector store. A token is about a word."
+    )
+    parse_s: Number = Field(
+        default=60.0, gt=0, description="Seconds that reading one file may take. It happens in a process of its own."
+    )
+    parse_mb: WholeNumber = Field(default=1024, ge=64, description="Memory that reading one file may take, in MiB.")
+    parse_chars: WholeNumber = Field(
+        default=20_000_000, ge=1, description="The most characters of the text of one file."
+    )
+    workers: WholeNumber = Field(
+        default=2, ge=1, le=64, description="The most files that one server process reads at once."
+    )
+
+
 class ToolSettings(_Section):
     """Tools that the gateway runs itself."""
 
@@ -279,6 +298,9 @@ class ToolSettings(_Section):
     )
     tool_search: ToolSearchSettings = Field(
         default=ToolSearchSettings(), description="Searches for tools that models do not see at first."
+    )
+    file_search: FileSearchSettings = Field(
+        default=FileSearchSettings(), description="Vector stores, and the reading of the files in them."
     )
     events: bool = Field(
         default=False,

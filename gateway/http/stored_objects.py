@@ -31,26 +31,32 @@ def parse_page_request(
     extra_names: Collection[str] = (),
     max_limit: int = MAX_PAGE_SIZE,
     default_limit: int | None = None,
+    has_before: bool = False,
 ) -> PageRequest:
-    """Parses `after`, `limit` (1 to `max_limit`) and `order`.
+    """Parses `after`, `limit` (1 to `max_limit`), `order`, and `before` if the list has it.
 
     Raises InvalidRequest for a bad value, and for any other parameter that is not in `extra_names`.
     """
-    query_params.check_param_names(query, {"after", "limit", "order", *extra_names})
+    query_params.check_param_names(
+        query, {"after", "limit", "order", *(["before"] if has_before else []), *extra_names}
+    )
     limit = query_params.parse_integer(query, "limit", minimum=1, maximum=max_limit)
     order = query_params.read_single_value(query, "order")
     known_order = next((known for known in _ORDERS if known == order), None)
     if order is not None and known_order is None:
         raise InvalidRequest(f"Invalid value for 'order': '{order:.80}'. Expected 'asc' or 'desc'.", param="order")
     request = PageRequest(query_params.read_single_value(query, "after"), order=known_order or default_order)
+    if has_before:
+        request = request._replace(before=query_params.read_single_value(query, "before"))
     chosen_limit = default_limit if limit is None else limit
     return request if chosen_limit is None else request._replace(limit=chosen_limit)
 
 
 def _build_unknown_cursor_error(page: PageRequest) -> InvalidRequest:
-    """Returns the error for a request whose `after` is not in the list (the store raised UnknownCursor)."""
+    """Returns the error for a request whose cursor is not in the list (the store raised UnknownCursor)."""
+    param = "before" if page.after is None else "after"
     return InvalidRequest(
-        f"Invalid value for 'after': there is no '{page.after or '':.80}' in this list.", param="after"
+        f"Invalid value for '{param}': there is no '{page.after or page.before or '':.80}' in this list.", param=param
     )
 
 

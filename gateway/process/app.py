@@ -40,6 +40,7 @@ from gateway.routes.owner_data import build_owner_data_routes
 from gateway.routes.pages import build_pages_routes
 from gateway.routes.relayed import build_relayed_routes
 from gateway.routes.uploads import build_uploads_routes
+from gateway.routes.vector_stores import build_vector_stores_routes
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
 from gateway.state.store import Store
@@ -56,6 +57,7 @@ _OTHER_ROUTES: Sequence[RouteFactory] = (
     build_relayed_routes,
     build_files_routes,
     build_uploads_routes,
+    build_vector_stores_routes,
     build_owner_data_routes,
     build_mcp_servers_routes,
     build_health_routes,

@@ -39,6 +39,8 @@ from gateway.tools.input_seal import InputSeal
 from gateway.tools.operator_servers.added_servers import AddedServers
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.tools.response_journal import JournalFactory
+from gateway.vector_stores.indexer import Indexer
+from gateway.vector_stores.stored_vector_stores import StoredVectorStores
 from translation.representation.json_types import Json
 
 _MB: Final = 1024 * 1024
@@ -115,6 +117,10 @@ class ServerState(Protocol):
         """Returns the files of clients. Raises NotFound without a store."""
         ...
 
+    def require_vector_stores(self) -> StoredVectorStores:
+        """Returns the vector stores of clients. Raises NotFound without a store."""
+        ...
+
     def require_uploads(self) -> FileUploads:
         """Returns the uploads of clients. Raises NotFound without a store."""
         ...
@@ -140,7 +146,7 @@ class ServerState(Protocol):
     def run(
         self, get_settings: Callable[[], AdminServerSettings], resume_job: ResumeJob
     ) -> AbstractAsyncContextManager[None]:
-        """Runs background jobs, and follows the added MCP servers, until the block ends."""
+        """Runs background jobs, indexes files, and follows the added MCP servers, until the block ends."""
         ...
 
 
@@ -158,6 +164,9 @@ class StorelessState:
         raise NotFound(_NO_STORE)
 
     def require_files(self) -> StoredFiles:
+        raise NotFound(_NO_STORE)
+
+    def require_vector_stores(self) -> StoredVectorStores:
         raise NotFound(_NO_STORE)
 
     def require_uploads(self) -> FileUploads:
@@ -210,6 +219,9 @@ class StoredState:
         self._keeper = BlobKeeper(store.files, blobs, pace.total_s + _HOLD_MARGIN_S)
         self._files = StoredFiles(store.files, blobs, self._keeper, FileRules(rules.max_file_mb, pace), drain)
         self._uploads = FileUploads(store.uploads, blobs, self._keeper, rules, drain)
+        file_search = settings.tools.file_search
+        self._indexer = Indexer(store.indexing, self._files, file_search, lease_s=settings.background.lease_s)
+        self._vector_stores = StoredVectorStores(store.vector_stores, store.files, file_search, self._indexer.notify)
 
     @property
     def degraded_reason(self) -> str | None:
@@ -233,6 +245,9 @@ class StoredState:
 
     def require_blob_keeper(self) -> BlobKeeper:
         return self._keeper
+
+    def require_vector_stores(self) -> StoredVectorStores:
+        return self._vector_stores
 
     def require_jobs(self) -> StoredJobs:
         return self._jobs
@@ -282,5 +297,6 @@ class StoredState:
     ) -> AsyncGenerator[None, None]:
         async with AsyncExitStack() as running:
             await running.enter_async_context(self._added_servers.follow(get_settings))
+            await running.enter_async_context(self._indexer.lifespan())
             await running.enter_async_context(self._jobs.runner.lifespan(resume_job))
             yield

@@ -51,6 +51,7 @@ from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse, StoredHeaders
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.upstreams.registry import UpstreamRegistry
+from gateway.vector_stores.stored_vector_stores import StoredVectorStores
 from providers.base import Provider
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -333,6 +334,10 @@ class Service:
     async def remove_unused_blobs(self, owner: str) -> None:
         """Removes the bytes of an owner that no file has any more. Raises StoreUnavailable."""
         await self.state.require_blob_keeper().remove_unused(owner)
+
+    def require_vector_stores(self) -> StoredVectorStores:
+        """Returns the vector stores of clients. Raises NotFound if the config has no store."""
+        return self.state.require_vector_stores()
 
     def find_file_quota(self, principal: Principal) -> FileQuota:
         """Returns what the owner of a request may store as files."""

@@ -1,4 +1,4 @@
 """State that outlives a request: responses, their items and event logs, conversations, chat completions, jobs.
 
-May import `gateway.errors`, `gateway.histograms`, `providers.new_id` and `translation`.
+May import `gateway.errors`, `gateway.histograms`, `gateway.retrieval`, `providers.new_id` and `translation`.
 """

@@ -34,6 +34,7 @@ from gateway.state.values import (
     StoredResponse,
     WeighedItems,
 )
+from gateway.state.vector_records import IndexingQueue, VectorStores
 from translation.representation.json_types import Item, Json
 
 _DELAYS_S: Final = (0.05, 1.0)
@@ -338,6 +339,12 @@ class Store(Protocol):
 
     @property
     def uploads(self) -> UploadStore: ...
+
+    @property
+    def vector_stores(self) -> VectorStores: ...
+
+    @property
+    def indexing(self) -> IndexingQueue: ...
 
     @property
     def owner_data(self) -> OwnerData: ...

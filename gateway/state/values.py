@@ -202,12 +202,14 @@ class History(NamedTuple):
 class PageRequest(NamedTuple):
     """The requested part of a list: at most `limit` rows, starting after the row whose id is `after`.
 
-    Without `after`, the part starts with the first row in `order`.
+    Without `after`, the part starts with the first row in `order`. Lists that support `before` return the rows right
+    before that one.
     """
 
     after: str | None = None
     limit: int = 20
     order: Order = "desc"
+    before: str | None = None
 
 
 class Page(NamedTuple):

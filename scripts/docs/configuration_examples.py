@@ -36,6 +36,8 @@ tools:
     "tools.tool_search": """\
 tools:
   tool_search: {results: 8, auto: 100}""",
+    "tools.file_search": """\
+tools: {file_search: {max_files: 1000, parse_s: 30, workers: 4}}""",
     "tools.mcp": """\
 tools:
   mcp:

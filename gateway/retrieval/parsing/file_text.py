@@ -1,8 +1,15 @@
 """Finds out what kind of file some bytes are, and returns their text."""
 
+import encodings
+import importlib
 import io
+import pkgutil
 import re
+from contextlib import suppress
 from typing import Final
+
+import pypdf
+from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
 
 from gateway.retrieval.parsing.markup import read_html, read_json_text
 from gateway.retrieval.parsing.office import read_office
@@ -51,13 +58,10 @@ def _read_any(content: bytes, name: str, bounds: ParsingBounds) -> str:
 
 
 def _read_pdf(content: bytes, characters: int) -> str:
-    from pypdf import PdfReader
-    from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
-
     pages: list[str] = []
     length = 0
     try:
-        reader = PdfReader(io.BytesIO(content))
+        reader = pypdf.PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadableFile("invalid_file", "The file is encrypted: remove its password.")
         for page in reader.pages:
@@ -86,15 +90,7 @@ def _read_pdf(content: bytes, characters: int) -> str:
 
 def load_parsers() -> None:
     """Loads all that `read_text` imports late, here and in the libraries, so that it opens nothing later."""
-    from pypdf import PdfWriter
-
-    bounds = ParsingBounds()
-    document = io.BytesIO()
-    writer = PdfWriter()
-    writer.add_blank_page(72, 72)
-    writer.write(document)
-    for content in (document.getvalue(), b"\xff\xfea\0", b"\xff\xfe\0\0a\0\0\0", b"\xef\xbb\xbfa", b"\xe9t\xe9"):
-        try:
-            read_text(content, "a.txt", bounds)
-        except UnreadableFile:
-            continue  # the blank page has no text
+    for package in (encodings, pypdf):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            with suppress(ImportError):  # those of other systems
+                importlib.import_module(module.name)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     false,
 )
+from sqlalchemy.dialects.postgresql import TSVECTOR
 
 _ID_TYPE = String(255)
 
@@ -294,4 +295,109 @@ unused_blobs = Table(
     Column("created_us", BigInteger, nullable=False),
     Column("remove_after_us", BigInteger, nullable=False, comment="Until then a request may still make a file of it."),
     Index("ix_unused_blobs_remove_after_us", "remove_after_us"),
+)
+
+vector_stores = Table(
+    "vector_stores",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
+    Column("number", BigInteger, nullable=False, comment="Counts the stores of the owner: the order of lists."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("metadata", Text),
+    Column("expires_days", Integer),
+    Column("used_us", BigInteger, nullable=False, comment="When it was searched or changed last."),
+    Column("expires_us", BigInteger, comment="From then on it has expired for good."),
+    Column("last_number", BigInteger, nullable=False, comment="Of its newest file; raising it locks the row."),
+    Column("swept", Boolean, nullable=False, comment="Expired, and its chunks are removed."),
+    Index("ix_vector_stores_owner_number", "owner", "number", unique=True),
+    Index("ix_vector_stores_expires_us", "expires_us"),
+)
+
+vector_store_usage = Table(
+    "vector_store_usage",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("stores", BigInteger, nullable=False),
+    Column("last_number", BigInteger, nullable=False, comment="Of its newest store; raising it locks the row."),
+)
+
+vector_store_files = Table(
+    "vector_store_files",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("store_id", _ID_TYPE, primary_key=True),
+    Column("file_id", _ID_TYPE, primary_key=True),
+    Column("number", BigInteger, nullable=False, comment="Counts the files of the store: the order of lists."),
+    Column("created_us", BigInteger, nullable=False),
+    Column("status", String(16), nullable=False, comment="in_progress, completed, failed or cancelled."),
+    Column("error_code", String(32)),
+    Column("error_message", Text),
+    Column("attributes", Text, nullable=False),
+    Column("max_tokens", Integer, nullable=False),
+    Column("overlap", Integer, nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("terms", BigInteger, nullable=False, comment="Of all its chunks."),
+    Column("bytes", BigInteger, nullable=False, comment="Of the texts of its chunks."),
+    Column("attempt", BigInteger, nullable=False, comment="Of its indexing, whose chunks count; 0 before the first."),
+    Column("leased_us", BigInteger, nullable=False, comment="Until then a process indexes it."),
+    Index("ix_vector_store_files_owner_number", "owner", "store_id", "number", unique=True),
+    Index("ix_vector_store_files_file_id", "file_id", "owner"),
+)
+_IS_WAITING = vector_store_files.c.status == "in_progress"
+Index(
+    "ix_vector_store_files_waiting",
+    vector_store_files.c.leased_us,
+    sqlite_where=_IS_WAITING,
+    postgresql_where=_IS_WAITING,
+)
+
+vector_store_batches = Table(
+    "vector_store_batches",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
+    Column("store_id", _ID_TYPE, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("cancelled", Boolean, nullable=False),
+    Index("ix_vector_store_batches_created_us", "created_us"),
+    Index("ix_vector_store_batches_store_id", "store_id", "owner"),
+)
+
+vector_batch_files = Table(
+    "vector_batch_files",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("batch_id", _ID_TYPE, primary_key=True),
+    Column("file_id", _ID_TYPE, primary_key=True),
+)
+
+vector_chunks = Table(
+    "vector_chunks",
+    metadata,
+    # SQLite's index of terms, which is a table for each store, refers to chunks by this number.
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("owner", _ID_TYPE, nullable=False),
+    Column("store_id", _ID_TYPE, nullable=False),
+    Column("file_id", _ID_TYPE, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("fresh", Integer, nullable=False, comment="The first character that the chunk before does not have."),
+    Column("text", Text, nullable=False),
+    Column("terms", Text, nullable=False, comment="The terms of the text, with blanks between them."),
+    Column("vector", Text().with_variant(TSVECTOR, "postgresql"), comment="PostgreSQL's index of terms."),
+    Index("ix_vector_chunks_file", "owner", "store_id", "file_id", "attempt", "position"),
+)
+_HAS_VECTOR = vector_chunks.c.vector.is_not(None)  # never on SQLite
+Index("ix_vector_chunks_vector", vector_chunks.c.vector, postgresql_using="gin", sqlite_where=_HAS_VECTOR)
+
+vector_removals = Table(
+    "vector_removals",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("store_id", _ID_TYPE, primary_key=True),
+    Column("file_id", _ID_TYPE, primary_key=True),
+    Column("attempt", BigInteger, primary_key=True, comment="Its chunks count no more, and are to be deleted."),
 )

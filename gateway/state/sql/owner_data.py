@@ -26,6 +26,8 @@ from gateway.state.database.tables import (
     responses,
     tool_calls,
     uploads,
+    vector_store_usage,
+    vector_stores,
 )
 from gateway.state.owner_data import OwnerUsage
 from gateway.state.records.approvals import delete_approvals, delete_approvals_of
@@ -37,6 +39,8 @@ from gateway.state.row_values import parse_json, parse_with_output
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import RowKeys, delete_in_batches, shorten_logs
+from gateway.state.vectors.entries import count_entries
+from gateway.state.vectors.stores import build_vector_store, delete_vector_stores
 from translation.representation.json_types import Json
 
 SelectedRows: TypeAlias = Sequence[Row[Any]]
@@ -81,6 +85,13 @@ class SqlOwnerData:
         await delete_in_batches(
             self._database, idempotency_keys, idempotency_keys.c.owner == owner, delete_rows=delete_keys
         )
+        deleted_count += await delete_in_batches(
+            self._database,
+            vector_stores,
+            vector_stores.c.owner == owner,
+            delete_rows=delete_vector_stores,
+            order=vector_stores.c.number,
+        )
         await delete_in_batches(self._database, uploads, uploads.c.owner == owner, delete_rows=delete_uploads)
         deleted_count += await delete_in_batches(
             self._database,
@@ -90,6 +101,9 @@ class SqlOwnerData:
             order=files.c.number,
         )
         async with self._database.write_transaction(owner) as connection:
+            await connection.execute(
+                delete(vector_store_usage).where(vector_store_usage.c.owner == owner, vector_store_usage.c.stores == 0)
+            )
             await connection.execute(delete(file_usage).where(file_usage.c.owner == owner, file_usage.c.bytes == 0))
             # A response that began meanwhile keeps the row: its bytes are not 0.
             await connection.execute(
@@ -111,6 +125,7 @@ class SqlOwnerData:
             (conversations, _export_conversations),
             (completions, _export_completions),
             (files, _export_files),
+            (vector_stores, _export_vector_stores),
             (approvals, _export_approvals),
             (idempotency_keys, _export_keys),
         ):
@@ -189,6 +204,11 @@ async def _export_completions(_: AsyncConnection, __: str, rows: SelectedRows) -
 
 async def _export_files(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:
     return [build_file(row).render() for row in rows]
+
+
+async def _export_vector_stores(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
+    counts = await count_entries(connection, owner, [row.id for row in rows])
+    return [build_vector_store(row, counts.get(row.id)).render() for row in rows]
 
 
 async def _export_approvals(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:

@@ -19,6 +19,7 @@ from gateway.state.database.tables import (
     responses,
     tool_calls,
     uploads,
+    vector_store_batches,
     workers,
 )
 from gateway.state.records.approvals import compute_expiry_cutoff_us, delete_approvals
@@ -31,6 +32,7 @@ from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import BATCH_ROWS, RowKeys, delete_in_batches, delete_response_rows, shorten_logs
 from gateway.state.values import ACTIVE_STATUSES
+from gateway.state.vectors.stores import delete_file_batches
 
 _SELECTED_KEYS: Final = 1000
 """Keys that are selected at once, without a lock, to be deleted in several transactions."""
@@ -43,6 +45,9 @@ _ENDED_UPLOAD_TTL_US: Final = 86_400 * 1_000_000
 """The time for which an upload is still known after its parts could arrive, so that its client reads how it ended."""
 
 _HOUR_US: Final = 3600 * 1_000_000
+
+_BATCH_TTL_US: Final = 7 * 24 * _HOUR_US
+"""The time that a batch of files of a vector store can be read. Its files remain."""
 
 
 class SqlRetention:
@@ -99,6 +104,12 @@ class SqlRetention:
             uploads.c.expires_us < read_clock_us() - _ENDED_UPLOAD_TTL_US,
             delete_rows=delete_uploads,
             order=uploads.c.expires_us,
+        )
+        await delete_in_batches(
+            self._database,
+            vector_store_batches,
+            vector_store_batches.c.created_us < read_clock_us() - _BATCH_TTL_US,
+            delete_rows=delete_file_batches,
         )
         await delete_in_batches(
             self._database,

@@ -34,6 +34,9 @@ from gateway.state.sql.owner_data import SqlOwnerData
 from gateway.state.sql.responses import SqlResponseStore
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.values import SchemaMismatch
+from gateway.state.vectors.entries import detach_deleted_files
+from gateway.state.vectors.indexing import SqlIndexingQueue
+from gateway.state.vectors.stores import SqlVectorStores
 
 _SEALING_KEY_ID: Final = "first"
 _SEALING_KEY_BYTES: Final = 32
@@ -64,9 +67,11 @@ class SqlStore:
         self.grants = SqlGrantStore(database)
         self.added_servers = SqlAddedServerStore(database)
         self.idempotency_keys = SqlKeyStore(database)
-        file_deleter = FileDeleter()
+        file_deleter = FileDeleter([detach_deleted_files])
         self.files = SqlFileStore(database, file_deleter)
         self.uploads = SqlUploadStore(database)
+        self.vector_stores = SqlVectorStores(database)
+        self.indexing = SqlIndexingQueue(database)
         self.owner_data = SqlOwnerData(database, file_deleter)
         self.retention = SqlRetention(
             database,

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from gateway.retrieval.parsing.file_text import load_parsers, read_text
+from gateway.retrieval.parsing.file_text import read_text
 from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
 from tests.unit.gateway.retrieval.parsing.documents import (
     SLIDE,
@@ -151,7 +151,3 @@ def test_cells_refer_to_shared_texts_that_exist() -> None:
     }
     parts["xl/worksheets/sheet1.xml"] = parts["xl/worksheets/sheet1.xml"].replace(b"<v>0</v>", b"<v>7</v>")
     assert read_text(build_zip(parts), "a.xlsx", ParsingBounds()) == "\t4.5"
-
-
-def test_what_is_loaded_late_can_be_loaded_before() -> None:
-    load_parsers()

@@ -14,7 +14,7 @@ from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, U
 from gateway.retrieval.parsing.parser_pool import ParserPool
 from gateway.retrieval.terms import iterate_index_terms
 from tests.polling import wait_until
-from tests.unit.gateway.retrieval.parsing.documents import build_pdf
+from tests.unit.gateway.retrieval.parsing.documents import build_docx, build_pdf, build_pptx, build_xlsx
 
 SLOW = b"word, " * 2_000_000
 
@@ -52,6 +52,26 @@ async def test_text_and_chunks_arrive_whole(pool: ParserPool, tmp_path: Path) ->
 async def test_many_files_are_parsed_beside_each_other(pool: ParserPool, tmp_path: Path) -> None:
     found = await asyncio.gather(*(parse(pool, tmp_path, build_pdf(f"Number {n}")) for n in range(6)))
     assert [text for text, _ in found] == [f"Number {n}" for n in range(6)]
+
+
+KINDS = {
+    "a.pdf": (build_pdf("In a PDF"), "In a PDF"),
+    "a.docx": (build_docx("In Word"), "In Word\n"),
+    "a.pptx": (build_pptx("On a slide"), "On a slide\n"),
+    "a.xlsx": (build_xlsx([["In a cell"]]), "In a cell\t4.5"),
+    "a.html": (b"<html><p>On a page &eacute;", "On a page \xe9"),
+    "a.json": (b'{"a": "\\u00e9"}', '{\n "a": "\xe9"\n}'),
+    "a.txt": ("K\xf6ln".encode("cp1252"), "K\xf6ln"),
+    "b.txt": ("K\xf6ln".encode("utf-16"), "K\xf6ln"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_child_reads_every_kind_although_it_may_open_nothing(
+    pool: ParserPool, tmp_path: Path, name: str
+) -> None:
+    content, text = KINDS[name]
+    assert (await parse(pool, tmp_path, content, name=name))[0] == text
 
 
 @pytest.mark.parametrize(

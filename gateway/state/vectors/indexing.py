@@ -1,0 +1,196 @@
+"""Queues files that are to be indexed, stores their chunks, and deletes chunks that count no more."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.retrieval.chunks import ChunkSizes
+from gateway.retrieval.parsing.parsed_text import ParsingFault
+from gateway.state.database.database import RETENTION, Database
+from gateway.state.database.tables import vector_chunks, vector_removals, vector_store_files, vector_stores
+from gateway.state.row_values import read_clock_us
+from gateway.state.vector_records import IndexingClaim, NewChunk
+from gateway.state.vectors.entries import SECOND_US, is_entry, list_for_removal
+from gateway.state.vectors.term_index import choose_term_index
+
+_CLAIMS_LOCK: Final = "vector-indexing"
+_CHUNKS_AT_ONCE: Final = 100
+
+_entries: Final = vector_store_files.c
+
+
+class SqlIndexingQueue:
+    """Implements `IndexingQueue` over one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def claim_entries(self, limit: int, *, lease_s: float) -> Sequence[IndexingClaim]:
+        now = self._database.now_us_expression()
+        turn = func.row_number().over(partition_by=_entries.owner, order_by=(_entries.created_us, _entries.number))
+        waiting = (
+            select(vector_store_files, turn.label("turn"))
+            .where(_entries.status == "in_progress", _entries.leased_us < now)
+            .subquery()
+        )
+        query = select(waiting).order_by(waiting.c.turn, waiting.c.created_us).limit(limit)
+        if not await self._has_waiting(now):
+            return []
+        async with self._database.write_transaction() as connection:
+            await self._database.acquire_advisory_lock(connection, _CLAIMS_LOCK)
+            rows = (await connection.execute(query)).all()
+            await list_for_removal(connection, rows)
+            claims = []
+            for attempt, row in enumerate(rows, read_clock_us()):
+                claims.append(
+                    IndexingClaim(
+                        row.owner, row.store_id, row.file_id, attempt, ChunkSizes(row.max_tokens, row.overlap)
+                    )
+                )
+                await connection.execute(
+                    update(vector_store_files)
+                    .where(is_entry(row.owner, row.store_id, row.file_id))
+                    .values(attempt=attempt, chunks=0, terms=0, bytes=0, leased_us=now + int(lease_s * SECOND_US))
+                )
+            return claims
+
+    async def renew_claims(self, claims: Collection[IndexingClaim], *, lease_s: float) -> Collection[IndexingClaim]:
+        until = self._database.now_us_expression() + int(lease_s * SECOND_US)
+        async with self._database.write_transaction() as connection:
+            return [claim for claim in claims if await _change(connection, claim, leased_us=until)]
+
+    async def add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk]) -> bool:
+        index = choose_term_index(claim.owner, claim.store_id, is_sqlite=self._database.is_sqlite)
+        async with self._database.write_transaction(claim.owner) as connection:
+            added = await connection.scalar(
+                update(vector_store_files)
+                .where(_is_held(claim))
+                .values(
+                    chunks=_entries.chunks + len(chunks),
+                    terms=_entries.terms + sum(chunk.terms.count(" ") + bool(chunk.terms) for chunk in chunks),
+                    bytes=_entries.bytes + sum(len(chunk.text.encode()) for chunk in chunks),
+                )
+                .returning(_entries.chunks)
+            )
+            if added is None:
+                return False
+            keys = {
+                "owner": claim.owner,
+                "store_id": claim.store_id,
+                "file_id": claim.file_id,
+                "attempt": claim.attempt,
+            }
+            await index.add(
+                connection,
+                [
+                    {**keys, **chunk._asdict(), "position": position}
+                    for position, chunk in enumerate(chunks, added - len(chunks))
+                ],
+            )
+            return True
+
+    async def complete_entry(self, claim: IndexingClaim) -> bool:
+        async with self._database.write_transaction(claim.owner) as connection:
+            return await _change(connection, claim, status="completed", leased_us=0)
+
+    async def fail_entry(self, claim: IndexingClaim, error: tuple[ParsingFault, str]) -> bool:
+        code, message = error
+        values = {"status": "failed", "error_code": code, "error_message": message}
+        async with self._database.write_transaction(claim.owner) as connection:
+            if not await _change(connection, claim, **values, leased_us=0, chunks=0, terms=0, bytes=0):
+                return False
+            query = select(vector_store_files).where(is_entry(claim.owner, claim.store_id, claim.file_id))
+            await list_for_removal(connection, (await connection.execute(query)).all())
+            return True
+
+    async def release_claims(self, claims: Collection[IndexingClaim]) -> None:
+        async with self._database.write_transaction() as connection:
+            for claim in claims:
+                await _change(connection, claim, leased_us=0)
+
+    async def remove_chunks(self) -> int:
+        await self._sweep_expired_stores()
+        removed_count = 0
+        while True:
+            async with self._database.read_transaction(RETENTION) as connection:
+                removal = (await connection.execute(select(vector_removals).limit(1))).one_or_none()
+            if removal is None:
+                return removed_count
+            removed_count += await self._remove_attempt(removal.owner, removal)
+
+    async def _has_waiting(self, now: ColumnElement[int]) -> bool:
+        query = select(_entries.file_id).where(_entries.status == "in_progress", _entries.leased_us < now).limit(1)
+        async with self._database.read_transaction() as connection:
+            return await connection.scalar(query) is not None
+
+    async def _remove_attempt(self, owner: str, removal: Any) -> int:
+        chunks = vector_chunks.c
+        is_removed = and_(
+            chunks.owner == owner,
+            chunks.store_id == removal.store_id,
+            chunks.file_id == removal.file_id,
+            chunks.attempt == removal.attempt,
+        )
+        store = select(vector_stores.c.id).where(vector_stores.c.owner == owner, vector_stores.c.id == removal.store_id)
+        index = choose_term_index(owner, removal.store_id, is_sqlite=self._database.is_sqlite)
+        count = 0
+        while True:
+            async with self._database.write_transaction(owner) as connection:
+                query = select(chunks.number, chunks.terms).where(is_removed).limit(_CHUNKS_AT_ONCE)
+                rows = (await connection.execute(query)).all()
+                if await connection.scalar(store) is not None:
+                    await index.remove(connection, rows)
+                elif rows:
+                    numbers = [row.number for row in rows]
+                    await connection.execute(delete(vector_chunks).where(chunks.number.in_(numbers)))
+                count += len(rows)
+                if len(rows) < _CHUNKS_AT_ONCE:
+                    removals = vector_removals.c
+                    await connection.execute(
+                        delete(vector_removals).where(
+                            removals.owner == owner,
+                            removals.store_id == removal.store_id,
+                            removals.file_id == removal.file_id,
+                            removals.attempt == removal.attempt,
+                        )
+                    )
+                    return count
+
+    async def _sweep_expired_stores(self) -> None:
+        """Lists the chunks of stores that have expired for removal."""
+        query = select(vector_stores.c.owner, vector_stores.c.id).where(
+            vector_stores.c.expires_us <= read_clock_us(), ~vector_stores.c.swept
+        )
+        async with self._database.read_transaction(RETENTION) as connection:
+            expired = (await connection.execute(query.limit(_CHUNKS_AT_ONCE))).all()
+        for owner, store_id in expired:
+            async with self._database.write_transaction(owner) as connection:
+                is_own = is_entry(owner, store_id)
+                rows = (await connection.execute(select(vector_store_files).where(is_own))).all()
+                await list_for_removal(connection, rows)
+                await connection.execute(
+                    update(vector_store_files)
+                    .where(is_own, _entries.status == "in_progress")
+                    .values(status="cancelled", leased_us=0)
+                )
+                await connection.execute(
+                    update(vector_stores)
+                    .where(vector_stores.c.owner == owner, vector_stores.c.id == store_id)
+                    .values(swept=True)
+                )
+
+
+def _is_held(claim: IndexingClaim) -> ColumnElement[bool]:
+    return and_(
+        is_entry(claim.owner, claim.store_id, claim.file_id),
+        _entries.attempt == claim.attempt,
+        _entries.status == "in_progress",
+    )
+
+
+async def _change(connection: AsyncConnection, claim: IndexingClaim, **values: Any) -> bool:
+    """Changes the entry of a claim. Returns False if the claim is no longer held."""
+    changed = await connection.execute(update(vector_store_files).where(_is_held(claim)).values(values))
+    return bool(changed.rowcount)

@@ -1,0 +1,162 @@
+"""Indexes files of vector stores while the server runs: claims them, reads them, and stores their chunks."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import IO, Final
+
+import structlog
+
+from dataplane.sharing.work_pool import run_in_pool
+from gateway.config.tool_settings import FileSearchSettings
+from gateway.errors import FileNotFound, FileStorageUnavailable, StoreUnavailable
+from gateway.files.stored_files import StoredFiles
+from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
+from gateway.retrieval.parsing.parser_pool import ParserPool
+from gateway.state.vector_records import IndexingClaim, IndexingQueue, NewChunk
+
+_log = structlog.get_logger(__name__)
+
+_POLL_S: Final = 5.0
+"""Seconds between two looks for files that another process left."""
+
+_RENEWALS_PER_LEASE: Final = 3
+_CHUNKS_AT_ONCE: Final = 24
+
+
+class Indexer:
+    """Indexes files in one server process. Each is leased, so that another process takes it over if this one dies."""
+
+    def __init__(
+        self, queue: IndexingQueue, files: StoredFiles, settings: FileSearchSettings, *, lease_s: float
+    ) -> None:
+        self._queue = queue
+        self._files = files
+        self._settings = settings
+        self._lease_s = lease_s
+        self._parsers = ParserPool(settings.workers)
+        self._changed = asyncio.Event()
+        self._running: dict[IndexingClaim, asyncio.Task[None]] = {}
+
+    def notify(self) -> None:
+        """Looks at once for files that wait."""
+        self._changed.set()
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None, None]:
+        """Indexes files until the block ends. Files that are not done then can be claimed by other processes."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._claim_forever(group)), group.create_task(self._renew_forever())]
+            try:
+                yield
+            finally:
+                left = list(self._running)
+                for task in (*tasks, *self._running.values()):
+                    task.cancel()
+                with suppress(StoreUnavailable):  # the leases expire then
+                    await self._queue.release_claims(left)
+                await self._parsers.close()
+
+    async def _claim_forever(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            self._changed.clear()
+            free = self._settings.workers - len(self._running)
+            try:
+                claims = await self._queue.claim_entries(free, lease_s=self._lease_s) if free > 0 else []
+                for claim in claims:
+                    self._running[claim] = group.create_task(self._index(claim))
+                if not claims:
+                    await self._queue.remove_chunks()
+            except StoreUnavailable:
+                claims = []
+            if len(claims) < free or free <= 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_S):
+                        await self._changed.wait()
+
+    async def _renew_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_s / _RENEWALS_PER_LEASE)
+            claims = list(self._running)
+            if not claims:
+                continue
+            try:
+                held = set(await self._queue.renew_claims(claims, lease_s=self._lease_s))
+            except StoreUnavailable:
+                continue
+            for claim in claims:
+                if claim not in held and (task := self._running.get(claim)) is not None:
+                    task.cancel()
+
+    async def _index(self, claim: IndexingClaim) -> None:
+        try:
+            await self._index_file(claim)
+        finally:
+            self._running.pop(claim, None)
+            self._changed.set()
+
+    async def _index_file(self, claim: IndexingClaim) -> None:
+        try:
+            try:
+                await self._read_file(claim)
+            except UnreadableFile as fault:
+                await self._queue.fail_entry(claim, (fault.code, fault.message))
+                _log.info("file_not_indexed", file_id=claim.file_id, code=fault.code)
+            except FileNotFound:
+                await self._queue.fail_entry(claim, ("server_error", "The file was deleted."))
+            except FileStorageUnavailable:
+                await self._queue.fail_entry(claim, ("server_error", "The bytes of the file cannot be read now."))
+            except Exception as error:
+                if isinstance(error, StoreUnavailable):
+                    raise
+                _log.exception("indexing_failed", file_id=claim.file_id)
+                await self._queue.fail_entry(claim, ("server_error", "The file could not be indexed."))
+        except StoreUnavailable as error:
+            # The lease ends, and the file is claimed again.
+            _log.warning("indexing_interrupted", file_id=claim.file_id, cause=str(error))
+
+    async def _read_file(self, claim: IndexingClaim) -> None:
+        settings = self._settings
+        bounds = ParsingBounds(settings.parse_s, settings.parse_mb, settings.parse_chars)
+        stored = await self._files.load_file(claim.owner, claim.file_id)
+        pieces: list[str] = []
+        batch: list[NewChunk] = []
+        tokens = last_end = 0
+        async with self._open_file(claim.owner, claim.file_id) as file:
+            async for part in self._parsers.parse(file.fileno(), stored.filename, bounds, claim.sizes):
+                if isinstance(part, str):
+                    pieces.append(part)
+                    continue
+                if len(pieces) > 1:
+                    pieces = ["".join(pieces)]
+                for chunk in part:
+                    tokens += chunk.tokens - (claim.sizes.overlap if last_end else 0)
+                    if tokens > settings.max_file_tokens:
+                        raise UnreadableFile(
+                            "invalid_file", f"The file has more than {settings.max_file_tokens} tokens."
+                        )
+                    batch.append(_build_chunk(pieces[0], chunk, last_end))
+                    last_end = chunk.end
+                if len(batch) >= _CHUNKS_AT_ONCE:
+                    if not await self._queue.add_chunks(claim, batch):
+                        return
+                    batch = []
+        if batch and not await self._queue.add_chunks(claim, batch):
+            return
+        await self._queue.complete_entry(claim)
+
+    @asynccontextmanager
+    async def _open_file(self, owner: str, file_id: str) -> AsyncGenerator[IO[bytes], None]:
+        """Copies a file to a temporary one, which the parser's child reads."""
+        stored = await self._files.load_file(owner, file_id)
+        with await run_in_pool(tempfile.TemporaryFile) as file:
+            async with self._files.open_file(owner, stored) as pieces:
+                async for piece in pieces:
+                    await run_in_pool(file.write, piece)
+            await run_in_pool(file.seek, 0)
+            yield file
+
+
+def _build_chunk(text: str, chunk: IndexedChunk, last_end: int) -> NewChunk:
+    return NewChunk(text[chunk.start : chunk.end], chunk.terms, max(0, last_end - chunk.start))
