@@ -24,8 +24,8 @@ _SERVED_BY_HEADER: Final = b"x-gateway-destination-endpoint-served"
 class HttpTrace(Protocol):
     """Records the HTTP requests to upstreams that one request causes. Its methods must neither wait nor raise."""
 
-    def begin_http(self, url: str, *, sends_context: bool) -> dict[str, str]:
-        """A request to this URL begins. Returns the headers of its trace, which are empty without `sends_context`."""
+    def begin_http(self, url: str, *, sends_context: bool) -> bytes:
+        """A request to this URL begins. Returns the header lines of its trace, none without `sends_context`."""
         ...
 
     def end_http(self, status: int | None) -> None:
@@ -73,9 +73,10 @@ class RequestIds:
                     return
 
 
-def write_header_lines(headers: Mapping[str, str]) -> bytes:
-    """Returns headers as the lines of a request."""
-    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+def split_header_lines(lines: bytes) -> dict[str, str]:
+    """Returns the headers of such lines."""
+    pairs = (line.partition(": ") for line in lines.decode("latin-1").splitlines())
+    return {name: value for name, _, value in pairs}
 
 
 CURRENT_IDS: ContextVar[RequestIds | None] = ContextVar("current_ids", default=None)

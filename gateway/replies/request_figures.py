@@ -54,13 +54,13 @@ class RequestDescription(NamedTuple):
 class TraceRecord(Protocol):
     """Records what the spans of one request are made of. Its methods must neither wait nor raise."""
 
-    @property
-    def log_id(self) -> str:
-        """The id that log lines have."""
-        ...
+    log_id: str
+    """The id that log lines have."""
+    endpoint: str
+    """The name of the client's API, or of a path that is only relayed."""
 
-    def describe(self, endpoint: str, description: RequestDescription | None) -> None:
-        """The request was accepted, at this API or relayed path."""
+    def describe(self, description: RequestDescription) -> None:
+        """The request was accepted."""
         ...
 
     def begin_job(self) -> "TraceRecord":
@@ -70,11 +70,11 @@ class TraceRecord(Protocol):
     def begin_attempt(self, upstream: str, model: str) -> None: ...
     def note_content(self, now: int) -> None: ...
     def note_model(self, model: str) -> None: ...
-    def end_attempt(self, usage: Usage | None, finish_reason: str | None) -> None: ...
+    def end_attempt(self, usage: Usage | None, finish_reason: str | None, result: str | None) -> None: ...
     def note_result(self, result: str) -> None: ...
     def end_turn(self) -> None: ...
     def add_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None: ...
-    def begin_http(self, url: str, *, sends_context: bool) -> dict[str, str]: ...
+    def begin_http(self, url: str, *, sends_context: bool) -> bytes: ...
     def end_http(self, status: int | None) -> None: ...
     def end(self, figures: "RequestFigures", status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None: ...
 
@@ -140,7 +140,7 @@ class RequestWatch:
         figures.streams = streams
         figures.is_shared = is_shared
         if figures.trace is not None:
-            figures.trace.describe(endpoint, None)
+            figures.trace.endpoint = endpoint
         if streams and figures.kind == "request":
             for reader in self.readers:
                 reader.begin_stream(figures)
@@ -256,7 +256,7 @@ class RequestFigures(LogObserver):
         if self._attempt_began:
             self._end_attempt(None if self.is_shared else "ok", None, is_last=False)
         if self.trace is not None:
-            self.trace.end_attempt(usage, finish_reason)
+            self.trace.end_attempt(usage, finish_reason, None if self.is_shared else "ok")
             self.trace.end_turn()
 
     def observe_end(self, end: ReplyEnd) -> None:
@@ -275,16 +275,15 @@ class RequestFigures(LogObserver):
             self.outcome = "client_gone" if isinstance(error, ClientDisconnected) else "ok"
             result = self._find_result(error, failed)
         if self._attempt_began:
+            own_result = None if self.is_shared else result
             if self.trace is not None:
-                self.trace.end_attempt(usage, finish_reason)
-            self._end_attempt(None if self.is_shared else result, usage, is_last=True)
+                self.trace.end_attempt(usage, finish_reason, own_result)
+            self._end_attempt(own_result, usage, is_last=True)
 
     def _end_attempt(self, result: ResultName | None, usage: Usage | None, *, is_last: bool) -> None:
         began, self._attempt_began = self._attempt_began, 0
         elapsed = perf_counter_ns() - began
         self.upstream_ns += elapsed
-        if result is not None and self.trace is not None:
-            self.trace.note_result(result)
         if result is not None and (self.attempt_count > 1 or not is_last):
             tried = {"upstream": self.upstream, "result": result, "ms": round_ms(elapsed)}
             self._tried = [*self._tried, tried]
@@ -305,6 +304,8 @@ class RequestFigures(LogObserver):
     def end(self, status: int, elapsed_ns: int) -> None:
         """The request has ended. Adds its times to the log line, which is written next, and lets readers count it."""
         if self._attempt_began:  # nobody read the reply
+            if self.trace is not None and not self.is_shared:
+                self.trace.note_result("client_gone")
             self._end_attempt(None if self.is_shared else "client_gone", None, is_last=True)
         if self.attempt_count:
             self._bind_times(elapsed_ns)

@@ -96,7 +96,7 @@ class RunFactory:
         if isinstance(observer, RequestFigures) and observer.trace is not None:
             state = request.facts.state
             description = RequestDescription(request.identity.id, state.conversation_id, request.body)
-            observer.trace.describe(request.endpoint.name, description)
+            observer.trace.describe(description)
         if sharing is None:
             view = request.body if echo is None else echo(request.body, request.target)
             attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)

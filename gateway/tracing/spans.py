@@ -68,6 +68,7 @@ class _RequestSpans:
     ) -> None:
         self._builder = builder
         self._trace = trace
+        self._trace_id = int(trace.log_id, 16)
         self._figures = figures
         self._fields = fields
         self._offset = time.time_ns() - time.perf_counter_ns()
@@ -153,16 +154,17 @@ class _RequestSpans:
         if failed:
             code = fields.get("error") if is_last else None
             attributes[names.ERROR_TYPE] = str(code or turn.result)
+        turn_id = make_span_id()
         yield self._span(
             f"{operation} {model}",
-            turn.span_id,
+            turn_id,
             root,
             SpanKind.CLIENT if turn.http else SpanKind.INTERNAL,
             (turn.began, turn.ended or end),
             attributes,
             failed=failed,
         )
-        own = self._context(turn.span_id)
+        own = self._context(turn_id)
         for number, attempt in enumerate(turn.http):
             yield self._build_http(attempt, number, own, turn.ended or end)
 
@@ -221,7 +223,7 @@ class _RequestSpans:
 
     def _context(self, span_id: int | None, *, is_remote: bool = False) -> SpanContext:
         own = make_span_id() if span_id is None else span_id
-        return SpanContext(self._trace.trace_id, own, is_remote, _SAMPLED, self._state)
+        return SpanContext(self._trace_id, own, is_remote, _SAMPLED, self._state)
 
 
 def _name_method(scope: Mapping[str, object]) -> object:

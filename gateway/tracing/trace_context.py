@@ -40,16 +40,11 @@ def read_parent(headers: Mapping[bytes, bytes]) -> ParentContext | None:
     return ParentContext(int(trace_id, 16), int(span_id, 16), bool(int(flags, 16) & _SAMPLED), text)
 
 
-def make_trace_id() -> int:
-    """Returns a random id that is not zero."""
-    return random.getrandbits(128) or 1
+def make_trace_id() -> str:
+    """Returns a random id of 32 hexadecimal digits that is not zero."""
+    return f"{random.getrandbits(128) or 1:032x}"
 
 
 def make_span_id() -> int:
     """Returns a random id that is not zero."""
     return random.getrandbits(64) or 1
-
-
-def write_traceparent(trace_id: int, span_id: int, *, is_sampled: bool) -> str:
-    """Returns the header for a request that belongs to this span."""
-    return f"00-{trace_id:032x}-{span_id:016x}-{int(is_sampled):02x}"

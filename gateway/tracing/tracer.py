@@ -57,23 +57,27 @@ class Tracer:
 
     def begin_trace(self, scope: Scope) -> RequestTrace:
         """Returns the trace of a request that has arrived."""
-        parent = read_parent(headers_of(scope))
-        if parent is None:
-            return self.begin_job_trace()
-        return RequestTrace(self, parent, parent.trace_id, is_sampled=parent.is_sampled, has_remote_parent=True)
+        if b"traceparent" in (headers := headers_of(scope)) and (parent := read_parent(headers)) is not None:
+            trace = RequestTrace(self, f"{parent.trace_id:032x}", is_sampled=parent.is_sampled)
+            trace.parent, trace.has_remote_parent = parent, True
+            return trace
+        return RequestTrace(self, make_trace_id(), is_sampled=self._draw() < self._sample)
 
     def begin_job_trace(self) -> RequestTrace:
         """Returns the trace of a job whose request this process does not know."""
-        return RequestTrace(
-            self, None, make_trace_id(), is_sampled=self._draw() < self._sample, has_remote_parent=False
-        )
+        return RequestTrace(self, make_trace_id(), is_sampled=self._draw() < self._sample)
 
     def end_trace(
         self, trace: RequestTrace, figures: RequestFigures, status: int, elapsed_ns: int, fields: Mapping[str, object]
     ) -> None:
         """Exports the trace, if it was sampled, or is kept because the request failed or was slow."""
-        is_wanted = trace.is_sampled or (not trace.has_remote_parent and self._is_notable(status, elapsed_ns, fields))
-        if is_wanted and self._is_traced(figures):
+        if not trace.is_sampled:
+            is_usual = status == _OK and "error_status" not in fields
+            if trace.has_remote_parent or (is_usual and (self._slow_ns is None or elapsed_ns <= self._slow_ns)):
+                return
+            if not self._is_notable(status, elapsed_ns, fields):
+                return
+        if self._is_traced(figures):
             self._exporter.export(trace, figures, status, elapsed_ns, fields)
 
     def _is_notable(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> bool:

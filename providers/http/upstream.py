@@ -42,7 +42,7 @@ from providers.http.upstream_errors import (
 )
 from providers.http.upstream_reply import HTTP_FAILURES, RawReply, UpstreamReply
 from providers.redaction import SECRET_PATTERN, Redactor
-from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds, write_header_lines
+from providers.request_ids import CURRENT_IDS, REQUEST_ID_HEADER, RequestIds, split_header_lines
 from translation.decoding.context_overflow import is_context_overflow
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data
@@ -194,7 +194,8 @@ class Upstream:
         headers = self._add_own_id(template.headers, ids)
         trace = None if ids is None else ids.trace
         if trace is not None:
-            headers = {**headers, **trace.begin_http(template.url, sends_context=self._sends_trace_context)}
+            lines = trace.begin_http(template.url, sends_context=self._sends_trace_context)
+            headers = {**headers, **split_header_lines(lines)}
         request = httpx.Request("POST", template.url, headers=headers, content=pieces)
         request.extensions["timeout"] = {**template.deadlines._asdict(), "write": self._config.silence_s}
         if self._uploads is None:
@@ -307,21 +308,21 @@ class Upstream:
         ids = CURRENT_IDS.get() if content else None
         own_lines = b"" if ids is None or self._has_configured_id else ids.header_line
         trace = None if ids is None else ids.trace
-        trace_headers: Mapping[str, str] = {}
+        trace_lines = b""
         if trace is not None:
-            trace_headers = trace.begin_http(template.url, sends_context=self._sends_trace_context)
+            trace_lines = trace.begin_http(template.url, sends_context=self._sends_trace_context)
         attempt = 0
         while True:
             try:
                 if self._pooled is None:
-                    reply: RawReply = await self._send_with_httpx(template, content, ids, trace_headers)
+                    reply: RawReply = await self._send_with_httpx(template, content, ids, trace_lines)
                 else:
                     reply = await self._pooled.send(
                         template.target,
                         content,
                         template.deadlines,
                         on_new_connection=attempt > 0,
-                        own_lines=own_lines + write_header_lines(trace_headers) if trace_headers else own_lines,
+                        own_lines=own_lines + trace_lines,
                     )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = HttpxBody(reply.response())
@@ -338,7 +339,7 @@ class Upstream:
                 if not is_stale:
                     await asyncio.sleep(_RETRY_DELAY_S * 2**attempt)
                     if trace is not None:
-                        trace_headers = trace.begin_http(template.url, sends_context=self._sends_trace_context)
+                        trace_lines = trace.begin_http(template.url, sends_context=self._sends_trace_context)
                 attempt += 1
         if trace is not None:
             trace.end_http(reply.status)
@@ -359,9 +360,11 @@ class Upstream:
         return headers if ids is None or self._has_configured_id else {**headers, REQUEST_ID_HEADER: ids.own}
 
     async def _send_with_httpx(
-        self, template: _RequestTemplate, content: bytes, ids: RequestIds | None, trace_headers: Mapping[str, str]
+        self, template: _RequestTemplate, content: bytes, ids: RequestIds | None, trace_lines: bytes
     ) -> HttpxBody:
-        headers = {**self._add_own_id(template.headers, ids), **trace_headers}
+        headers = self._add_own_id(template.headers, ids)
+        if trace_lines:
+            headers = {**headers, **split_header_lines(trace_lines)}
         request = httpx.Request(template.method, template.url, headers=headers, content=content)
         request.extensions["timeout"] = template.deadlines._asdict()
         return HttpxBody(await self._transport.handle_async_request(request))
