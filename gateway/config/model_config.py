@@ -203,11 +203,11 @@ class ModelConfig(DescribedModel):
             return (_merge_row(self, None),)
         return tuple(_merge_row(self, row) for row in self.upstreams)
 
-    def with_first_row(self) -> "ModelConfig":
-        """Returns the configuration of the name as one that only its first upstream serves."""
+    def with_row(self, index: int) -> "ModelConfig":
+        """Returns the configuration of the name as one that only this upstream serves."""
         if self.upstreams is None:
             return self
-        row = self.rows[0]
+        row = self.rows[index]
         values = {name: getattr(row, name) for name in DescribedModel.model_fields if name in row.model_fields_set}
         names = ("resumable", "strict", "tools")
         return ModelConfig.model_construct(**values, **{name: getattr(self, name) for name in names})

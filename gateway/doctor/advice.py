@@ -108,7 +108,7 @@ def suggest_fix(
     code, and `needs` are the capabilities that the check requires. `undeclared`: the check passed although a capability
     is not declared.
     """
-    provider, model = f"providers.{subject.provider}", f"models.{subject.name}"
+    provider, model = f"providers.{subject.provider}", subject.place
     for cause in _COMMON_CAUSES:
         if cause.message.search(detail):
             return cause.advice.format(model=model)

@@ -78,7 +78,7 @@ def examine(
         is_unanswered = check is checks[0] and not session.was_answered
     facts = asdict(subject.capabilities).items()
     return Diagnosis(
-        model=subject.name,
+        model=subject.title,
         provider=subject.provider,
         provider_type=subject.provider_type,
         upstream_model=subject.upstream_model,

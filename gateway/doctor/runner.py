@@ -42,7 +42,7 @@ def diagnose(
     Raises NoModelsSelected, and what `serve` raises.
     """
     models = select_models(settings, names)
-    provider_names = {row.provider for model in models.values() for row in model.rows}
+    provider_names = {row.provider for model in models.values() for row in model.config.rows}
     reduced_settings = settings.model_copy(
         update={"providers": {name: config for name, config in settings.providers.items() if name in provider_names}}
     )

@@ -1,6 +1,7 @@
 """Selects the models to examine, and builds the configuration of a gateway that serves only them."""
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -32,6 +33,7 @@ class Subject:
     """One model that is examined."""
 
     name: str
+    """The name that requests have. Each of several upstreams of a name has one of its own."""
     provider: str
     provider_type: str
     upstream_model: str
@@ -45,6 +47,28 @@ class Subject:
     """Another name of the model, to which no tools are added."""
     sample_server: str = ""
     """The label of the MCP server that the doctor starts."""
+    model: str | None = None
+    """The name in the configuration, if `name` is another one."""
+    row: int | None = None
+    """The place among the `upstreams` of the name; None for a name with one provider."""
+
+    @property
+    def title(self) -> str:
+        """The name in the configuration."""
+        return self.model or self.name
+
+    @property
+    def place(self) -> str:
+        """The path of its keys in the configuration."""
+        return f"models.{self.title}" if self.row is None else f"models.{self.title}.upstreams.{self.row}"
+
+
+class ExaminedModel(NamedTuple):
+    """A model to examine, as a name that one upstream serves. `model` and `row` are those of `Subject`."""
+
+    config: ModelConfig
+    model: str | None = None
+    row: int | None = None
 
 
 class Examination(NamedTuple):
@@ -55,29 +79,49 @@ class Examination(NamedTuple):
     key: str
 
 
-def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ModelConfig]:
+def select_models(settings: Settings, names: Sequence[str]) -> dict[str, ExaminedModel]:
     """Returns the models in `names`, or if it is empty all whose names are no patterns. Raises NoModelsSelected.
 
-    A name that several upstreams serve is examined with the first of them.
+    Of a name with several upstreams each is a model of its own.
     """
     if not names:
         names = [name for name in settings.models if not _PATTERN_CHARS & set(name)]
         if not names:
             raise NoModelsSelected("every model of the config is a pattern: name one with --model")
-    return {name: _config_of(name, settings) for name in names}
+    models: dict[str, ExaminedModel] = {}
+    for name in names:
+        models |= _list_rows(name, _find_config(name, settings))
+    return models
+
+
+def _list_rows(name: str, config: ModelConfig) -> dict[str, ExaminedModel]:
+    """Returns the upstreams of a name, each under a name of its own if there are several."""
+    if config.upstreams is None:
+        return {name: ExaminedModel(config)}
+    if len(config.upstreams) == 1:
+        return {name: ExaminedModel(config.with_row(0), row=0)}
+    counts = Counter(row.provider for row in config.rows)
+    models = {}
+    for index, row in enumerate(config.rows):
+        upstream_model = row.model or name
+        upstream = f"{row.provider}:{upstream_model}" if counts[row.provider] > 1 else row.provider
+        own = config.with_row(index).model_copy(update={"model": upstream_model})
+        models[f"{name} ({upstream})"] = ExaminedModel(own, name, index)
+    return models
 
 
 def prepare_examination(
     settings: Settings,
-    models: Mapping[str, ModelConfig],
+    examined: Mapping[str, ExaminedModel],
     providers: Mapping[str, Provider],
     sample_tools_url: str | None = None,
 ) -> Examination:
-    """Builds the settings of a gateway that serves `models` alone, accepts one new random key, and stores nothing.
+    """Builds the settings of a gateway that serves these models alone, accepts one new random key, and stores nothing.
 
     `providers` has at least the providers of these models, by name. `sample_tools_url` is the URL of an MCP server for
     checks; None if no check needs one.
     """
+    models = {name: each.config for name, each in examined.items()}
     sample_server = f"doctor-{secrets.token_hex(4)}"
     sample_names = {name: f"doctor-tools-{number}" for number, name in enumerate(models)}
     unknown_names = {name: f"{_UNKNOWN_UPSTREAM_MODEL}-{number}" for number, name in enumerate(models)}
@@ -94,6 +138,8 @@ def prepare_examination(
             unknown_model=unknown_names[name],
             sample_model=sample_names[name],
             sample_server=sample_server,
+            model=examined[name].model,
+            row=examined[name].row,
         )
         for name, model in models.items()
     ]
@@ -128,12 +174,12 @@ def _add_server(tools: ToolSettings, label: str, url: str) -> ToolSettings:
     return tools.model_copy(update={"mcp": tools.mcp.model_copy(update={"servers": servers})})
 
 
-def _config_of(name: str, settings: Settings) -> ModelConfig:
+def _find_config(name: str, settings: Settings) -> ModelConfig:
     if _PATTERN_CHARS & set(name):
         raise NoModelsSelected(f"{name} is a pattern: name one model with --model")
     for pattern, model in settings.models.items():
         if fnmatchcase(name, pattern):
-            return model.with_first_row()
+            return model
     known = ", ".join(settings.models) or "none"
     absence = explain_absent_model(name) or f"there are: {known}"
     raise NoModelsSelected(f"no model of the config is called {name}; {absence}")

@@ -200,13 +200,15 @@ def test_a_name_with_a_provider_has_one_row_of_its_own_keys() -> None:
     assert (row.provider, row.model, row.to_overrides()) == ("a", "x", {"think_open": True})
 
 
-def test_the_first_row_of_a_name_is_a_name_with_a_provider() -> None:
+def test_a_row_of_a_name_is_a_name_with_a_provider() -> None:
     text = "  m: {strict: true, model: x, upstreams: [{provider: a, think_open: true}, {provider: b}]}"
-    model = settings_of(text).models["m"].with_first_row()
-    assert (model.provider, model.model, model.strict, model.upstreams) == ("a", "x", True, None)
-    assert model.to_overrides() == {"think_open": True}
+    model = settings_of(text).models["m"]
+    first, second = model.with_row(0), model.with_row(1)
+    assert (first.provider, first.model, first.strict, first.upstreams) == ("a", "x", True, None)
+    assert first.to_overrides() == {"think_open": True}
+    assert (second.provider, second.model, second.strict, second.to_overrides()) == ("b", "x", True, {})
     alone = settings_of("  m: {provider: a}").models["m"]
-    assert alone.with_first_row() is alone
+    assert alone.with_row(0) is alone
 
 
 def test_a_name_overrides_the_keys_of_routing_that_it_sets() -> None:

@@ -25,6 +25,33 @@ def test_all_models_except_patterns_or_the_named_ones_are_chosen() -> None:
     assert list(select_models(settings(), ["c-1", "a"])) == ["c-1", "a"]
 
 
+def test_each_upstream_of_a_name_is_a_model_of_its_own() -> None:
+    rows = [
+        {"provider": "one", "capabilities": {"images": False}},
+        {"provider": "two"},
+        {"provider": "two", "model": "b"},
+    ]
+    given = parse_settings(
+        {
+            "providers": {name: {"type": "scripted"} for name in ("one", "two")},
+            "models": {"m": {"strict": True, "upstreams": rows}, "n": {"upstreams": [{"provider": "two"}]}},
+        },
+        environ={},
+    )
+    providers = {name: build_provider(name, config) for name, config in given.providers.items()}
+    through, subjects, _ = prepare_examination(given, select_models(given, []), providers)
+    found = [(each.name, each.title, each.provider, each.upstream_model, each.place) for each in subjects]
+    assert found == [
+        ("m (one)", "m", "one", "m", "models.m.upstreams.0"),
+        ("m (two:m)", "m", "two", "m", "models.m.upstreams.1"),
+        ("m (two:b)", "m", "two", "b", "models.m.upstreams.2"),
+        ("n", "n", "two", "n", "models.n.upstreams.0"),
+    ]
+    assert [each.capabilities.images for each in subjects] == [False, True, True, True]
+    assert all(each.strict for each in subjects[:3])
+    assert all(model.upstreams is None for model in through.models.values())
+
+
 @pytest.mark.parametrize(
     ("names", "words"), [(["c-*"], "c-* is a pattern"), (["d"], "no model of the config is called d; there are: a, b")]
 )
