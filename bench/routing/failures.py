@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from bench.routing.fleet import ClientTurn, Fleet, make_client, send_turn, serve_fleet, wait_for
+from bench.routing.fleet import ClientTurn, Fleet, make_client, print_failures, send_turn, serve_fleet, wait_for
 
 _WORDS: Final = 20
 _ANSWER: Final = "".join(f"{number} " for number in range(_WORDS))
@@ -63,9 +63,7 @@ def main() -> None:
             fleet.signal(0, signal.SIGCONT)
         counts = Counter(_classify(turn).partition(":")[0] for turn in turns)
         print(f"| {name} | {' | '.join(str(counts[column]) for column in columns)} |", flush=True)
-        for kind, count in Counter(map(_classify, turns)).items():
-            if kind.startswith("lost"):
-                print(f"<!-- {kind}: {count} -->")
+        print_failures(turns)
 
 
 if __name__ == "__main__":

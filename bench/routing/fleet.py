@@ -29,6 +29,8 @@ class ClientTurn(NamedTuple):
     prompt_blocks: int = 0
     cached_blocks: int = 0
     attempts: int = 0
+    reason: str = ""
+    """Why it is not ok: the code of the error, the upstream asked last, and the seconds until then."""
 
 
 class Fleet(NamedTuple):
@@ -101,12 +103,19 @@ async def send_turn(
     pieces: list[str] = []
     usage: dict[str, Any] = {}
     first_s, is_complete = 0.0, False
+    upstream = ""
+
+    def describe(code: object) -> str:
+        return f"{code} of {upstream or 'no upstream'} after {time.perf_counter() - began:.1f} s"
+
     try:
         async with client.stream("POST", f"{url}/chat/completions", json=body) as reply:
+            attempts = int(reply.headers.get("x-gateway-attempts", 0))
+            upstream = reply.headers.get("x-gateway-upstream", "")
             if reply.status_code != httpx.codes.OK:
                 await reply.aread()
-                return ClientTurn(str(reply.status_code), 0.0, "")
-            attempts = int(reply.headers.get("x-gateway-attempts", 0))
+                code = reply.json()["error"]["code"]
+                return ClientTurn(str(reply.status_code), 0.0, "", attempts=attempts, reason=describe(code))
             async for line in reply.aiter_lines():
                 if not line.startswith("data: "):
                     continue
@@ -115,14 +124,16 @@ async def send_turn(
                     continue
                 chunk = json.loads(line[6:])
                 if "error" in chunk:
-                    return ClientTurn("cut" if pieces else "failed", first_s, "".join(pieces), attempts=attempts)
+                    reason = describe(chunk["error"].get("code"))
+                    outcome = "cut" if pieces else "failed"
+                    return ClientTurn(outcome, first_s, "".join(pieces), attempts=attempts, reason=reason)
                 usage = chunk.get("usage") or usage
                 for choice in chunk.get("choices", ()):
                     if content := choice["delta"].get("content"):
                         first_s = first_s or time.perf_counter() - began
                         pieces.append(content)
     except httpx.HTTPError as error:
-        return ClientTurn(type(error).__name__, first_s, "".join(pieces))
+        return ClientTurn(type(error).__name__, first_s, "".join(pieces), reason=describe(error))
     details = usage.get("prompt_tokens_details") or {}
     return ClientTurn(
         "ok" if is_complete else "incomplete",
@@ -132,6 +143,13 @@ async def send_turn(
         details.get("cached_tokens", 0),
         attempts,
     )
+
+
+def print_failures(turns: Sequence[ClientTurn]) -> None:
+    """Prints each turn that is not ok, and why, as comments of the table."""
+    for turn in turns:
+        if turn.outcome != "ok":
+            print(f"<!-- {turn.outcome}, {turn.attempts} attempts: {turn.reason} -->")
 
 
 def make_client() -> httpx.AsyncClient:

@@ -7,11 +7,10 @@ import argparse
 import asyncio
 import random
 import statistics
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bench.routing.fleet import ClientTurn, make_client, send_turn, serve_fleet
+from bench.routing.fleet import ClientTurn, make_client, print_failures, send_turn, serve_fleet
 
 WAYS: Final[Mapping[str, Mapping[str, object]]] = {
     "round robin": {"balance": "weighted", "affinity": "none"},
@@ -62,8 +61,7 @@ def main() -> None:
         times = sorted(turn.first_s * 1000 for turn in turns if turn.outcome == "ok")
         late = times[int(len(times) * 0.95)]
         failed = sum(turn.outcome != "ok" for turn in turns)
-        if failed:
-            print(f"<!-- {Counter(turn.outcome for turn in turns)} -->")
+        print_failures(turns)
         print(f"| {way} | {share:.0%} | {statistics.median(times):.0f} ms | {late:.0f} ms | {failed} |", flush=True)
 
 

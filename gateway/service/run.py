@@ -106,6 +106,8 @@ class Run:
     """The rounds of a run that calls tools."""
     _unbegun_stream: AttemptStream | None = field(default=None, init=False)
     """The stream of the first plan, until its attempt begins."""
+    _asks_nobody: bool = field(default=False, init=False)
+    """Whether the reply is made without an upstream."""
     _is_filtered: bool = field(default=False, init=False)
     """Whether a content filter ended the JSON reply of the last attempt before it had content."""
     _collector: ReplyCollector | None = field(default=None, init=False)
@@ -448,8 +450,15 @@ class Run:
         self.late_losses = [*self.late_losses, UNSTORED]
         self.build_loss_headers()
 
+    def ask_nobody(self) -> None:
+        """Makes the plan of the present attempt the only one. It asks no upstream."""
+        self.attempts = None
+        self._asks_nobody = True
+
     def find_stored_headers(self) -> StoredHeaders:
         """Returns the headers of the reply that are stored with it, as far as they are known."""
+        if self._asks_nobody:
+            return StoredHeaders(self.build_loss_headers().get(LOSS_HEADER))
         if self.attempts is None:
             return StoredHeaders(self.build_loss_headers().get(LOSS_HEADER), self.attempt.target.provider.name)
         if (upstream := self.attempts.upstream) is None:

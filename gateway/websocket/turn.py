@@ -169,6 +169,7 @@ def _replace_exchange(run: Run) -> None:
     exchange = _EmptyExchange(run.identity.model)
     plan = TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses)
     run.attempt = run.attempt._replace(plan=plan)
+    run.ask_nobody()
 
 
 class ConnectionClient(NamedTuple):

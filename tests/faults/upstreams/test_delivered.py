@@ -155,6 +155,18 @@ async def test_all_parked_upstreams_are_not_asked_again(gateway: StartGateway) -
     assert len(upstream.requests) == count
 
 
+async def test_an_unknown_model_has_no_attempt_and_no_upstream(gateway: StartGateway) -> None:
+    async with ScriptedUpstream() as upstream:
+        config = shared(upstream.url, upstream.url)
+        config["models"] = {"known": config["models"]["*"]}
+        running = gateway(config)
+        for path in APIS.values():
+            _, headers = await ask(running.v1, path, stream=False)
+            assert headers["x-gateway-attempts"] == "0"
+            assert "x-gateway-upstream" not in headers
+        assert not upstream.requests
+
+
 async def test_a_name_with_one_provider_has_the_headers_too(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(sound(ANSWER), rejected(400))

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.relayed_paths.relays import RELAYED_PATHS, RelayedPath
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import Gateway, serving
 from tests.upstream.builders import json_reply
@@ -45,6 +46,27 @@ async def test_the_next_upstream_embeds_what_the_first_could_not() -> None:
         assert reply.json() == VECTORS
         assert (reply.headers["x-gateway-upstream"], reply.headers["x-gateway-attempts"]) == ("second", "2")
         assert [row["in_flight"] for row in rows] == [0, 0]
+
+
+JSON_PATHS = [row for row in RELAYED_PATHS if not row.takes_form]
+
+
+@pytest.mark.parametrize("row", JSON_PATHS, ids=[row.name for row in JSON_PATHS])
+async def test_each_path_with_a_json_body_is_served_by_the_next_upstream(row: RelayedPath) -> None:
+    answer: Script = json_reply({"object": "list", "data": []})
+    if not row.replies_json:
+        answer = Reply(headers={"content-type": "audio/mpeg"}, body=b"sound", framing="length")
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(503))
+        second.script(answer)
+        config = configure(first.url, second.url)
+        for provider in config["providers"].values():
+            provider["capabilities"] = {"endpoints": [each.name for each in RELAYED_PATHS]}
+        with serving(config) as running:
+            async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+                reply = await client.post(f"{running.url}{row.path}", json={"model": "scripted-model", "input": "Hi"})
+    assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second")
+    assert (len(first.requests), len(second.requests)) == (1, 1)
 
 
 async def test_a_judgement_is_final_and_names_its_upstream() -> None:

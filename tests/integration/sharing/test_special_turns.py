@@ -111,6 +111,21 @@ async def test_a_websocket_turn_comes_from_the_next_upstream(tmp_path: Path) -> 
     assert text_of(response) == TEXT
 
 
+async def test_a_websocket_turn_that_generates_nothing_asks_no_upstream(tmp_path: Path) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        second.script(sound(ANSWERS["responses"]))
+        with serving(configure(first.url, second.url, tmp_path)) as running:
+            async with talking(running.v1) as talk:
+                warm = await talk.response(model="scripted-model", input="Hi", generate=False)
+                response = await talk.response(model="scripted-model", previous_response_id=warm["id"])
+            async with client() as asking:
+                stored = [await asking.get(f"{running.v1}/responses/{each['id']}") for each in (warm, response)]
+            rows = await list_upstreams(running.v1)
+    assert [reply.headers.get("x-gateway-upstream") for reply in stored] == [None, "second"]
+    assert (len(first.requests), len(second.requests)) == (1, 1)
+    assert [row["in_flight"] for row in rows] == [0, 0]
+
+
 async def test_a_reload_of_weights_cuts_no_stream_and_keeps_what_is_known(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     rest = [*ANSWER.frames[ANSWER.cut :], ANSWER.done]
