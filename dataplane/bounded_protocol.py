@@ -59,6 +59,9 @@ _STATUSES: Final[Mapping[HeadFailure, int]] = {
 
 _field_name: Final = itemgetter(0)
 
+_LAST_READ_S: Final = 0.02
+"""Seconds in which an event loop that was busy reads what clients have sent."""
+
 HeadRefusal: TypeAlias = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 """The status, the headers and the body of the reply to a refused head."""
 
@@ -87,6 +90,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _idle_since: float | None = None
     """The loop time when the last reply ended; None if a request has begun since."""
     _replied_at = 0.0
+    _overdue_since: float | None = None
+    """The beginning of the wait that was too long when it was checked last."""
     _timer: asyncio.TimerHandle | None = None
     _timer_due = 0.0
 
@@ -274,7 +279,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_at(due, self._check_wait)
 
     def _check_wait(self) -> None:
-        """Ends the current wait if it has lasted too long."""
+        """Ends the current wait if it has lasted too long.
+
+        A busy event loop may check late, and before it has read what the client sent in time. So a wait that is too
+        long is checked once more, after the loop has read what there is.
+        """
         self._timer = None
         if self._failure is not None:
             return
@@ -286,8 +295,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         else:
             return
+        since = self._idle_since if self._head_since is None else self._head_since
         if left > TIMER_STEP_S:
             self._check_within(left)
+        elif self._overdue_since != since:
+            self._overdue_since = since
+            self._check_within(_LAST_READ_S)
         elif self._in_head:
             self._refuse(HeadFailure.TOO_SLOW)
         else:

@@ -281,7 +281,8 @@ async def _ask_targets(
         target = route.find_target(candidate.index)
         observer.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:
-            return await ask(target)
+            async with turn.bound_attempt():
+                return await ask(target)
         except (ProviderError, Unrepresentable) as raised:
             observer.observe_end(NO_REPLY)
             # An upstream without the path is refused as such, which says nothing of its models.

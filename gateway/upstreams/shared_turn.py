@@ -6,7 +6,8 @@ An attempt is whatever the caller makes of it: a plan, a round of hosted tools, 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from dataplane.read_waiter import TIMER_STEP_S
@@ -332,6 +333,15 @@ class SharedTurn:
         """Returns the failure that the client is shown, when no further attempt begins after `error`."""
         return self._failures.choose(error) if self._sharing.repeats else error
 
+    @asynccontextmanager
+    async def bound_attempt(self) -> AsyncGenerator[None, None]:
+        """Ends what the block does when the time of the turn is over. Raises UpstreamTimeout then."""
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                yield
+        except TimeoutError:
+            raise self.build_timeout() from None
+
     def build_timeout(self) -> UpstreamTimeout:
         """Returns the failure of a turn whose time is over."""
         return UpstreamTimeout(f"the turn took longer than {self._sharing.routing.total_s:g} s")
@@ -361,6 +371,8 @@ class SharedTurn:
             left_s = queued_at + routing.queue_s - now
             if left_s <= 0:
                 raise _build_overload()
+            if self.deadline is not None and (left_s := min(left_s, self.deadline - now)) <= 0:
+                raise self.build_timeout()
             ends = [end - now for each in self._candidates if (end := each.health.find_end(now)) is not None]
             try:
                 granted = await waiting.wait_for_slot(self._candidates, max(0.0, min([left_s, *ends])))

@@ -46,7 +46,8 @@ async def ask_targets(
         target = route.find_target(candidate.index)
         watcher.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:
-            result = await ask(request.with_target(target))
+            async with turn.bound_attempt():
+                result = await ask(request.with_target(target))
         except _REFUSALS as refusal:
             turn.cancel()
             turn.exclude(candidate.index)

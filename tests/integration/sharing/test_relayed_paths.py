@@ -69,6 +69,21 @@ async def test_each_path_with_a_json_body_is_served_by_the_next_upstream(row: Re
     assert (len(first.requests), len(second.requests)) == (1, 1)
 
 
+async def test_a_turn_of_a_relayed_path_has_its_time_and_no_more() -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(silence)
+        config = configure(first.url, second.url)
+        config["providers"]["first"] |= {"answer_s": 30, "silence_s": 30}
+        config["routing"] = {"total_s": 0.2}
+        with serving(config) as running:
+            reply = await embed(running)
+            rows = await list_upstreams(running)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (504, "upstream_timeout")
+    assert reply.headers["x-gateway-attempts"] == "1"
+    assert [row["in_flight"] for row in rows] == [0, 0]
+    assert not second.requests
+
+
 async def test_a_judgement_is_final_and_names_its_upstream() -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(rejected(400))

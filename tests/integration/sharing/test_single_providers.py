@@ -10,7 +10,7 @@ from tests.faults.upstreams.test_attempts import ask, rejected, shared
 from tests.polling import wait_until
 from tests.serving import Gateway, serving
 from tests.upstream.faults import ANSWERS, sound
-from tests.upstream.script import Pause, Reply, reset
+from tests.upstream.script import Pause, Reply, Step, reset
 from tests.upstream.server import ScriptedUpstream
 
 Json = dict[str, Any]
@@ -123,6 +123,27 @@ async def test_a_limit_counts_the_turns_of_all_names_of_its_provider() -> None:
                 body = question(CHAT, stream=False) | {"model": "both"}
                 reply = await asking.post(f"{running.v1}{CHAT}", json=body)
             assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+            assert reply.headers["x-gateway-attempts"] == "0"
+            go_on.set()
+            await held
+    assert len(upstream.requests) == 1
+
+
+async def test_a_turn_waits_for_a_slot_no_longer_than_it_may_take() -> None:
+    go_on = asyncio.Event()
+    async with ScriptedUpstream() as upstream:
+        held_answer: list[Step] = [ANSWER.opening, Pause(go_on), *ANSWER.frames[ANSWER.cut :]]
+        upstream.script(Reply(headers=ANSWER.headers, body=held_answer))
+        config = configure(upstream.url, "beside a shared name", silence_s=30, max_in_flight=1)
+        config["models"]["both"]["upstreams"] = [{"provider": "first"}]
+        config["routing"] = {"queue_s": 60, "total_s": 0.1}
+        with serving(config) as running:
+            held = asyncio.ensure_future(ask(running.v1, CHAT, stream=True))
+            await upstream.received(1)
+            async with asyncio.timeout(20), client() as asking:
+                body = question(CHAT, stream=False) | {"model": "both"}
+                reply = await asking.post(f"{running.v1}{CHAT}", json=body)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (504, "upstream_timeout")
             assert reply.headers["x-gateway-attempts"] == "0"
             go_on.set()
             await held
