@@ -188,6 +188,11 @@ def reset_fields(**fields: object) -> None:
     _BOUND_FIELDS.set(fields)
 
 
+def replace_fields(fields: Mapping[str, object]) -> None:
+    """Replaces all bound fields by these, which nobody changes any more."""
+    _BOUND_FIELDS.set(fields)
+
+
 def read_bound_request_id() -> str | None:
     """Returns the id of the request that this context serves; None outside of a request."""
     request_id = _BOUND_FIELDS.get().get("request_id")

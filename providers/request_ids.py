@@ -14,11 +14,12 @@ MAX_ID_CHARS: Final = 128
 _UPSTREAM_ID_HEADERS: Final = (b"x-request-id", b"request-id", b"apim-request-id", b"x-amzn-requestid")
 """The headers in which upstreams send the ids of their own logs. `request-id` is Anthropic's, the last two are those of
 Azure and AWS."""
-_UPSTREAM_ID_HEADER_SET: Final = frozenset(_UPSTREAM_ID_HEADERS)
 
 
 _SERVED_BY_HEADER: Final = b"x-gateway-destination-endpoint-served"
 """The header in which a router of inference pools names the server that it chose."""
+
+_READ_HEADERS: Final = frozenset({*_UPSTREAM_ID_HEADERS, _SERVED_BY_HEADER})
 
 
 class HttpTrace(Protocol):
@@ -62,10 +63,10 @@ class RequestIds:
         With several upstream requests the newest reply counts. An id that only repeats ours counts if it is the only
         one.
         """
-        self.upstream = ""
-        self.served_by = parse_request_id(headers.get(_SERVED_BY_HEADER, b"")) or ""
-        if _UPSTREAM_ID_HEADER_SET.isdisjoint(headers):
+        self.upstream = self.served_by = ""
+        if _READ_HEADERS.isdisjoint(headers):
             return
+        self.served_by = parse_request_id(headers.get(_SERVED_BY_HEADER, b"")) or ""
         for name in _UPSTREAM_ID_HEADERS:
             if (header := headers.get(name)) is not None and (text := parse_request_id(header)) is not None:
                 self.upstream = text

@@ -25,6 +25,8 @@ class GatewaySetup:
     workers: int = 1
     upstreams: int = 1
     """The number of upstreams that share the turns of each name. They are one server."""
+    names: int = 0
+    """The number of names besides those that the upstream knows: `name-0` and so on, with short answers."""
     keys: bool = False
     reaches_loopback: bool = False
     """Whether MCP servers on 127.0.0.1 may be called."""
@@ -56,13 +58,15 @@ def _config(upstream: int, setup: GatewaySetup) -> dict[str, Any]:
         "capabilities": {"images": True, "models": False},
     }
     names = [f"upstream-{number}" for number in range(setup.upstreams)] if setup.upstreams > 1 else ["upstream"]
+    further_names = {f"name-{number}": {"provider": names[0], "model": "bench-4"} for number in range(setup.names)}
     keys = [{"name": "bench", "key": KEY, "models": ["*"]}]
     return {
         "server": {"port": 0, "workers": setup.workers},
         "store": {"url": setup.store_url},
         "providers": dict.fromkeys(names, provider),
         "models": {
-            "*": {"upstreams": [{"provider": name} for name in names]} if len(names) > 1 else {"provider": names[0]}
+            **further_names,
+            "*": {"upstreams": [{"provider": name} for name in names]} if len(names) > 1 else {"provider": names[0]},
         },
         **({"auth": {"keys": keys}} if setup.keys else {}),
         **({"egress": {"allow": ["127.0.0.1"]}} if setup.reaches_loopback else {}),

@@ -137,7 +137,6 @@ class MetricsReader:
         self.open_streams = 0
         self.routes = RouteLabels()
         self.recent = RecentRequests()
-        self.recent = RecentRequests()
         self._find_settings = find_settings
         self._settings: Settings | None = None
         self._models = ModelLabels(())
@@ -148,11 +147,15 @@ class MetricsReader:
         self.open_streams += 1
 
     def begin_attempt(self, figures: RequestFigures) -> None:
-        self._find_upstream_cell(figures).in_flight += 1
+        key = (figures.model or OTHER, figures.upstream, figures.is_shared)
+        cell = self._upstream_cells.get(key)
+        if cell is None:
+            cell = self._upstream_cells[key] = UpstreamCell(self.series, *key)
+        cell.in_flight += 1
 
     def end_attempt(self, figures: RequestFigures, end: AttemptEnd) -> None:
         elapsed_ns, result, usage, is_last = end
-        cell = self._find_upstream_cell(figures)
+        cell = self._upstream_cells[figures.model or OTHER, figures.upstream, figures.is_shared]
         cell.in_flight -= 1
         if usage is not None:
             cell.usages.append(usage)
@@ -214,13 +217,6 @@ class MetricsReader:
             if not cell.is_shared:
                 counts[cell.upstream] = counts.get(cell.upstream, 0) + cell.in_flight
         return counts
-
-    def _find_upstream_cell(self, figures: RequestFigures) -> UpstreamCell:
-        key = (figures.model or OTHER, figures.upstream, figures.is_shared)
-        cell = self._upstream_cells.get(key)
-        if cell is None:
-            cell = self._upstream_cells[key] = UpstreamCell(self.series, *key)
-        return cell
 
     def _label_model(self, model: str) -> str:
         """Returns the name or pattern of the configuration that a name belongs to."""

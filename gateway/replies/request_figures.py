@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from gateway.errors import TurnFailed
 from gateway.http.guard import ClientDisconnected
-from gateway.logs import bind_fields, bind_usage, read_bound_fields, reset_fields
+from gateway.logs import bind_fields, bind_usage, read_bound_fields, replace_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
 from providers.request_ids import CURRENT_IDS
@@ -268,10 +268,9 @@ class RequestFigures(LogObserver):
             bind_usage(usage)
         # Replies end in `finally` blocks, whose exception is the failure of the attempt. Nobody else has it there.
         error = sys.exception()
-        result: ResultName | None = "ok"
-        if error is None and failed is None:
-            self.outcome = "incomplete" if is_cut_off else "ok"
-        else:
+        result: ResultName = "ok"
+        self.outcome = "incomplete" if is_cut_off else "ok"
+        if error is not None or failed is not None:
             self.outcome = "client_gone" if isinstance(error, ClientDisconnected) else "ok"
             result = self._find_result(error, failed)
         if self._attempt_began:
@@ -287,10 +286,8 @@ class RequestFigures(LogObserver):
         if result is not None and (self.attempt_count > 1 or not is_last):
             tried = {"upstream": self.upstream, "result": result, "ms": round_ms(elapsed)}
             self._tried = [*self._tried, tried]
-        if readers := self._readers:
-            end = AttemptEnd(elapsed, result, usage, is_last)
-            for reader in readers:
-                reader.end_attempt(self, end)
+        for reader in self._readers:
+            reader.end_attempt(self, AttemptEnd(elapsed, result, usage, is_last))
 
     def _find_result(self, error: BaseException | None, failed: Failed | None) -> ResultName:
         """Returns the result of an attempt that failed, by the exception that ended it or the failure in its reply."""
@@ -307,30 +304,29 @@ class RequestFigures(LogObserver):
             if self.trace is not None and not self.is_shared:
                 self.trace.note_result("client_gone")
             self._end_attempt(None if self.is_shared else "client_gone", None, is_last=True)
-        if self.attempt_count:
-            self._bind_times(elapsed_ns)
-        if readers := self._readers:
-            fields = read_bound_fields()
-            for reader in readers:
-                reader.end_request(self, status, elapsed_ns, fields)
+        fields = self._bind_times(elapsed_ns) if self.attempt_count else read_bound_fields()
+        for reader in self._readers:
+            reader.end_request(self, status, elapsed_ns, fields)
         if self.trace is not None:
-            self.trace.end(self, status, elapsed_ns, read_bound_fields())
+            self.trace.end(self, status, elapsed_ns, fields)
         self.scope = _ENDED  # the figures may be kept, and the scope has the headers of the client
         if self.model is None:
             self.model = ""  # what runs on in the context of this request is another one
 
-    def _bind_times(self, elapsed_ns: int) -> None:
-        fields = dict(read_bound_fields())
+    def _bind_times(self, elapsed_ns: int) -> Mapping[str, object]:
+        """Adds the times to the log line. Returns all its fields."""
+        bound = read_bound_fields()
         overhead_ns = elapsed_ns - self.upstream_ns
-        if "queue_ms" in fields and isinstance(queue_ms := fields["queue_ms"], float):
+        if "queue_ms" in bound and isinstance(queue_ms := bound["queue_ms"], float):
             overhead_ns -= int(queue_ms * 1e6)
         self.overhead_ns = overhead_ns if overhead_ns > 0 else 0
-        fields["overhead_ms"] = round_ms(self.overhead_ns)
-        if content_ns := self.content_ns:
-            fields["first_content_ms"] = round_ms(content_ns)
+        fields = {**bound, "overhead_ms": round_ms(self.overhead_ns)}
+        if self.first_content and self.streams:
+            fields["first_content_ms"] = round_ms(self.content_ns)
         if len(self._tried) > 1:
             fields["tried"] = self._tried
-        reset_fields(**fields)
+        replace_fields(fields)
+        return fields
 
 
 def round_ms(elapsed_ns: int) -> float:
