@@ -273,6 +273,22 @@ class RequestForm:
     continues_prefill: bool = False
     """Whether a last message of the assistant asks the model to continue it."""
 
+    def adapt_from(self, validate: Callable[[Json], None]) -> "RequestForm":
+        """Returns the form of an API whose bodies, which `validate` checks, are adapted to bodies of this form.
+
+        What reads a body as its client sent it is left out. What reads an adapted one stays.
+        """
+        return RequestForm(
+            validate=validate,
+            validate_merged=self.validate_merged or self.validate,
+            add_defaults=self.add_defaults,
+            read_facts=self.read_facts,
+            lift=self.lift,
+            own_params=self.own_params,
+            expects_thinking=self.expects_thinking,
+            continues_prefill=self.continues_prefill,
+        )
+
     def remove_own_params(self, body: Json) -> Json:
         """Returns a body without the parameters for the gateway alone."""
         if self.own_params.isdisjoint(body):

@@ -282,8 +282,8 @@ def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRe
     body = form.add_defaults(planned.body, target.request_defaults)
     (form.validate_merged or form.validate)(body)
     own = form.read_facts(body)
-    if not form.own_params.isdisjoint(body):
-        body = {name: value for name, value in body.items() if name not in form.own_params}
+    if form.own_params:
+        body = form.remove_own_params(body)
     facts = own._replace(
         streams=facts.streams,
         state=facts.state,

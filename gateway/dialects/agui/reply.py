@@ -26,7 +26,7 @@ def build_agui_endpoint(responses: Endpoint) -> Endpoint:
     return replace(
         responses,
         param_names=replace(responses.param_names, overflow_input="messages"),
-        request=replace(responses.request, validate=validate, keep_known=None),
+        request=responses.request.adapt_from(validate),
         relay=None,
         storage=responses.storage._replace(allows_jobs=False),
     )

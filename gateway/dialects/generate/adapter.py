@@ -28,7 +28,7 @@ def build_generate_endpoint(chat: Endpoint) -> Endpoint:
     return replace(
         chat,
         id_prefix="gen",
-        request=replace(chat.request, validate=validate, keep_known=None),
+        request=chat.request.adapt_from(validate),
         reply=replace(
             chat.reply,
             encoder=lambda _, identity, __: GenerateEncoder(identity.model),

@@ -8,6 +8,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.agui_client import run_input, user
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import wait_until
@@ -157,3 +158,27 @@ async def test_thinking_that_only_the_row_requests_is_not_shown_to_clients_of_me
             shown = await post(running, MESSAGES, stream=stream, **asked)
     assert ("Hi" in hidden.text, "Hm." in hidden.text) == (True, False)
     assert "Hm." in shown.text
+
+
+ADAPTED: dict[str, tuple[str, Json]] = {
+    "AG-UI": ("/v1/agui", run_input(user("Hi"))),
+    "generate": ("/generate", {"messages": [{"role": "user", "content": "Hi"}]}),
+}
+
+
+@pytest.mark.parametrize(("path", "body"), ADAPTED.values(), ids=ADAPTED)
+async def test_a_request_that_is_adapted_gets_the_defaults_of_its_upstream(
+    path: str, body: Json, tmp_path: Path
+) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(sound(ANSWERS["chat"]))
+        second.script(sound(ANSWERS["chat"]))
+        config = configure(first.url, second.url, tmp_path)
+        config["providers"]["first"]["dialects"] = ["chat"]
+        with serving(config) as running:
+            async with client() as asking:
+                reply = await asking.post(f"{running.url}{path}", json={"model": "scripted-model", **body})
+        sent = {"first": first.requests, "second": second.requests}
+    assert reply.status_code == 200, reply.text
+    temperatures = {name: requests[-1].json["temperature"] for name, requests in sent.items() if requests}
+    assert temperatures in ({"first": 0.1}, {"second": 0.9})
