@@ -2,9 +2,18 @@
 
 import hashlib
 from datetime import datetime
-from typing import Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from gateway.config.model_config import NonEmptyText
@@ -54,6 +63,34 @@ class LimitSettings(_Section):
     )
     vector_stores: WholeNumber = Field(default=1000, ge=1, description="The most vector stores of one owner.")
 
+    def replace_by(self, own: "KeyLimits | None") -> "LimitSettings | None":
+        """Returns the limits of a key with limits of its own; None for a key without."""
+        return None if own is None else self.model_copy(update=own.model_dump(exclude_none=True))
+
+
+class _KeySection(_Section):
+    """Limits that replace those of the section `limits` for one key. A limit that is left out is not replaced."""
+
+
+if TYPE_CHECKING:
+
+    class KeyLimits(_KeySection):
+        """Limits of one key."""
+
+else:
+    KeyLimits = create_model(
+        "KeyLimits",
+        __base__=_KeySection,
+        __doc__=_KeySection.__doc__,
+        **{
+            name: (
+                Annotated[field.annotation, *field.metadata] | None,
+                Field(default=None, description=f"Instead of [`limits.{name}`](#limits.{name})."),
+            )
+            for name, field in LimitSettings.model_fields.items()
+        },
+    )
+
 
 class ApiKeySettings(_Section):
     """One API key that clients may send."""
@@ -92,6 +129,12 @@ class ApiKeySettings(_Section):
         default=False,
         description="Whether the key may [add and remove MCP servers](mcp.md#add-servers-over-the-api) while the "
         "gateway runs.",
+    )
+
+    limits: KeyLimits | None = Field(
+        default=None,
+        description="Limits that replace those of the section [`limits`](#limits) for requests with this key. What is "
+        "limited is counted for the owner, whichever of its keys it was done with.",
     )
 
     @field_validator("name", "owner")

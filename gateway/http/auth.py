@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from gateway.config.auth_settings import ANONYMOUS_NAME, ApiKeySettings, AuthSettings
+from gateway.config.auth_settings import ANONYMOUS_NAME, ApiKeySettings, AuthSettings, LimitSettings
 from gateway.errors import NotAuthenticated
 from gateway.http.headers import headers_of
 from gateway.logs import MAX_LOGGED_CHARS, bind_fields
@@ -29,12 +29,16 @@ class Principal:
     mcp_servers: tuple[str, ...] = ("*",)
     is_admin: bool = False
     key_name: str = ""
+    limits: LimitSettings | None = None
+    """The limits of a key that has its own; None for those of the configuration."""
 
 
 GOOGLE_KEY_HEADER: Final = b"x-goog-api-key"
 """The header for keys of clients made for Gemini's API."""
 
 ANONYMOUS = Principal(ANONYMOUS_NAME, ("*",), key_name=ANONYMOUS_NAME)
+
+_DEFAULT_LIMITS: Final = LimitSettings()
 
 _CHALLENGE = {"www-authenticate": "Bearer"}
 
@@ -58,9 +62,10 @@ class Authenticator:
     hashes only if their seeded 64-bit hashes are equal, and the last comparison takes constant time.
     """
 
-    def __init__(self, auth: AuthSettings | None) -> None:
+    def __init__(self, auth: AuthSettings | None, limits: LimitSettings = _DEFAULT_LIMITS) -> None:
+        """`limits` are those of keys that have none of their own."""
         self._keys = {
-            key.digest: _KnownKey(key.digest, _build_principal(key), key) for key in (auth.keys if auth else ())
+            key.digest: _KnownKey(key.digest, _build_principal(key, limits), key) for key in (auth.keys if auth else ())
         }
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Principal:
@@ -106,8 +111,9 @@ def bind_refused_key(scope: Scope, hint: str) -> None:
     bind_fields(**fields)
 
 
-def _build_principal(key: ApiKeySettings) -> Principal:
-    return Principal(key.owner_name, key.models, key.mcp_servers, key.admin, key.name)
+def _build_principal(key: ApiKeySettings, limits: LimitSettings) -> Principal:
+    own_limits = limits.replace_by(key.limits)
+    return Principal(key.owner_name, key.models, key.mcp_servers, key.admin, key.name, own_limits)
 
 
 def _describe_missing_key(headers: Mapping[bytes, bytes]) -> str:

@@ -25,11 +25,12 @@ class OwnerCounts:
         self._make_error = make_error
         self._counts: dict[str, int] = {}
 
-    def add(self, owner: str) -> None:
-        """Counts one more. Raises the error of `make_error` at the limit."""
+    def add(self, owner: str, own_limit: int | None = None) -> None:
+        """Counts one more. Raises the error of `make_error` at the limit, or at `own_limit` if the key has one."""
         count = self._counts.get(owner, 0)
-        if count >= self._limit and owner != ANONYMOUS.owner:
-            raise self._make_error(self._limit)
+        limit = self._limit if own_limit is None else own_limit
+        if count >= limit and owner != ANONYMOUS.owner:
+            raise self._make_error(limit)
         self._counts[owner] = count + 1
 
     def remove(self, owner: str) -> None:
@@ -39,8 +40,8 @@ class OwnerCounts:
         else:
             del self._counts[owner]
 
-    def add_until_end(self, owner: str, scope: Scope) -> None:
+    def add_until_end(self, owner: str, scope: Scope, own_limit: int | None = None) -> None:
         """Counts a request until it ends. A request that is authenticated twice counts once. Raises like `add`."""
         if owner != ANONYMOUS.owner and ON_END not in scope:
-            self.add(owner)
+            self.add(owner, own_limit)
             scope[ON_END] = partial(self.remove, owner)

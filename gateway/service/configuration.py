@@ -75,7 +75,7 @@ class ConfigurationBuilder(NamedTuple):
         intake = Intake(admission, state.chooser, state.input_files, keeps_keys=has_store)
         return Configuration(
             settings=settings,
-            authenticator=Authenticator(settings.auth),
+            authenticator=Authenticator(settings.auth, settings.limits),
             models=models,
             engines=EmbeddedEngines(providers.values()),
             intake=intake,

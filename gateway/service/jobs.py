@@ -42,8 +42,7 @@ class StoredJobs:
         self.runner: Final = JobRunner(
             store, settings.background, drain, worker=new_id("worker"), drain_s=settings.server.drain_s
         )
-        self._max_jobs = settings.limits.background_jobs
-        self._max_log_mb = settings.limits.event_log_mb
+        self._limits = settings.limits
 
     async def submit(self, run: Run, new: NewResponse) -> None:
         """Stores the new response of a run as a job, and runs it.
@@ -51,10 +50,11 @@ class StoredJobs:
         Raises TooManyJobs or EventLogFull if its owner has reached a limit, and what `JobRunner.submit_job` raises.
         """
         usage = await self.store.owner_data.measure_owner(new.owner)
-        if usage.jobs >= self._max_jobs:
-            raise TooManyJobs(self._max_jobs)
-        if new.logged and usage.log_bytes >= self._max_log_mb * _MB:
-            raise EventLogFull(self._max_log_mb)
+        limits = run.request.principal.limits or self._limits
+        if usage.jobs >= limits.background_jobs:
+            raise TooManyJobs(limits.background_jobs)
+        if new.logged and usage.log_bytes >= limits.event_log_mb * _MB:
+            raise EventLogFull(limits.event_log_mb)
         await self.runner.submit_job(new, run)
 
 

@@ -154,7 +154,7 @@ class Service:
         request_headers = headers_of(scope)
         principal = self._authenticate(scope, request_headers)
         if principal is not ANONYMOUS:
-            self._open_requests.add_until_end(principal.owner, scope)
+            self._count_request(principal, scope)
         sized_body = parse_buffered_body(scope, request_headers, self.body_limits)
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
@@ -310,7 +310,7 @@ class Service:
         """
         principal = self._authenticate(request.scope, headers_of(request.scope))
         if request.scope["type"] == "http":
-            self._open_requests.add_until_end(principal.owner, request.scope)
+            self._count_request(principal, request.scope)
         return principal
 
     def authenticate_admin(self, request: HTTPConnection) -> Principal:
@@ -339,9 +339,14 @@ class Service:
         """Returns the vector stores of clients. Raises NotFound if the config has no store."""
         return self.state.require_vector_stores()
 
+    def _count_request(self, principal: Principal, scope: Scope) -> None:
+        """Counts a request of its owner until it ends. Raises TooManyRequests."""
+        limits = principal.limits
+        self._open_requests.add_until_end(principal.owner, scope, None if limits is None else limits.open_requests)
+
     def find_file_quota(self, principal: Principal) -> FileQuota:
         """Returns what the owner of a request may store as files."""
-        limits = self.settings.limits
+        limits = principal.limits or self.settings.limits
         return FileQuota(limits.files, int(limits.files_mb * 1e6))
 
     def _authenticate(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Principal:

@@ -56,7 +56,8 @@ class WebSocketApp:
             raise TooManyConnections(
                 f"there are {self._open_count} WebSocket connections already: use POST /v1/responses instead"
             )
-        self._owner_counts.add(principal.owner)
+        limits = principal.limits
+        self._owner_counts.add(principal.owner, None if limits is None else limits.websockets)
         self._open_count += 1
         try:
             await receive()

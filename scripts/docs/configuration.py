@@ -156,7 +156,10 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
     fields = model.model_fields.items()
     if (base := next((base for base in rendered if base is not model and _shares_keys(base, model)), None)) is not None:
         fields = {name: field for name, field in fields if name not in base.model_fields or field.is_required()}.items()
-        yield f"It has these keys, and each key of `{rendered[base]}` that describes an upstream's model."
+        if fields:
+            yield f"It has these keys, and each key of `{rendered[base]}` that describes an upstream's model."
+        else:
+            yield f"It has each key of `{rendered[base]}`, and no defaults."
     docstrings = _read_field_docstrings(model.facts) if issubclass(model, OverridesOf) else {}
     rows = [
         (
@@ -167,7 +170,8 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
         )
         for name, field in fields
     ]
-    yield render_table(["key", "value", "default", "meaning"], rows)
+    if rows:
+        yield render_table(["key", "value", "default", "meaning"], rows)
     if path:
         yield f"```yaml\n{EXAMPLES[path]}\n```"
     for name, field in fields:

@@ -93,6 +93,10 @@ auth:
   keys:
     - {name: team-a, key_env: TEAM_A_KEY, models: ["qwen*"]}
     - {name: operators, key_env: OPERATORS_KEY, admin: true}""",
+    "auth.keys[].limits": """\
+auth:
+  keys:
+    - {name: batch, key_env: BATCH_KEY, limits: {open_requests: 20, files_mb: 50000}}""",
     "providers.NAME": """\
 providers:
   gpu: {type: vllm, base_url: "http://gpu:8000/v1", silence_s: 300}

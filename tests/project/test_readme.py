@@ -109,7 +109,9 @@ def check_program(output: str) -> None:
 
 
 def check_memory(output: str) -> None:
-    assert "Ada" in output
+    memory, about_file = output.splitlines()[0], output.splitlines()[1:]
+    assert "Ada" in memory
+    assert about_file
 
 
 RUN: dict[str, Callable[[str], None]] = {

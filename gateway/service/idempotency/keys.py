@@ -56,11 +56,15 @@ class KeyQuota:
         self._counts: dict[str, tuple[int, float]] = {}
         """Owner -> number of keys, and the time at which they were counted in the database."""
 
-    async def reserve(self, store: KeyStore, owner: str) -> None:
-        """Counts one more key of the owner. Raises TooManyKeys if the owner has reached the limit."""
+    async def reserve(self, store: KeyStore, owner: str, own_limit: int | None = None) -> None:
+        """Counts one more key of the owner.
+
+        Raises TooManyKeys if the owner has reached the limit, or `own_limit` if its API key has one.
+        """
+        limit = self._limit if own_limit is None else own_limit
         count, counted_at = self._counts.get(owner, (0, -_COUNT_S))
-        if self._clock() - counted_at >= (_COUNT_S if count < self._limit else _FULL_COUNT_S):
-            count, counted_at = await store.count_keys(owner, self._limit), self._clock()
-        self._counts[owner] = (min(count + 1, self._limit), counted_at)
-        if count >= self._limit:
-            raise TooManyKeys(self._limit)
+        if self._clock() - counted_at >= (_COUNT_S if count < limit else _FULL_COUNT_S):
+            count, counted_at = await store.count_keys(owner, limit), self._clock()
+        self._counts[owner] = (min(count + 1, limit), counted_at)
+        if count >= limit:
+            raise TooManyKeys(limit)

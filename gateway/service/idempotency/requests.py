@@ -112,7 +112,9 @@ class IdempotentRequests:
                     return accepted
                 new = replace(accepted.job, keyed=keyed)
                 if keyed.replaces is None:
-                    await self._quota.reserve(self._store.idempotency_keys, owner)
+                    limits = client_request.principal.limits
+                    own_limit = None if limits is None else limits.idempotency_keys
+                    await self._quota.reserve(self._store.idempotency_keys, owner, own_limit)
                 await self._submit(accepted, new)
             except KeyTaken:
                 continue

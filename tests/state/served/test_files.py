@@ -254,6 +254,27 @@ def test_the_quota_holds_for_uploads_at_once(client: OpenAI, folder: Path) -> No
     client.files.create(file=("a.bin", bytes(1_500_000)), purpose="user_data")
 
 
+def test_a_key_may_have_limits_of_its_own(store_url: str, folder: Path) -> None:
+    keys = [
+        {"name": "small", "owner": "ann", "key": "key-of-small-0123456789", "limits": {"files": 1}},
+        {"name": "large", "owner": "ann", "key": "key-of-large-0123456789", "limits": {"files": 3}},
+        {"name": "plain", "key": "key-of-plain-0123456789"},
+    ]
+    config = {**CONFIG, "store": {"url": store_url}, "files": {"path": str(folder)}, "auth": {"keys": keys}}
+    with serving({**config, "limits": {"files": 2}}) as gateway:
+        replies: list[tuple[str, int]] = []
+        for name in ("large", "small", "plain", "large"):
+            headers = {"authorization": f"Bearer key-of-{name}-0123456789"}
+            for _ in range(2):
+                form = {"data": {"purpose": "user_data"}, "files": {"file": ("a.txt", b"x")}}
+                reply = httpx.post(f"{gateway.v1}/files", headers=headers, **form)  # type: ignore[arg-type]
+                replies.append((name, reply.status_code))
+        assert replies == [
+            *[("large", 200), ("large", 200), ("small", 429), ("small", 429)],
+            *[("plain", 200), ("plain", 200), ("large", 200), ("large", 429)],
+        ]
+
+
 def test_an_upload_that_is_cut_leaves_nothing(gateway: Gateway, http: httpx.Client, folder: Path) -> None:
     host, port = gateway.url.removeprefix("http://").split(":")
     headers = {"host": "localhost", "content-length": "2000000", **FORM_TYPE}

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from gateway.config.auth_settings import AuthSettings
+from gateway.config.auth_settings import ApiKeySettings, AuthSettings, LimitSettings
 from gateway.errors import NotAuthenticated
 from gateway.http.auth import ANONYMOUS, Authenticator, Principal
 
@@ -133,3 +134,26 @@ def test_the_hint_at_an_unknown_key_has_no_more_than_its_end(key: bytes, hint: s
     with pytest.raises(NotAuthenticated) as refusal:
         Authenticator(AUTH).authenticate({b"x-api-key": key})
     assert refusal.value.hint == hint
+
+
+def test_limits_of_a_key_replace_those_of_the_configuration_one_by_one() -> None:
+    own = LimitSettings(files=5, websockets=7)
+    keys = [
+        {"name": "own", "key": "key-own", "limits": {"files": 3, "event_log_mb": 0.5}},
+        {"name": "plain", "key": "key-plain"},
+    ]
+    authenticator = Authenticator(AuthSettings.model_validate({"keys": keys}), own)
+    limits = authenticator.authenticate({b"authorization": b"Bearer key-own"}).limits
+    assert limits == own.model_copy(update={"files": 3, "event_log_mb": 0.5})
+    assert authenticator.authenticate({b"authorization": b"Bearer key-plain"}).limits is None
+
+
+@pytest.mark.parametrize("name", LimitSettings.model_fields)
+def test_every_limit_can_be_replaced_for_one_key(name: str) -> None:
+    settings = ApiKeySettings.model_validate({"name": "a", "key": "k", "limits": {name: 1}})
+    limits = LimitSettings().replace_by(settings.limits)
+    assert limits is not None
+    assert limits.model_dump() == LimitSettings().model_dump() | {name: 1}
+    for wrong in (0, True, "many"):
+        with pytest.raises(ValidationError):
+            ApiKeySettings.model_validate({"name": "a", "key": "k", "limits": {name: wrong}})

@@ -48,6 +48,14 @@ async def test_keys_of_this_process_are_known_at_once(keys: Keys) -> None:
     assert keys.counted == 1
 
 
+async def test_an_api_key_may_have_a_limit_of_its_own(keys: Keys) -> None:
+    quota = KeyQuota(1, lambda: keys.now)
+    for _ in range(LIMIT):
+        await quota.reserve(cast("Any", keys), "ann", LIMIT)
+    with pytest.raises(TooManyKeys, match=str(LIMIT)):
+        await quota.reserve(cast("Any", keys), "ann", LIMIT)
+
+
 async def test_an_owner_at_the_limit_is_counted_again_soon(keys: Keys) -> None:
     quota = KeyQuota(LIMIT, lambda: keys.now)
     keys.stored = LIMIT
