@@ -23,6 +23,8 @@ _FIXED_HEADERS: Final[Sequence[tuple[bytes, bytes]]] = (
     (b"x-content-type-options", b"nosniff"),
 )
 
+_NO_BODY: Final = {"type": "http.response.body", "body": b"", "more_body": False}
+
 
 class BlobReply(Response):
     """Sends the bytes of a file. `closing` is closed once the reply has ended.
@@ -51,9 +53,10 @@ class BlobReply(Response):
             try:
                 with guard_client(scope, receive, self._drain):
                     await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                    async for piece in self._pieces:
-                        await send_body({"type": "http.response.body", "body": piece, "more_body": True})
-                    await send_body({"type": "http.response.body", "body": b"", "more_body": False})
+                    if scope["method"] != "HEAD":
+                        async for piece in self._pieces:
+                            await send_body({"type": "http.response.body", "body": piece, "more_body": True})
+                    await send_body(_NO_BODY)
             except ClientDisconnected:
                 _log.info("client_disconnected", started=True)
             except GatewayError as error:

@@ -22,8 +22,8 @@ def build_uploads_routes(service: Service) -> APIRouter:
         """Begin the upload of a file in parts."""
         principal = service.authenticate(request)
         query_params.check_param_names(request.query_params, ())
-        uploads = service.require_uploads()
-        new = read_new_upload(await service.read_body(request))
+        body, uploads = await service.read_body(request), service.require_uploads()
+        new = read_new_upload(body)
         return build_json_reply(await uploads.create_upload(principal.owner, new, service.find_file_quota(principal)))
 
     @router.post("/v1/uploads/{upload_id}/parts", openapi_extra=document_form_body(_build_part_schema))
@@ -41,8 +41,9 @@ def build_uploads_routes(service: Service) -> APIRouter:
         """Join parts to a file, in the order of their ids."""
         principal = service.authenticate(request)
         query_params.check_param_names(request.query_params, ())
-        uploads, quota = service.require_uploads(), service.find_file_quota(principal)
-        part_ids, md5 = read_completion(await service.read_body(request))
+        body, uploads = await service.read_body(request), service.require_uploads()
+        quota = service.find_file_quota(principal)
+        part_ids, md5 = read_completion(body)
         with guard_client(request.scope, request.receive, service.drain):
             completed = await uploads.complete_upload(principal.owner, upload_id, part_ids, md5, quota)
         return build_json_reply(completed)

@@ -287,6 +287,12 @@ def test_an_upload_that_is_cut_leaves_nothing(gateway: Gateway, http: httpx.Clie
     assert http.get("/files").json()["data"] == []
 
 
+def test_a_head_of_a_download_reads_nothing(client: OpenAI, http: httpx.Client, folder: Path) -> None:
+    made = client.files.create(file=("a.txt", b"same"), purpose="user_data")
+    reply = http.head(f"/files/{made.id}/content")
+    assert (reply.status_code, reply.headers["content-length"], reply.content) == (200, "4", b"")
+
+
 def test_two_equal_files_are_independent(client: OpenAI) -> None:
     first, second = (client.files.create(file=("a.txt", b"same"), purpose="user_data").id for _ in range(2))
     client.files.delete(first)
