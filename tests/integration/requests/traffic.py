@@ -149,7 +149,13 @@ async def ask_other_paths(site: Site) -> None:
     await site.client.get(f"{site.gateway.v1}/responses/resp_unknown")
     await site.client.get(f"{site.gateway.v1}/models")
     form: Json = {"files": {"file": ("notes.txt", PROMPT.encode())}, "data": {"purpose": "user_data"}}
-    assert (await site.client.post(f"{site.gateway.v1}/files", **form)).status_code == 200
+    uploaded = await site.client.post(f"{site.gateway.v1}/files", **form)
+    assert uploaded.status_code == 200
+    made = await site.post("/v1/vector_stores", {"name": "notes"})
+    store = f"/v1/vector_stores/{made.json()['id']}"
+    attached = await site.post(f"{store}/file_batches", {"file_ids": [uploaded.json()["id"]]})
+    found = await site.post(f"{store}/search", {"query": PROMPT})
+    assert [reply.status_code for reply in (made, attached, found)] == [200, 200, 200], (attached.text, found.text)
 
 
 async def ask_shared_names(site: Site) -> None:
