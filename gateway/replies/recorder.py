@@ -6,11 +6,12 @@ Jobs are stored by `gateway/jobs/`.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
 from gateway.errors import StoreUnavailable
+from gateway.state.row_values import read_clock_us
 from gateway.state.store import Lease, Store, start_detached_task
 from gateway.state.values import LeaseLost, NewResponse, StoredHeaders
 from translation.errors import InvalidRequest
@@ -19,6 +20,8 @@ from translation.representation.json_types import Json
 
 FindHeaders: TypeAlias = Callable[[], StoredHeaders]
 """Returns the headers of a reply that are stored with it, as far as they are known. Some are known only at its end."""
+
+_LOST: Final = "deleted, erased or cancelled while it ran"
 
 _log = structlog.get_logger(__name__)
 
@@ -74,6 +77,7 @@ class ForegroundRecorder:
         self._new_response = new
         self._find_headers = find_headers
         self._begin_delay_s = begin_delay_s
+        self._begun_us = read_clock_us()
         self.call_records: CallTracker | None = None
         """The calls of a response that runs hosted tools; None for any other."""
         self._begin_timer: asyncio.TimerHandle | None = None
@@ -92,8 +96,18 @@ class ForegroundRecorder:
     def _ensure_begun(self) -> asyncio.Task[None]:
         if self._begin_task is None:
             self._lease.track_response(self._new_response.owner, self._new_response.response["id"])
-            self._begin_task = start_detached_task(self._store.responses.create_response(self._new_response))
+            self._begin_task = start_detached_task(self._create_response())
         return self._begin_task
+
+    async def _create_response(self) -> None:
+        self._require_not_erased()
+        await self._store.responses.create_response(self._new_response)
+
+    def _require_not_erased(self) -> None:
+        """Raises LeaseLost if the data of the owner was erased since the run began. Nothing of it may be stored then."""
+        new = self._new_response
+        if self._store.owner_data.was_erased_since(new.owner, self._begun_us):
+            raise LeaseLost(new.response["id"])
 
     async def wait_until_begun(self) -> None:
         """Returns when the beginning is committed. Raises what `Store.create_response` raises."""
@@ -143,6 +157,11 @@ class ForegroundRecorder:
             self._begin_timer.cancel()
 
     async def _commit_whole(self, result: Json) -> None:
+        try:
+            self._require_not_erased()
+        except LeaseLost:
+            _log.info("response_end_not_stored", why=_LOST)
+            return
         await self._store.responses.store_ended_response(self._new_response, result, headers=self._find_headers())
 
     async def _commit_end(self, begin: asyncio.Task[None], result: Json) -> None:
@@ -153,7 +172,7 @@ class ForegroundRecorder:
                 owner, result, worker=self._lease.worker, headers=headers, has_calls=self._has_calls
             )
         except LeaseLost:
-            _log.info("response_end_not_stored", why="deleted or cancelled while it ran")
+            _log.info("response_end_not_stored", why=_LOST)
         finally:
             self._lease.untrack_response(self._new_response.owner, self._new_response.response["id"])
 

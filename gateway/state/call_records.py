@@ -97,8 +97,10 @@ class ApprovalStore(Protocol):
     that is not stored. Its record is deleted with the response that made it, or a week after it has expired.
     """
 
-    async def store_approvals(self, owner: str, records: Sequence[ApprovalRecord]) -> None:
-        """Stores the records of new requests."""
+    async def store_approvals(
+        self, owner: str, records: Sequence[ApprovalRecord], *, begun_us: int | None = None
+    ) -> None:
+        """Stores the records of new requests, unless the data of the owner was erased since their run began."""
         ...
 
     async def load_approvals(self, owner: str, request_ids: Sequence[str]) -> Mapping[str, ApprovalRecord]:

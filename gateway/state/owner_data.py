@@ -38,6 +38,10 @@ class OwnerData(Protocol):
         completions and files were deleted."""
         ...
 
+    def was_erased_since(self, owner: str, begun_us: int) -> bool:
+        """Whether the data of an owner was erased after this time. What began before must not be stored any more."""
+        ...
+
     def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
         """Yields everything of one owner, one object at a time: `{"object": ..., ...}` with its items or messages."""
         ...

@@ -56,6 +56,7 @@ class ResponseApprovals:
         self._response_id = response_id
         self._ttl_us = int(ttl_days * _DAY_US)
         self._input_seal = input_seal
+        self._begun_us = read_clock_us()
         self.expiries: Final[dict[str, int]] = {}
         """The times at which the requests of the response expire, in epoch microseconds, by their ids."""
 
@@ -101,7 +102,7 @@ class ResponseApprovals:
         """Stores requests of the response before they are sent to the client. Raises StoreUnavailable."""
         expires_us = read_clock_us() + self._ttl_us
         records = [self._record_of(request, expires_us) for request in requests]
-        await self._store.store_approvals(self._owner, records)
+        await self._store.store_approvals(self._owner, records, begun_us=self._begun_us)
         self.expiries.update({record.id: record.expires_us for record in records})
         for record in records:
             event = "approval_requested" if record.sealed_input is None else "input_requested"

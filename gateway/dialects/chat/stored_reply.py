@@ -1,13 +1,18 @@
 """Completions that are stored: collects the frames that were sent to one completion, and stores it at its end."""
 
+import structlog
+
 from gateway.replies.recorder import FindHeaders
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
+from gateway.state.row_values import read_clock_us
 from gateway.state.store import Store
 from translation.chat import reply_objects
 from translation.chat.client.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
 from translation.chat.reply_forms import build_completion
 from translation.representation.json_types import Json
+
+_log = structlog.get_logger(__name__)
 
 
 class StoredChatEncoder(EncoderWrapper[ChatEncoder]):
@@ -62,6 +67,7 @@ class CompletionRecorder:
         self._owner = owner
         self._body = body
         self._find_headers = find_headers
+        self._begun_us = read_clock_us()
 
     def begin(self) -> None:
         return
@@ -72,6 +78,9 @@ class CompletionRecorder:
     async def finish(self, result: Json | None) -> None:
         if result is None:
             return  # the completion failed, and partial completions are not stored
+        if self._store.owner_data.was_erased_since(self._owner, self._begun_us):
+            _log.info("completion_not_stored", why="the data of its owner was erased while it ran")
+            return
         messages = [
             {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]

@@ -5,7 +5,7 @@ A signal is a hint and may be lost. A watch therefore also returns after a polli
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
 from typing import Any, Final
@@ -22,7 +22,9 @@ from gateway.state.database.postgresql_statements import list_driver_errors
 _log = structlog.get_logger(__name__)
 
 JOBS_KEY: Final = "jobs"
-"""The key of changes to the job queue. Every other key is the id of a response."""
+"""The key of changes to the job queue. Other keys are the ids of responses, or name owners whose data was erased."""
+
+_ERASED_PREFIX: Final = "erased:"
 
 _NOTIFY_CHANNEL: Final = "responses_gateway"
 _MAX_PAYLOAD_BYTES: Final = 7_000
@@ -51,6 +53,8 @@ class ChangeNotifier:
         self._has_outgoing = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
         self._is_listening = False
+        self.on_erased: Callable[[str], None] = lambda _: None
+        """Is called with each owner whose data is erased, in this process or another, percent-encoded."""
 
     @property
     def wait_timeout_s(self) -> float:
@@ -67,6 +71,10 @@ class ChangeNotifier:
             self._outgoing_keys.update(dict.fromkeys(keys))
             self._has_outgoing.set()
             self._start_listener()
+
+    def notify_erased(self, encoded_owner: str) -> None:
+        """Signals that the data of an owner is erased. The name is percent-encoded, so that it has no spaces."""
+        self.notify_changed(_ERASED_PREFIX + encoded_owner)
 
     @asynccontextmanager
     async def watch(self, key: str) -> AsyncGenerator["KeyWatch", None]:
@@ -95,6 +103,8 @@ class ChangeNotifier:
 
     def _wake_watches(self, keys: tuple[str, ...] | list[str], *, is_cached: bool = False) -> None:
         for key in keys:
+            if key.startswith(_ERASED_PREFIX):
+                self.on_erased(key.removeprefix(_ERASED_PREFIX))
             for watch in self._watches.get(key, ()):
                 watch.wake(is_cached=is_cached)
 

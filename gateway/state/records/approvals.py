@@ -1,6 +1,6 @@
 """Stores approvals of calls in SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, delete, insert, select, update
@@ -30,10 +30,18 @@ _COLUMNS: Final = [column for column in approvals.columns if column.name not in 
 class SqlApprovalStore:
     """Implements `ApprovalStore` over one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, was_erased_since: Callable[[str, int], bool] = lambda _owner, _begun_us: False
+    ) -> None:
+        """`was_erased_since` is that of `OwnerData`."""
         self._database = database
+        self._was_erased_since = was_erased_since
 
-    async def store_approvals(self, owner: str, records: Sequence[ApprovalRecord]) -> None:
+    async def store_approvals(
+        self, owner: str, records: Sequence[ApprovalRecord], *, begun_us: int | None = None
+    ) -> None:
+        if begun_us is not None and self._was_erased_since(owner, begun_us):
+            return
         created_us = read_clock_us()
         rows = [
             {"owner": owner, "created_us": created_us}

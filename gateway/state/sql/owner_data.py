@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 import orjson
 from sqlalchemy import Row, Table, and_, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.tables import (
     INPUT_PLACE,
@@ -35,7 +37,7 @@ from gateway.state.records.files import FileDeleter, build_file
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls
 from gateway.state.records.uploads import delete_uploads
-from gateway.state.row_values import parse_json, parse_with_output
+from gateway.state.row_values import parse_json, parse_with_output, read_clock_us
 from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import RowKeys, delete_in_batches, shorten_logs
@@ -46,6 +48,10 @@ from translation.representation.json_types import Json
 SelectedRows: TypeAlias = Sequence[Row[Any]]
 RowExporter: TypeAlias = Callable[[AsyncConnection, str, SelectedRows], Awaitable[list[Json]]]
 
+_MOST_ERASURES: Final = 1000
+_LONGEST_RUN_US: Final = 86_400 * 1_000_000
+"""Of more erasures those are forgotten that are older than any run."""
+
 _PAGE_ROWS: Final = 50
 """The rows of one page of an export."""
 
@@ -53,9 +59,13 @@ _PAGE_ROWS: Final = 50
 class SqlOwnerData:
     """Implements `OwnerData` over one database."""
 
-    def __init__(self, database: Database, file_deleter: FileDeleter) -> None:
+    def __init__(self, database: Database, notifier: ChangeNotifier, file_deleter: FileDeleter) -> None:
         self._database = database
+        self._notifier = notifier
         self._file_deleter = file_deleter
+        self._erased_us: dict[str, int] = {}
+        """The time of the last erasure of owners, by their percent-encoded names, in any replica that signals it."""
+        notifier.on_erased = self._note_erasure
 
     async def measure_owner(self, owner: str) -> OwnerUsage:
         # Neither reads more than the limits allow an owner: the bytes are a kept sum, and ended jobs have no row.
@@ -68,6 +78,22 @@ class SqlOwnerData:
         return OwnerUsage(job_count, log_bytes or 0)
 
     async def erase_owner(self, owner: str) -> int:
+        self._notifier.notify_erased(quote(owner, safe=""))
+        deleted_count = await self._erase_rows(owner)
+        # What was begun meanwhile, and is not stored yet, counts as begun before.
+        self._notifier.notify_erased(quote(owner, safe=""))
+        return deleted_count
+
+    def was_erased_since(self, owner: str, begun_us: int) -> bool:
+        return bool(self._erased_us) and self._erased_us.get(quote(owner, safe=""), -1) >= begun_us
+
+    def _note_erasure(self, encoded_owner: str) -> None:
+        now_us = read_clock_us()
+        if len(self._erased_us) > _MOST_ERASURES:
+            self._erased_us = {name: at for name, at in self._erased_us.items() if now_us - at < _LONGEST_RUN_US}
+        self._erased_us[encoded_owner] = now_us
+
+    async def _erase_rows(self, owner: str) -> int:
         await shorten_logs(self._database, responses.c.owner == owner, turn=owner)
         # Children are deleted before their parents: if this is interrupted, every remaining history is complete.
         deleted_count = await delete_in_batches(

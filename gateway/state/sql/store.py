@@ -63,7 +63,6 @@ class SqlStore:
         self.jobs = SqlJobQueue(database, notifier, lease_s=background.lease_s)
         self.call_journal = SqlCallJournal(database)
         self.open_calls = SqlOpenCallStore(database)
-        self.approvals = SqlApprovalStore(database)
         self.grants = SqlGrantStore(database)
         self.added_servers = SqlAddedServerStore(database)
         self.idempotency_keys = SqlKeyStore(database)
@@ -72,7 +71,8 @@ class SqlStore:
         self.uploads = SqlUploadStore(database)
         self.vector_stores = SqlVectorStores(database)
         self.indexing = SqlIndexingQueue(database)
-        self.owner_data = SqlOwnerData(database, file_deleter)
+        self.owner_data = SqlOwnerData(database, notifier, file_deleter)
+        self.approvals = SqlApprovalStore(database, self.owner_data.was_erased_since)
         self.retention = SqlRetention(
             database,
             file_deleter,
