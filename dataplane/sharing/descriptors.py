@@ -42,12 +42,13 @@ def is_lack_of_descriptors(error: BaseException | None) -> bool:
             if error.errno in _LACKS:
                 return True
             if cause is None and error.errno in _VAGUE:
-                return not _is_descriptor_free()
+                return not has_free_descriptor()
         error = cause
     return False
 
 
-def _is_descriptor_free() -> bool:
+def has_free_descriptor() -> bool:
+    """Whether the process can open two more files."""
     try:
         reader, writer = os.pipe()
     except OSError:

@@ -104,7 +104,7 @@ class ForegroundRecorder:
         await self._store.responses.create_response(self._new_response)
 
     def _require_not_erased(self) -> None:
-        """Raises LeaseLost if the data of the owner was erased since the run began. Nothing of it may be stored then."""
+        """Raises LeaseLost if the data of the owner was erased since the run began: nothing of it may be stored."""
         new = self._new_response
         if self._store.owner_data.was_erased_since(new.owner, self._begun_us):
             raise LeaseLost(new.response["id"])

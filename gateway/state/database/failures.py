@@ -8,6 +8,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from dataplane.sharing.descriptors import has_free_descriptor, is_lack_of_descriptors
 from gateway.state.database.sqlite_file import DatabaseFileLost
 
 TIMEOUT_MESSAGE: Final = "it does not answer in time"
@@ -66,7 +67,11 @@ _FILE_REMEDIES: Final = {
 }
 """The description of a failure of a SQLite file -> what to do."""
 
+_CANNOT_OPEN: Final = "unable to open"
+_NO_DESCRIPTOR: Final = "the gateway has no free file descriptor"
+
 _REMEDIES: Final = {
+    _NO_DESCRIPTOR: "raise the limit of open files (ulimit -n), or lower limits.open_requests",
     "it cannot be reached": "start the database, or correct store.url",
     "it refuses the gateway's user": "correct user and password in store.url",
     "its disk is full": "free space on the database server, or lower store.ttl_days",
@@ -94,9 +99,9 @@ def is_data_error(error: BaseException) -> bool:
 
 
 def may_be_own_fault(error: BaseException) -> bool:
-    """Returns whether one use of the database may be the reason of its own failure: it took too long, or waited too
-    long for its turn. Others may then use the database all the same."""
-    if isinstance(error, TimeoutError | PoolTimeout):
+    """Returns whether one use of the database may be the reason of its own failure: it took too long, waited too long
+    for its turn, or needed one more descriptor. Others may then use the database all the same."""
+    if isinstance(error, TimeoutError | PoolTimeout) or describe_error(error) == _NO_DESCRIPTOR:
         return True
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, sqlite3.OperationalError):
@@ -141,6 +146,8 @@ def describe_error(error: BaseException) -> str:
         return "all connections to it are in use"
     if isinstance(error, DatabaseFileLost):
         return str(error)
+    if is_lack_of_descriptors(error):
+        return _NO_DESCRIPTOR
     if isinstance(error, TimeoutError):
         return TIMEOUT_MESSAGE
     if isinstance(error, OSError):
@@ -152,4 +159,6 @@ def describe_error(error: BaseException) -> str:
             _SQLSTATE_MESSAGES.get(state) or _SQLSTATE_CLASS_MESSAGES.get(state[:2]) or f"{_UNKNOWN} SQLSTATE {state}"
         )
     message = str(cause).lower()
+    if _CANNOT_OPEN in message and not has_free_descriptor():
+        return _NO_DESCRIPTOR
     return next((text for part, text in _SQLITE_MESSAGES if part in message), f"{_UNKNOWN} {type(cause).__name__}")

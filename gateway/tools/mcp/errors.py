@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from dataplane.sharing.descriptors import is_lack_of_descriptors
 from gateway.tools.executors.executor import ToolFault
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_http_error, build_protocol_error
 
@@ -47,6 +48,13 @@ SESSION_LOST: Final = "the server ended the session; the outcome of the call is 
 
 
 NOT_THE_PROTOCOL: Final = "the server's answer does not follow the protocol"
+
+
+def describe_unreachable(error: Exception, server: str = "server") -> str:
+    """Returns the message for a server to which no connection could be opened."""
+    if is_lack_of_descriptors(error):
+        return f"the gateway has no free file descriptor for a connection to the {server}: try again later"
+    return f"the {server} cannot be reached"
 
 
 def describe_too_large(max_bytes: int) -> str:

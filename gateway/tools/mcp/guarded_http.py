@@ -13,7 +13,7 @@ import httpx2
 import orjson
 
 from gateway.tools.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
-from gateway.tools.mcp.errors import SESSION_LOST, McpFault
+from gateway.tools.mcp.errors import SESSION_LOST, McpFault, describe_unreachable
 from gateway.tools.mcp.request_record import RequestRecord, current_record
 from gateway.tools.mcp.server import PROBE_S, TokenSource
 from providers.egress import EgressClient, EgressRefused, GuardedSender
@@ -78,8 +78,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return self._refuse(record, McpFault("egress_refused", str(error)))
         except TimeoutError:
             return self._refuse(record, McpFault("timeout", "the server does not answer"))
-        except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            return self._refuse(record, McpFault("connection_closed", "the server cannot be reached"))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            return self._refuse(record, McpFault("connection_closed", describe_unreachable(error)))
         except httpx2.TransportError:
             return self._refuse(record, McpFault("connection_closed", CONNECTION_CLOSED))
         if request.method != "GET" and not is_call:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.faults.client_view import (
@@ -22,10 +23,11 @@ from tests.faults.client_view import (
     question,
 )
 from tests.faults.config import config
+from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.polling import wait_until
 from tests.serving import Command, command
 from tests.upstream import Reply, ScriptedUpstream
-from tests.upstream.builders import SSE
+from tests.upstream.builders import SSE, chat_text
 from tests.upstream.faults import CHAT as ANSWER
 
 LIMIT = 64
@@ -94,3 +96,40 @@ async def test_without_a_descriptor_for_the_upstream_every_api_refuses(tmp_path:
                     )
                     assert "no free file descriptor" in refused.text
                     assert (await ask_with(asking, gateway.v1, path, stream=True)).code == code
+
+
+async def test_a_lack_of_descriptors_for_tools_and_the_store_is_said_by_its_name(tmp_path: Path) -> None:
+    async with ScriptedUpstream() as upstream, scripted_mcp(answer(text_result("found"))) as lookup:
+        upstream.on("/chat/completions", chat_text("hello"))
+        settings = {
+            **config(upstream.url, "chat", server={"reachability_s": 0}),
+            "egress": {"allow": ["127.0.0.1"]},
+            "store": {"url": f"sqlite+aiosqlite:///{tmp_path}/store.db"},
+        }
+        with command(settings, tmp_path, forked=True) as gateway:
+            async with client() as asking:
+
+                async def request_with(**tool: object) -> httpx.Response:
+                    body = {
+                        **question(RESPONSES, stream=False),
+                        "tools": [{"type": "mcp", "server_label": "lookup", **tool}],
+                    }
+                    return await asking.post(gateway.v1 + address_of(RESPONSES, body), json=body)
+
+                # What is imported for the first request with tools needs descriptors too.
+                tool = {"server_url": lookup.url, "require_approval": "never"}
+                assert (await request_with(**tool)).status_code == 200
+                pages = [f"{gateway.v1}/responses/resp_{number}/input_items" for number in range(12)]
+                # Opens the client's connections.
+                await asyncio.gather(*(asking.get(f"{gateway.url}/healthz") for _ in pages))
+                await wait_until(lambda: lookup.upstream.open_connections == 0)
+                leave_no_descriptor(gateway)
+                refused = await request_with(**tool)
+                assert (refused.status_code, refused.json()["error"]["code"]) == (424, "external_connector_error")
+                assert "no free file descriptor" in refused.text
+                found = await asyncio.gather(*map(asking.get, pages))
+                assert {reply.status_code for reply in found} == {404, 503}
+                assert {reply.headers.get("retry-after") for reply in found if reply.status_code == 503} == {"1"}
+            lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+        why = [line["why"] for line in lines if line["message"] == "store_unavailable"]
+        assert set(why) <= {"the gateway has no free file descriptor"}

@@ -16,7 +16,7 @@ import httpx2
 import orjson
 import structlog
 
-from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.errors import McpFault, describe_unreachable
 from providers.egress import EgressClient, EgressRefused, GuardedSender
 
 _log = structlog.get_logger(__name__)
@@ -87,8 +87,8 @@ class AuthorizationServer:
             raise McpFault("authorization_failed", f"no token within {_DEADLINE_S:g} s") from None
         except EgressRefused as error:
             raise McpFault("egress_refused", f"the authorization server: {error}") from None
-        except httpx2.TransportError:
-            raise McpFault("authorization_failed", "the authorization server cannot be reached") from None
+        except httpx2.TransportError as error:
+            raise McpFault("authorization_failed", describe_unreachable(error, "authorization server")) from None
         token, lifetime, refresh = (reply.get(key) for key in ("access_token", "expires_in", "refresh_token"))
         if not isinstance(token, str) or not token.isprintable() or not token.isascii():
             raise McpFault("authorization_failed", "the authorization server sent no token")
