@@ -249,7 +249,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _refuse(self, failure: HeadFailure) -> None:
         """Sends the reply to a refused head, and closes the connection."""
         self._failure = failure
-        in_own_body = failure is HeadFailure.MALFORMED and not (self._in_head or self.cycle.response_started)
+        cycle = self.cycle  # None if the target of a connection's first request is malformed
+        is_in_body = not (cycle is None or self._in_head or cycle.response_started)
+        in_own_body = failure is HeadFailure.MALFORMED and is_in_body
         if self._is_replying() and not in_own_body:
             # Another reply on the wire must not be followed by this one before its end.
             self.transport.close()

@@ -11,6 +11,11 @@ from websockets.frames import CloseCode, Frame
 _CLOSE_TIMEOUT_S = 2.0
 """Seconds that the peer has to answer a close frame."""
 
+_PIECE_BYTES = 4096
+_FRAMES_AT_ONCE = 128
+"""So many frames take a few milliseconds of the event loop, and so do the smallest frames of one piece. A read can have
+forty thousand."""
+
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """The protocol of one WebSocket connection of the server."""
@@ -18,6 +23,38 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.close_timeout = _CLOSE_TIMEOUT_S
+        self._unread = memoryview(b"")
+        """The rest of the bytes that were received. Reading is paused until it is parsed."""
+
+    def data_received(self, data: bytes) -> None:
+        if self._unread:  # the reader was resumed, because the application took a message
+            self._unread = memoryview(bytes(self._unread) + data)
+            self.transport.pause_reading()
+            return
+        self._unread = memoryview(data)
+        self._parse_unread()
+
+    def _parse_unread(self) -> None:
+        """Parses what was received, piece by piece. After some frames it lets other callbacks run first."""
+        frames = 0
+        while self._unread and not self.transport.is_closing():
+            if frames >= _FRAMES_AT_ONCE:
+                self.transport.pause_reading()
+                self.loop.call_soon(self._parse_rest)
+                return
+            piece, self._unread = self._unread[:_PIECE_BYTES], self._unread[_PIECE_BYTES:]
+            self.conn.receive_data(bytes(piece))
+            if self.conn.parser_exc is not None:
+                self._unread = memoryview(b"")
+                self.handle_parser_exception()
+                return
+            frames += len(self.conn.events)
+            self.handle_events()
+
+    def _parse_rest(self) -> None:
+        self._parse_unread()
+        if not (self._unread or self.read_paused or self.transport.is_closing()):
+            self.transport.resume_reading()
 
     async def send(self, message: Any) -> None:
         await super().send(message)

@@ -194,6 +194,8 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "first line"),
     "an unknown method": (b"ASK / HTTP/1.1\r\n" + HOST + BODY, "first line"),
     "no target": (b"POST  HTTP/1.1\r\n" + HOST + BODY, "first line"),
+    "a tunnel": (b"CONNECT other.example:443 HTTP/1.1\r\n" + HOST + b"\r\n", "first line"),
+    "an address without a host": (b"GET http:// HTTP/1.1\r\n" + HOST + b"\r\n", "first line"),
     "a target that is not ASCII": ("GET /gr\u00f6\u00dfe HTTP/1.1\r\n".encode() + HOST + b"\r\n", "first line"),
     "a header without a name": (FIRST_LINE + b": x\r\n" + BODY, "headers"),
     "a header with a null byte": (FIRST_LINE + b"x-a: \x00\r\n" + BODY, "headers"),
