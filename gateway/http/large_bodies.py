@@ -72,6 +72,10 @@ class LargeBodyPool:
             if weight > _FREE_BYTES:
                 await self._slots.wait_for_slot()
             return function(*args, **named)
+        return await self.call_apart(function, *args, **named)
+
+    async def call_apart(self, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
+        """Calls a function that takes long in a thread, as `call_weighed` does for a heavy body."""
         context = copy_context()
         try:
             return await run_in_pool(partial(context.run, partial(function, *args, **named)))

@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dataplane.sharing.work_pool import run_in_pool
 from gateway.config.settings import Settings, digest_config
 from gateway.errors import NotFound
 from gateway.http.auth import Principal, find_key
@@ -104,7 +103,9 @@ def build_pages_routes(service: Service) -> APIRouter:
         async with api_page_lock:
             if api_page is None:
                 # Building the document takes a second. It must not hold a thread that lookups of hosts need.
-                api_page = await run_in_pool(lambda: _serve_model(build_api_page(request.app.openapi())))
+                api_page = await service.large_bodies.call_apart(
+                    lambda: _serve_model(build_api_page(request.app.openapi()))
+                )
         return api_page
 
     @router.get("/pages/{name}")
