@@ -48,7 +48,7 @@ FLOODS = {
 
 
 @asynccontextmanager
-async def opened(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def open_socket(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     key = base64.b64encode(os.urandom(16))
     writer.write(
@@ -78,7 +78,7 @@ async def test_no_frames_stop_the_event_loop(flood: bytes) -> None:
         async with serving_here(config(upstream.url, "chat")) as port:
             stalls_s: list[float] = []
             while len(stalls_s) < ATTEMPTS and min(stalls_s, default=MAX_STALL_S) >= MAX_STALL_S:
-                async with opened(port) as (reader, writer):
+                async with open_socket(port) as (reader, writer):
                     watch = StallWatch()
                     reading = asyncio.create_task(read_to(reader, b"response.completed"))
                     writer.write(flood)
