@@ -41,11 +41,20 @@ class Log:
         self.failure: Exception | None = None
         self.headers: StoredHeaders | None = None
         self.written = asyncio.Event()
+        self.erased_us = -1
 
     @property
     def responses(self) -> "Log":
         """The part of the store that the recorder uses."""
         return self
+
+    @property
+    def owner_data(self) -> "Log":
+        """Another part."""
+        return self
+
+    def was_erased_since(self, owner: str, begun_us: int) -> bool:
+        return self.erased_us >= begun_us
 
     async def create_response(self, new: NewResponse) -> None:
         await self._write("begin", new.response["status"])

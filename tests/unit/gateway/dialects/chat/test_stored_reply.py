@@ -16,6 +16,13 @@ class Completions:
     def completions(self) -> "Completions":
         return self
 
+    @property
+    def owner_data(self) -> "Completions":
+        return self
+
+    def was_erased_since(self, owner: str, begun_us: int) -> bool:
+        return False
+
     async def store_completion(self, *values: Any) -> None:
         self.stored.append(values)
 
