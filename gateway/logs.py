@@ -19,6 +19,7 @@ import structlog
 
 from gateway.log_writer import LogWriter
 from gateway.terminal_text import render_text_line
+from translation.decoding.usage import list_impossible_counts
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -244,6 +245,8 @@ def bind_usage(usage: Usage | None) -> None:
     if usage is None:
         return
     fields = dict(_BOUND_FIELDS.get())
+    if usage.raw and (usage.input is None or usage.output is None) and (counts := list_impossible_counts(usage.raw)):
+        fields["impossible_tokens"] = counts
     if usage.input is not None:
         fields["input_tokens"] = usage.input
     if usage.output is not None:

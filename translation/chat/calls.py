@@ -1,6 +1,7 @@
 """Assembles tool calls from the fragments of a chat stream, however an upstream numbers, names and splits them."""
 
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -13,6 +14,11 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning
 from translation.representation.json_types import Json
 from translation.tools.call_ids import CallIdAllocator
+
+_ENTRY_TYPES: Final = (dict, str, NoneType)
+"""Types of members of `tool_calls`. Texts and null say nothing, and are left out."""
+
+_OPTIONAL_TEXT: Final = (str, NoneType)
 
 _ENTRY_KEYS: Final = frozenset({"arguments", "custom", "function", "id", "index", "name", "type"})
 
@@ -204,19 +210,29 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
 
 
 def list_call_entries(entries: Any) -> list[Json]:
-    """Returns the entries of `tool_calls`. Members of a list that are no objects are left out.
+    """Returns the entries of `tool_calls`.
 
     Some servers send one call instead of a list, and some an object whose keys are the positions in the list:
     `{"0": {…}}`. Raises ProtocolViolation for anything else, so that no call is lost.
     """
     match entries:
-        case list():
-            return [entry for entry in entries if isinstance(entry, dict)]
+        case list() if all(isinstance(entry, _ENTRY_TYPES) for entry in entries):
+            return [require_call_body(entry) for entry in entries if isinstance(entry, dict)]
         case dict() if not _ENTRY_KEYS.isdisjoint(entries):
-            return [entries]
+            return [require_call_body(entries)]
         case dict() if all(key.isdecimal() and isinstance(entry, dict) for key, entry in entries.items()):
-            return [{"index": int(key), **entries[key]} for key in sorted(entries, key=int)]
+            return [{"index": int(key), **require_call_body(entries[key])} for key in sorted(entries, key=int)]
     raise ProtocolViolation("the upstream sent tool calls that are not a list of objects")
+
+
+def require_call_body(entry: Json) -> Json:
+    """Returns an entry of `tool_calls`. Raises ProtocolViolation for a function that is no object, or has no name that
+    a client could look up."""
+    for key in ("function", "custom"):
+        body = entry.get(key)
+        if body is not None and not (isinstance(body, dict) and isinstance(body.get("name"), _OPTIONAL_TEXT)):
+            raise ProtocolViolation(f"the upstream sent a tool call whose `{key}` is malformed")
+    return entry
 
 
 def is_complete_json(arguments: str) -> bool:

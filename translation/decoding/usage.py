@@ -8,6 +8,9 @@ from translation.representation.json_types import Json
 _MAX_SAFE_INTEGER: Final = 2**53 - 1
 """The largest integer that every JSON parser represents exactly."""
 
+_COUNT_ENDINGS: Final = ("tokens", "count")
+_QUOTED_CHARS: Final = 40
+
 _NUMBER_TYPES: Final = (int, float)
 """Created once, because `int | float` in the call would create a type each time."""
 
@@ -23,6 +26,16 @@ def read_count(reported: Any) -> int | None:
     if isinstance(reported, bool) or not isinstance(reported, _NUMBER_TYPES):
         return None
     return int(reported) if 0 <= reported <= _MAX_SAFE_INTEGER else None
+
+
+def list_impossible_counts(reported: Json) -> dict[str, str]:
+    """Returns the token counts of a usage object that cannot be counts, by their keys, as short texts."""
+    return {
+        key: str(value)[:_QUOTED_CHARS]
+        for key, value in reported.items()
+        if key.lower().endswith(_COUNT_ENDINGS)
+        and not (value is None or isinstance(value, (dict, list)) or read_count(value) is not None)
+    }
 
 
 def clamp_part(part: int | None, whole: int | None) -> int | None:

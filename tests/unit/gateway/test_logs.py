@@ -14,6 +14,7 @@ from gateway.logs import (
     _render_line,
     bind_fields,
     bind_losses,
+    bind_usage,
     log_request,
     read_bound_fields,
     reset_fields,
@@ -25,7 +26,7 @@ from providers.errors import (
     UpstreamRejected,
     UpstreamUnreachable,
 )
-from translation.representation.events import Failed
+from translation.representation.events import Failed, Usage
 from translation.representation.loss import Loss
 
 
@@ -147,3 +148,11 @@ def test_the_line_of_an_exception_has_its_traceback() -> None:
 def test_values_that_are_no_json_are_written_all_the_same(value: object, expected: object) -> None:
     line = written("info", value=value)
     assert (line["level"], line["value"]) == ("info", expected)
+
+
+def test_token_counts_that_cannot_be_counts_are_logged_as_they_came() -> None:
+    def bind() -> dict[str, object]:
+        bind_usage(Usage(output=3, raw={"prompt_tokens": -5, "completion_tokens": 3}))
+        return {**read_bound_fields()}
+
+    assert copy_context().run(bind) == {"output_tokens": 3, "impossible_tokens": {"prompt_tokens": "-5"}}

@@ -95,6 +95,8 @@ class CallNormalizer:
 
     def _normalize_entries(self, message: Json, *, whole: bool) -> list[Json]:
         entries: Any = message.get("tool_calls")
+        if not isinstance(message.get("function_call") or {}, dict):
+            raise ProtocolViolation("the upstream sent a `function_call` that is not a JSON object")
         if not entries and isinstance(message.get("function_call"), dict) and not self._legacy_functions:
             entries = [{"type": "function", "function": message.pop("function_call")}]
         listed = list_call_entries(entries) if entries else []

@@ -11,6 +11,9 @@ from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
+_TEXT_KEYS: Final = ("content", "refusal", "role")
+_NUMBERS: Final = (int, float)
+
 _UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
 """Keys of a delta that are forwarded unchanged, unless the content is a list."""
 
@@ -60,12 +63,13 @@ class ChoiceReader:
             raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
         changed = False
         if isinstance(delta, dict):
+            changed = _require_texts(delta)
             for key in () if self.has_content else delta:
                 if key in self._reasoning.content_keys and delta[key]:
                     self.has_content = True
                     break
             if self._splits_thoughts and index not in self.finished:
-                changed = self._split_thoughts(index, delta, is_last=bool(choice.get("finish_reason")))
+                changed |= self._split_thoughts(index, delta, is_last=bool(choice.get("finish_reason")))
             if not _UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
                 changed |= (
                     self._reasoning.flatten_content(delta)
@@ -126,3 +130,20 @@ class ChoiceReader:
             delta: Json = choice.get("delta") or {}
             choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *entries]}
         return bool(entries) or bool(self._calls[index].warnings)
+
+
+def _require_texts(delta: Json) -> bool:
+    """Makes a number in place of a text one, in place. Returns whether there was one.
+
+    Raises ProtocolViolation for other values, which no client of chat reads: it would get less than the model's answer.
+    """
+    changed = False
+    for key in _TEXT_KEYS:
+        value = delta.get(key)
+        if value is None or type(value) is str or (key == "content" and type(value) is list):
+            continue
+        if type(value) not in _NUMBERS or key == "role":
+            raise ProtocolViolation(f"the upstream sent a delta whose `{key}` is no text")
+        delta[key] = str(value)
+        changed = True
+    return changed

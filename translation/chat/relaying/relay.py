@@ -29,8 +29,11 @@ from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
-_CALL_PATTERN: Final = re.compile(rb'"(?:tool_calls|function_call)": ?[\[{](?!\])')
-"""Matches calls in a payload, but no null and no empty list."""
+_PARSED_VALUES: Final = re.compile(
+    rb'"(?:content|refusal|role)": ?(?!["n ])|"(?:tool_calls|function_call)": ?(?!null|\[\])'
+    rb'|"delta": ?(?![{n ])|"choices": ?(?![\[n ])|"index": ?(?![0-9 ])'
+)
+"""Matches what has to be parsed in a payload: calls, lists of content parts, and values of a wrong type."""
 
 _NULL_FINISH_REASON: Final = b'"finish_reason":null'
 
@@ -211,8 +214,7 @@ class ChatRelay(StreamEnd):
             and b'"error"' not in payload
             and (b'"usage"' not in payload or b'"usage":null' in payload)
             and not self._reasoning.may_move(payload)
-            and b'"content":[' not in payload
-            and (b"_call" not in payload or _CALL_PATTERN.search(payload) is None)
+            and _PARSED_VALUES.search(payload) is None
             and payload[:1] == b"{"
             and payload[-1:] == b"}"
         )
@@ -226,6 +228,8 @@ class ChatRelay(StreamEnd):
         choices = chunk.get("choices")
         usage = chunk.get("usage")
         if not isinstance(choices, list):
+            if choices is not None:
+                raise ProtocolViolation("the choices of the upstream's stream are not a list")
             if not usage and not self._choices.has_content and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream's stream is not a chat completion")
             choices = []

@@ -242,7 +242,9 @@ class ChatDecoder:
             for choice in choices:
                 if not isinstance(choice, dict):
                     raise ProtocolViolation("the upstream sent a choice that is not a JSON object")
-                if choice.get("index"):
+                if (index := choice.get("index")) and not isinstance(index, int):
+                    raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
+                if index:
                     # Requests for several choices are refused before they get here: nobody asked for this one.
                     events += self._report_once("choice")
                     continue
@@ -312,8 +314,8 @@ class ChatDecoder:
             ]
         if self._annotations:
             events += self._annotate()
-        if isinstance(images := delta.get("images"), list):
-            for image in images:
+        if images := delta.get("images"):
+            for image in images if isinstance(images, list) else [images]:
                 events += self._write_image(image)
         if isinstance(audio := delta.get("audio"), dict) and audio:
             events += self._report_once("audio")

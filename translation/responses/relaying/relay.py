@@ -1,7 +1,7 @@
 """Relays the stream of a Responses upstream to a Responses client."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import orjson
 
@@ -34,6 +34,7 @@ from translation.responses.relaying.whole_response import (
     seal_output,
 )
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
+from translation.responses.upstream.output import TEXT_PLACES
 from translation.responses.upstream.response_failures import failure_in
 from translation.tools.credentials import remove_credentials
 
@@ -45,6 +46,20 @@ _ITEM_ADDED = "response.output_item.added"
 _ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
 _INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS
 """Events that may have to be parsed. All others are forwarded without parsing."""
+
+_TEXT_KEYS: Final = {
+    f"{prefix}.{phase}": key
+    for prefix, place in TEXT_PLACES.items()
+    for phase, key in (("delta", "delta"), ("done", place.text_key))
+}
+"""Type of an event of a text -> the key of the text."""
+
+_VALUE_MARKS: Final[Mapping[str | None, tuple[bytes, bytes]]] = {
+    **{name: (b'"%b":"' % key.encode(), b'"%b": "' % key.encode()) for name, key in _TEXT_KEYS.items()},
+    **dict.fromkeys(_ITEM_EVENTS, (b'"item":{', b'"item": {')),
+}
+"""Type of an event -> how its payload begins its text or its item, one of both. Others have to be parsed: a client
+would read a number or null as a part of the answer, or stop."""
 
 _TRUNCATED = Failed("upstream_truncated", "the upstream closed its stream before the response was complete")
 _GARBLED = Failed("upstream_garbled", "the upstream sent an event that is not JSON of the Responses API")
@@ -159,6 +174,8 @@ class ResponsesRelay(StreamEnd):
             frame = Frame(frame.event, whole, raw)
         name = frame.event
         must_parse = name in _INSPECTED_EVENTS and self._must_parse(name, frame.payload)
+        if (marks := _VALUE_MARKS.get(name)) is not None and marks[0] not in frame.payload:
+            must_parse = must_parse or marks[1] not in frame.payload
         if self._summaries is not None and not must_parse:
             must_parse = self._summaries.may_change(name, frame.payload)
         if name is not None and name.startswith("response.") and not must_parse and _looks_whole(frame.payload):
@@ -200,6 +217,8 @@ class ResponsesRelay(StreamEnd):
             if event_type in _TERMINAL_EVENTS:
                 return self._forward_end(event, response)
             frame_out = sse.encode_event(event_type, orjson.dumps(event))
+        elif not _has_own_values(event_type, event):
+            return self.fail(_GARBLED)
         else:
             events = self._client_events(event_type, event)
             if events is None:
@@ -297,6 +316,14 @@ class ResponsesRelay(StreamEnd):
 
 def _encode_events(events: Iterable[Json]) -> bytes:
     return b"".join([sse.encode_event(event["type"], orjson.dumps(event)) for event in events])
+
+
+def _has_own_values(event_type: str, event: Json) -> bool:
+    """Returns whether the text or item of an event has the type that clients expect. A final text may be missing."""
+    if event_type in _ITEM_EVENTS:
+        return isinstance(event.get("item"), dict)
+    key = _TEXT_KEYS.get(event_type)
+    return key is None or isinstance(event.get(key), str) or (key != "delta" and event.get(key) is None)
 
 
 def _looks_whole(payload: bytes) -> bool:

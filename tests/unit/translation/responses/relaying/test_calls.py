@@ -232,12 +232,10 @@ def test_calls_of_custom_tools_get_ids_and_no_argument_check() -> None:
 
 ODD: dict[str, Json] = {
     "an item without a place": {"type": "response.output_item.added", "item": call(0, "x")},
-    "an item that is none": {"type": "response.output_item.added", "output_index": 0, "item": "function_call"},
     "an id that is none": {"type": "response.output_item.added", "output_index": 0, "item": {**CUSTOM, "call_id": 5}},
     "no arguments": {"type": "response.output_item.done", "output_index": 0, "item": {**call(0, "x"), "arguments": 5}},
     "arguments of no call": {"type": "response.function_call_arguments.delta", "output_index": 5, "delta": "{}"},
     "arguments without a place": {"type": "response.function_call_arguments.delta", "delta": "{}"},
-    "a piece that is none": {"type": "response.function_call_arguments.delta", "output_index": 1, "delta": 5},
 }
 
 

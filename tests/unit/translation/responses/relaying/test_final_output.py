@@ -106,7 +106,12 @@ def test_events_that_are_not_known_need_no_output() -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged", [b'{"type": "response.output_item.done", }', b'{"item": {}}', b'{"item": 5, "output_index": 0}']
+    "damaged",
+    [
+        b'{"type": "response.output_item.done", "item": {}, }',
+        b'{"item": {}}',
+        b'{"item": {"type": 5}, "output_index": 0}',
+    ],
 )
 def test_a_damaged_end_of_an_item_adds_none(damaged: bytes) -> None:
     wire = b"event: response.output_item.done\ndata: " + damaged + b"\n\n"

@@ -73,7 +73,7 @@ def test_unnamed_content_is_content() -> None:
     stream = relay()
     stream.feed(CREATED + sse.encode_data(b'{"type":"keepalive"}'))
     assert not stream.has_content
-    stream.feed(sse.encode_data(b'{"type":"response.output_text.delta"}'))
+    stream.feed(sse.encode_data(b'{"type":"response.output_text.delta","delta":"x"}'))
     assert stream.has_content
 
 
