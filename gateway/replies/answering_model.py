@@ -30,6 +30,12 @@ OnModel = Callable[[str], None]
 """Is called with the upstream's name of the model that answers."""
 
 
+def find_model(frames: bytes) -> str | None:
+    """Returns the model that the first frame which names one has; None if none does."""
+    member = _MODEL_MEMBER.search(frames)
+    return None if member is None else str(orjson.loads(member[1]))
+
+
 def chooses_model(profile: Profile) -> bool:
     """Whether the upstream may answer with another model than the one that it is asked for."""
     return _LIST_PARAM in profile.extra_params
@@ -106,7 +112,7 @@ class ModelRelay(RelayWrapper[Relay]):
         return None if self._on_model is not None else self._relay.template
 
     def feed(self, read: bytes) -> bytes:
-        if self._on_model is not None and (member := _MODEL_MEMBER.search(read)) is not None:
-            self._on_model(orjson.loads(member[1]))
+        if self._on_model is not None and (model := find_model(read)) is not None:
+            self._on_model(model)
             self._on_model = None
         return self._relay.feed(read)

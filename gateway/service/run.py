@@ -14,7 +14,14 @@ from gateway.logs import MAX_LOGGED_CHARS, bind_fields
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan
 from gateway.planning.resolver import Target
-from gateway.replies.answering_model import MODEL_HEADER, ModelObserver, ModelRelay, ModelStage, chooses_model
+from gateway.replies.answering_model import (
+    MODEL_HEADER,
+    ModelObserver,
+    ModelRelay,
+    ModelStage,
+    chooses_model,
+    find_model,
+)
 from gateway.replies.attempted_reply import ATTEMPT_FAILURES, AttemptedReply, AttemptStream
 from gateway.replies.client_params import RejectionParams
 from gateway.replies.endpoints import Presentation, ReplyCollector, ReplyIdentity
@@ -320,6 +327,8 @@ class Run:
         try:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
+                if self._model_observer is not None and (named := find_model(answer)) is not None:
+                    self._model_observer.note_model(named)
                 # In a thread, because it has as many chunks as a long stream, and all at once.
                 answer = await run_in_pool(plan.relay.collect_stream, self.body, answer, self.identity, presentation)
             else:

@@ -8,7 +8,7 @@ import httpx
 from gateway.replies.answering_model import MODEL_HEADER, ModelRelay
 from tests.serving import command, serving
 from tests.upstream import ScriptedUpstream
-from tests.upstream.builders import CHAT_USAGE, Json, chat_chunk, chat_sse, either, json_reply, whole_chat
+from tests.upstream.builders import CHAT_USAGE, Json, chat_chunk, chat_sse, either, json_reply, text_chunks, whole_chat
 
 ANSWERING = "vendor/second-2026"
 REPLY = either(
@@ -55,6 +55,18 @@ async def test_the_model_that_answered_is_in_a_header_and_in_the_log(tmp_path: P
     served = [line for line in lines if line["message"] == "request"]
     assert len(served) == 4 * len(REQUESTS)
     assert {line.get("upstream_model") for line in served} == {ANSWERING}
+
+
+async def test_the_model_of_a_stream_that_is_collected_is_in_the_header() -> None:
+    """Some upstreams stream although the request does not ask for it."""
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_sse([{**each, "model": ANSWERING} for each in text_chunks("Hi")]))
+        provider = {"type": "openrouter", "base_url": upstream.url, "api_key": "k"}
+        with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+                reply = await client.post("/v1/chat/completions", json={**MESSAGES, **LISTED, "model": "m"})
+    assert reply.json()["choices"][0]["message"]["content"] == "Hi"
+    assert reply.headers[MODEL_HEADER] == ANSWERING
 
 
 async def test_a_name_that_no_header_can_have_is_left_out() -> None:

@@ -58,7 +58,7 @@ class GeminiDecoder(ChunkDecoder):
         self._new_id = new_id
         self._writer = ItemWriter(new_id)
         self._ids = CallIdAllocator()
-        self._started = self._has_calls = False
+        self._started = self._has_calls = self._has_more_candidates = False
         self._finish_reason: str | None = None
         self._message_texts: list[str] = []
         """Pieces of the open message's text."""
@@ -97,8 +97,15 @@ class GeminiDecoder(ChunkDecoder):
         for candidate in candidates or ():
             if not isinstance(candidate, dict):
                 raise ProtocolViolation("the upstream sent a candidate that is not a JSON object")
-            if not candidate.get("index") and not self.ended:
-                events += self._read_candidate(candidate)
+            if self.ended:
+                break
+            if candidate.get("index"):
+                # Requests for several are refused before they get here: nobody asked for this one.
+                if not self._has_more_candidates:
+                    self._has_more_candidates = True
+                    events.append(Opaque("gemini", {"type": "candidate"}, is_output=True))
+                continue
+            events += self._read_candidate(candidate)
         return events
 
     def finish(self) -> list[Event]:

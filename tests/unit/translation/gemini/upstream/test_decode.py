@@ -378,3 +378,10 @@ def test_bytes_and_parsed_chunks_are_decoded_equally() -> None:
     )
     with pytest.raises(orjson.JSONDecodeError):
         decoder.decode_payloads([b"{"])
+
+
+def test_another_candidate_is_reported_once_as_output_that_is_not_shown() -> None:
+    other = {"index": 1, "content": {"parts": [text("no")]}}
+    events = decoded({"candidates": [other, *chunk(text("a"))["candidates"], other]}, {"candidates": [other]})
+    assert [event.payload for event in events if isinstance(event, Opaque)] == [{"type": "candidate"}]
+    assert [event.text for event in events if isinstance(event, Delta)] == ["a"]
