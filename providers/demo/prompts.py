@@ -7,6 +7,7 @@ from typing import Final
 
 import orjson
 
+from translation.hosted.past_hosted_calls import OUTPUTS_WITHOUT_RESULT
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.turn import Turn
 
@@ -95,6 +96,18 @@ def select_trained_turn(turn: Turn) -> Turn | None:
     if not is_short or any(_has_media(item) for item in (*system, *rest)):
         return None
     return replace(turn, items=[*system, *earlier, *rest])
+
+
+def find_missing_result(turn: Turn) -> str | None:
+    """Returns what a turn says of a call without a result, such as one that the user did not approve; None if all calls
+    after the last user message have results. The model was not trained for such outputs."""
+    for item in reversed(turn.items):
+        if item.get("role") == "user":
+            return None
+        text = text_of_item(item)
+        if item["type"] == "function_call_output" and text.startswith(OUTPUTS_WITHOUT_RESULT):
+            return text
+    return None
 
 
 def is_held_to_form(turn: Turn) -> bool:

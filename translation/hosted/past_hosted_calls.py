@@ -39,6 +39,14 @@ _UNUSABLE: Final[Mapping[NotRunReason, str]] = {
 """The output of a call whose approval is not valid."""
 
 
+OUTPUTS_WITHOUT_RESULT: Final = (
+    *(_NOT_APPROVED, _APPROVAL_UNKNOWN, _UNFINISHED),
+    *_UNANSWERED.values(),
+    *_NO_INPUT.values(),
+    *_UNUSABLE.values(),
+)
+"""The beginnings of outputs of calls that were not run, or whose result is not known."""
+
 _NO_REASONS: Final[Mapping[str, NotRunReason]] = {}
 
 

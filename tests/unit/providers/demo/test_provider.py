@@ -12,6 +12,7 @@ from providers.demo.provider import BEYOND_DEMO
 from providers.profiles import build_profile
 from providers.registry import build_provider
 from tests.contract.conftest import text_of
+from translation.hosted.past_hosted_calls import OUTPUTS_WITHOUT_RESULT
 from translation.representation.events import Event, Finished
 from translation.representation.turn import Turn
 from translation.responses.compaction import SUMMARY_PROMPT
@@ -114,3 +115,21 @@ async def test_a_long_conversation_is_quoted_from_its_end(demo: Provider) -> Non
     assert lines[0] == "(10 earlier entries are left out.)"
     assert lines[-1] == "The user wrote: Count to 49."
     assert text_of(await run(demo, message("user", SUMMARY_PROMPT))) == "The conversation was empty."
+
+
+@pytest.mark.parametrize("output", dict.fromkeys(OUTPUTS_WITHOUT_RESULT))
+async def test_a_call_without_a_result_is_said_to_have_none(demo: Provider, output: str) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": '{"city": "Paris"}'}
+    items = [
+        message("user", "What is the weather in Paris?"),
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": output},
+    ]
+    assert text_of(await run(demo, *items)) == f"I have no answer. {output}"
+    assert not text_of(await run(demo, *items, message("user", "What is 3 + 4?"))).startswith("I have no answer")
+
+
+@pytest.mark.parametrize("max_tokens", [100, 300, 301, 600, 2000])
+async def test_thoughts_without_end_are_followed_by_an_answer(demo: Provider, max_tokens: int) -> None:
+    events = await run(demo, message("user", "Think forever."), reasoning={"max_tokens": max_tokens})
+    assert text_of(events).endswith("I stopped thinking.")
