@@ -67,6 +67,12 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
     ),
     "cached_share": LogField("`cached_tokens` divided by `input_tokens`", "the upstream reports both", "0 to 1"),
     "reasoning_tokens": LogField("the tokens of the reasoning", "the upstream reports them", "tokens"),
+    "impossible_tokens": LogField(
+        "what the upstream reported as counts and cannot be counts, such as -5 or a text. Such a count is left out, or "
+        "0 in APIs that require one; relayed replies have it as it came",
+        "there are some",
+        "key -> text",
+    ),
     "losses": LogField(
         "what the request lost, as in [`x-gateway-loss`](dialects.md), up to 50 names", "something was lost"
     ),

@@ -385,3 +385,10 @@ def test_another_candidate_is_reported_once_as_output_that_is_not_shown() -> Non
     events = decoded({"candidates": [other, *chunk(text("a"))["candidates"], other]}, {"candidates": [other]})
     assert [event.payload for event in events if isinstance(event, Opaque)] == [{"type": "candidate"}]
     assert [event.text for event in events if isinstance(event, Delta)] == ["a"]
+
+
+def test_nothing_is_read_after_a_candidate_that_failed() -> None:
+    broken = {**chunk(text("a"))["candidates"][0], "finishReason": "MALFORMED_FUNCTION_CALL"}
+    events = decoded({"candidates": [broken, {"index": 1, "content": {"parts": [text("no")]}}]})
+    assert isinstance(events[-1], Failed)
+    assert not any(isinstance(event, Opaque) for event in events)
