@@ -190,6 +190,12 @@ async def ask_with_tools(site: Site) -> None:
     assert (await site.post("/v1/responses", {"model": "one", "input": PROMPT, "tools": tools})).status_code == 200
 
 
+async def ask_for_odd_counts(site: Site) -> None:
+    """Asks an upstream that counts tokens with a number that cannot be a count."""
+    site.first.script(chat_text(TEXT, usage={"prompt_tokens": -5, "completion_tokens": 3}))
+    assert (await site.post("/v1/responses", {"model": "one", "input": PROMPT})).status_code == 200
+
+
 async def ask_in_vain(site: Site) -> None:
     """Sends what is refused or fails."""
     body = {"model": "one", "input": PROMPT}
@@ -233,4 +239,7 @@ async def talk(site: Site, **headers: str) -> None:
         await socket.error(model="unknown", input=PROMPT)
 
 
-ALL = (ask_every_api, ask_other_paths, ask_shared_names, ask_with_tools, ask_in_vain, run_jobs, talk)
+ALL = (
+    *(ask_every_api, ask_other_paths, ask_shared_names, ask_with_tools, ask_for_odd_counts, ask_in_vain),
+    *(run_jobs, talk),
+)
