@@ -41,13 +41,16 @@ HIDING_INCLUDES: Final = frozenset(include for include, _ in _HIDDEN.values())
 
 def show_item(item: Item, included: Collection[str]) -> Item:
     """Returns an item as a client gets it that asked for `included`; the same object if nothing is hidden."""
-    entry = _HIDDEN.get(item["type"])
+    entry = _HIDDEN.get(item["type"]) if isinstance(item["type"], str) else None
     return item if entry is None or entry[0] in included else entry[1](item)
 
 
 def show_response(response: Json, included: Collection[str]) -> Json:
     """Returns a response as a client gets it that asked for `included`; the same object if nothing is hidden."""
     output: Any = response.get("output")
-    if not output or _HIDDEN.keys().isdisjoint(map(_type_of, output)):
-        return response
+    try:
+        if not output or _HIDDEN.keys().isdisjoint(map(_type_of, output)):
+            return response
+    except TypeError:  # a relayed item may have anything as its type
+        pass
     return {**response, "output": [show_item(item, included) for item in output]}

@@ -37,3 +37,9 @@ def test_a_response_without_such_items_is_the_same_object(response: Json) -> Non
 def test_a_search_without_an_action_is_unchanged() -> None:
     item: Json = {"type": "web_search_call", "action": None}
     assert show_item(item, []) is item
+
+
+def test_an_item_whose_type_is_none_is_shown_as_it_is() -> None:
+    """A relayed response may have anything in its output."""
+    odd: Json = {"type": ["a"]}
+    assert show_response({"output": [odd, CODE]}, [])["output"] == [odd, {**CODE, "outputs": None}]
