@@ -41,7 +41,8 @@ HIDING_INCLUDES: Final = frozenset(include for include, _ in _HIDDEN.values())
 
 def show_item(item: Item, included: Collection[str]) -> Item:
     """Returns an item as a client gets it that asked for `included`; the same object if nothing is hidden."""
-    entry = _HIDDEN.get(item["type"]) if isinstance(item["type"], str) else None
+    kind: Any = item.get("type") if isinstance(item, dict) else None
+    entry = _HIDDEN.get(kind) if isinstance(kind, str) else None
     return item if entry is None or entry[0] in included else entry[1](item)
 
 
@@ -51,6 +52,7 @@ def show_response(response: Json, included: Collection[str]) -> Json:
     try:
         if not output or _HIDDEN.keys().isdisjoint(map(_type_of, output)):
             return response
-    except TypeError:  # a relayed item may have anything as its type
-        pass
+    except (KeyError, TypeError):  # a relayed response may have anything in its output
+        if not isinstance(output, list):
+            return response
     return {**response, "output": [show_item(item, included) for item in output]}

@@ -41,5 +41,6 @@ def test_a_search_without_an_action_is_unchanged() -> None:
 
 def test_an_item_whose_type_is_none_is_shown_as_it_is() -> None:
     """A relayed response may have anything in its output."""
-    odd: Json = {"type": ["a"]}
-    assert show_response({"output": [odd, CODE]}, [])["output"] == [odd, {**CODE, "outputs": None}]
+    odd: list[Any] = [{"type": ["a"]}, {}, 5, [1], None]
+    assert show_response({"output": [*odd, CODE]}, [])["output"] == [*odd, {**CODE, "outputs": None}]
+    assert show_response({"output": 5}, []) == {"output": 5}
