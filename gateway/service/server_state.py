@@ -34,6 +34,7 @@ from gateway.service.run_factory import RunFactory
 from gateway.service.storage import HistorySource, StorageChooser, StorageParts, StoredChooser, StorelessChooser
 from gateway.state.store import Store
 from gateway.state.values import Job
+from gateway.state.vector_records import VectorStores
 from gateway.tools.approvals import ApprovalFactory
 from gateway.tools.input_seal import InputSeal
 from gateway.tools.operator_servers.added_servers import AddedServers
@@ -105,6 +106,11 @@ class ServerState(Protocol):
         """The times of the operations of the store."""
         ...
 
+    @property
+    def vector_stores(self) -> VectorStores | None:
+        """What searches of models are run over; None without a store."""
+        ...
+
     def require_store(self) -> Store:
         """Returns the store. Raises NotFound if there is none."""
         ...
@@ -156,6 +162,7 @@ class StorelessState:
     has_store: Final = False
     degraded_reason: Final = None
     times: Final[Mapping[str, Histogram]] = {}
+    vector_stores: Final = None
 
     def require_store(self) -> Store:
         raise NotFound(_NO_STORE)
@@ -230,6 +237,10 @@ class StoredState:
     @property
     def times(self) -> Mapping[str, Histogram]:
         return self._store.times
+
+    @property
+    def vector_stores(self) -> VectorStores:
+        return self._store.vector_stores
 
     def require_store(self) -> Store:
         return self._store

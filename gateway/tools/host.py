@@ -7,9 +7,11 @@ from typing import Final, NamedTuple
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings, ToolSearchSettings, ToolSettings
+from gateway.state.vector_records import VectorStores
 from gateway.tools.catalogue_cache import CatalogueCache
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.file_search.kind import FileSearchTools
 from gateway.tools.mcp_tools.kind import McpTools
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.tools.tool_search.kind import ToolSearchTools
@@ -27,6 +29,8 @@ class KindParts(NamedTuple):
 
     settings: ToolSettings
     egress: EgressClient
+    vector_stores: VectorStores | None = None
+    """The vector stores that are searched; None without a store."""
 
 
 def _build_web_search(parts: KindParts) -> ToolKind:
@@ -37,7 +41,15 @@ def _build_tool_search(parts: KindParts) -> ToolKind:
     return ToolSearchTools(parts.settings.tool_search)
 
 
-KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (_build_web_search, _build_tool_search)
+def _build_file_search(parts: KindParts) -> ToolKind:
+    return FileSearchTools(parts.vector_stores)
+
+
+KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (
+    _build_web_search,
+    _build_tool_search,
+    _build_file_search,
+)
 """Build the kinds of tools besides those of MCP servers."""
 
 

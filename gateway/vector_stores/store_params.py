@@ -1,10 +1,11 @@
 """Bodies of requests about vector stores: what they may have, and what it means."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeGuard
 
-from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue, FilterFault, compile_filter
+from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue
 from gateway.retrieval.chunks import MAX_CHUNK_TOKENS, MIN_CHUNK_TOKENS, ChunkSizes
+from gateway.retrieval.search_params import check_names, read_filters, read_threshold
 from gateway.retrieval.terms import find_query_terms
 from gateway.state.vector_records import NewEntry
 from translation.errors import InvalidRequest
@@ -32,15 +33,6 @@ class SearchRequest(NamedTuple):
     threshold: float
     has_rewrite: bool
     """Whether the client wants its query rewritten, which does not happen."""
-
-
-def check_names(body: Json, known: Collection[str], prefix: str = "") -> None:
-    """Raises InvalidRequest for a parameter that is not known."""
-    for name in body:
-        if name not in known:
-            raise InvalidRequest(
-                f"Unknown parameter: '{prefix}{name:.80}'.", param=f"{prefix}{name:.80}", code="unknown_parameter"
-            )
 
 
 def read_text_field(body: Json, name: str) -> str | None:
@@ -237,37 +229,6 @@ def read_search(body: Json) -> SearchRequest:
         read_threshold(body.get("ranking_options"), "ranking_options", _RANKERS),
         rewrites is True,
     )
-
-
-def read_filters(value: object, param: str) -> AttributeFilter | None:
-    """Returns the function of a filter; None without one."""
-    if value is None:
-        return None
-    try:
-        return compile_filter(value)
-    except FilterFault as fault:
-        raise InvalidRequest(f"Invalid value for '{param}': {fault.message}.", param=param + fault.path) from None
-
-
-def read_threshold(value: object, param: str, rankers: Collection[str]) -> float:
-    """Returns the lowest score that ranking options ask for."""
-    if value is None:
-        return 0.0
-    if not isinstance(value, dict):
-        raise InvalidRequest(f"Invalid value for '{param}': expected an object.", param=param)
-    check_names(value, ("ranker", "score_threshold"), f"{param}.")
-    ranker = value.get("ranker")
-    if ranker is not None and ranker not in rankers:
-        raise InvalidRequest(
-            f"Invalid value for '{param}.ranker': expected one of {', '.join(rankers)}.", param=f"{param}.ranker"
-        )
-    threshold = value.get("score_threshold", 0)
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise InvalidRequest(
-            f"Invalid value for '{param}.score_threshold': expected a number from 0 to 1.",
-            param=f"{param}.score_threshold",
-        )
-    return threshold
 
 
 def _read_queries(value: object) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, NoReturn, TypeVar
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, NotFound, VectorStoreNotFound
 from gateway.logs import bind_fields
+from gateway.retrieval.search_params import check_names
 from gateway.state.file_records import FileStore
 from gateway.state.values import Page, PageRequest
 from gateway.state.vector_records import (
@@ -21,7 +22,6 @@ from gateway.state.vector_records import (
 )
 from gateway.vector_stores.store_params import (
     SearchRequest,
-    check_names,
     read_attributes,
     read_batch,
     read_chunk_sizes,

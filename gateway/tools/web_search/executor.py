@@ -9,11 +9,12 @@ from typing import Any, Final
 import orjson
 
 from gateway.config.tool_settings import WebSearchSettings
+from gateway.retrieval.search_params import read_queries
 from gateway.tools.executors.executor import Allows, CacheKey, ListedTools, OnProgress, ToolSource
 from gateway.tools.web_search.domains import DomainRules
 from gateway.tools.web_search.engine_client import EngineClient
 from gateway.tools.web_search.engines import PageFound, SearchQuery
-from gateway.tools.web_search.form import FIND_IN_PAGE, FORM, OPEN_PAGE, build_action, read_queries
+from gateway.tools.web_search.form import FIND_IN_PAGE, FORM, OPEN_PAGE, build_action
 from gateway.tools.web_search.pages import PageUnavailable, WebPage, fetch_page
 from providers.egress import EgressClient
 from translation.hosted.calls import HostedCall

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.retrieval.search_params import read_queries
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
 from translation.hosted.citations.citables import Citable, CitablePage
 from translation.hosted.citations.citation_table import read_result_details, remove_markers, write_marker
@@ -15,13 +16,6 @@ FIND_IN_PAGE: Final = "find_in_page"
 
 _UNKNOWN: Final = "A search took place. Its results are no longer known: search again if you need them."
 _MAX_SOURCES: Final = 100
-
-
-def read_queries(arguments: Json) -> list[str]:
-    """Returns the queries of a search's arguments. Models also write one as `query`, or as a text."""
-    queries = arguments.get("queries") or arguments.get("query")
-    listed: list[Any] = [queries] if isinstance(queries, str) else queries if isinstance(queries, list) else []
-    return [query.strip() for query in listed if isinstance(query, str) and query.strip()]
 
 
 def build_action(name: str, arguments: Json) -> Json:

@@ -1,0 +1,88 @@
+"""File searches as a kind of hosted tools: which tools of a request are searches, and what they ask for."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from typing import Final
+
+from gateway.retrieval.search_params import read_filters, read_threshold
+from gateway.state.vector_records import VectorStores
+from gateway.tools.executors.executor import ToolExecutor
+from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.file_search.executor import FileSearchExecutor, FileSearchOptions
+from gateway.tools.file_search.form import FILE_SEARCH, FILE_SEARCH_FORM
+from translation.errors import InvalidRequest
+from translation.hosted.call_forms import CallForm
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
+
+MAX_STORES: Final = 16
+_DEFAULT_RESULTS: Final = 20
+_MAX_RESULTS: Final = 50
+_RANKERS: Final = ("auto", "default-2024-11-15")
+_HYBRID: Final = "hybrid_search"
+
+
+class FileSearchTools:
+    """Runs the file searches of requests over the vector stores of their owners, unless their upstream runs them."""
+
+    forms: Mapping[str, CallForm] = {FILE_SEARCH_FORM.item_type: FILE_SEARCH_FORM}
+
+    def __init__(self, stores: VectorStores | None) -> None:
+        """`stores` is None where nothing is stored: then the tool is none of the gateway's."""
+        self._stores = stores
+
+    def runs_tool(self, tool: Json) -> bool:
+        return self._stores is not None and tool.get("type") == FILE_SEARCH
+
+    def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
+        if FILE_SEARCH not in hosted_tools:
+            return self
+        left = copy(self)
+        left._stores = None
+        return left
+
+    def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
+        for position, tool in enumerate(tools):
+            ranking = tool.get("ranking_options")
+            if self.runs_tool(tool) and isinstance(ranking, dict) and ranking.get(_HYBRID) is not None:
+                yield Loss(f"tools[{position}].ranking_options.{_HYBRID}", "ignored")
+
+    def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
+        searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
+        if self._stores is None or not searches:
+            return []
+        if len(searches) > 1:
+            raise InvalidRequest(
+                "a request may have one file search: name the stores of both in one tool",
+                param=f"tools[{searches[1]}]",
+                code="duplicate_tool",
+            )
+        param = f"tools[{searches[0]}]"
+        options = _read_options(tools[searches[0]], param)
+        return [FileSearchExecutor(self._stores, context.owner, options, context.citations)]
+
+
+def _read_options(tool: Json, param: str) -> FileSearchOptions:
+    """Returns what a tool says about its searches. Raises InvalidRequest."""
+    ids = tool.get("vector_store_ids")
+    if not isinstance(ids, list) or not 1 <= len(ids) <= MAX_STORES or not all(isinstance(each, str) for each in ids):
+        raise InvalidRequest(
+            f"vector_store_ids must be a list of 1 to {MAX_STORES} ids of vector stores",
+            param=f"{param}.vector_store_ids",
+        )
+    limit = tool.get("max_num_results")
+    limit = _DEFAULT_RESULTS if limit is None else limit
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_RESULTS:
+        raise InvalidRequest(
+            f"max_num_results must be a whole number from 1 to {_MAX_RESULTS}", param=f"{param}.max_num_results"
+        )
+    ranking = tool.get("ranking_options")
+    if isinstance(ranking, dict):
+        ranking = {name: value for name, value in ranking.items() if name != _HYBRID}
+    return FileSearchOptions(
+        store_ids=tuple(dict.fromkeys(ids)),
+        accepts=read_filters(tool.get("filters"), f"{param}.filters"),
+        limit=limit,
+        threshold=read_threshold(ranking, f"{param}.ranking_options", _RANKERS),
+        param=f"{param}.vector_store_ids",
+    )
