@@ -120,7 +120,7 @@ def test_json_is_json(snippet: Snippet) -> None:
 @programs_in("python")
 def test_python_runs_against_a_server(snippet: Snippet, gateway: Gateway, tools: str, tmp_path: Path) -> None:
     source = _ADDRESS.sub(gateway.url, snippet.text).replace(_TOOLS_URL, tools)
-    if not all(importlib.util.find_spec(package) for package in _imports(ast.parse(source))):
+    if not all(_is_installed(*names) for names in _imports(ast.parse(source))):
         return  # a client that is no dependency of this project: it is only compiled
     script = tmp_path / "snippet.py"
     script.write_text(source)
@@ -148,10 +148,22 @@ def test_the_documented_make_targets_exist(snippet: Snippet) -> None:
     assert set(re.findall(r"^(?:\$ )?make ([a-z-]+)", snippet.text, flags=re.MULTILINE)) <= targets
 
 
-def _imports(tree: ast.Module) -> set[str]:
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {name.partition(".")[0] for name in names}
+def _imports(tree: ast.Module) -> set[tuple[str, str]]:
+    """Returns what a program imports: packages, each with a name that is taken from it, or with an empty one."""
+    nodes = list(ast.walk(tree))
+    plain = {(alias.name, "") for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {
+        (node.module or "", alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def _is_installed(package: str, name: str) -> bool:
+    """Whether a program can import this. Several distributions share a namespace package, such as `google`."""
+    top = importlib.util.find_spec(package.partition(".")[0])
+    if top is None or top.origin is not None:
+        return top is not None
+    inner = package if "." in package else f"{package}.{name}"
+    return importlib.util.find_spec(inner) is not None
 
 
 def _run(command: list[str], folder: Path) -> None:
