@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --d
 APART := tests/clients tests/engine
 
 .DEFAULT_GOAL := help
-.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine soak docs package chart-tools lock
+.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine bench-fleet soak docs package chart-tools lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: setup ## CPU per delta, added delay and memory, each beside a direct run 
 bench-peers: setup ## the same beside other routers and gateways; installs them first (1 GB)
 	PLOT_PYTHON="$$(scripts/setup_apart plot)" PEERS_PYTHON="$$(scripts/setup_apart peers)" \
 		$(BIN)/python -m bench --peers $(ARGS)
+
+bench-fleet: setup ## two replicas on PostgreSQL, restarted three times each under 200 streams: whether any fails or has a gap
+	@$(BIN)/python -m bench.fleet $(ARGS)
 
 soak: setup ## 30 minutes of mixed load, and whether anything grows; shorter with ARGS="--minutes 2"
 	$(BIN)/python -m bench.soak $(ARGS)
