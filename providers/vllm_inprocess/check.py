@@ -10,6 +10,7 @@ from typing import Final
 
 from providers.config import ProviderConfig
 from providers.engines.base import EngineConfigProblem
+from providers.vllm_inprocess.scale import find_scale_problems
 
 NOT_INSTALLED: Final = 'vLLM is not installed: pip install "responses-gateway[vllm]"'
 
@@ -23,15 +24,17 @@ RESERVED_ARGUMENTS: Final[dict[str, str]] = {
 
 
 def check_vllm_config(config: ProviderConfig) -> Sequence[EngineConfigProblem]:
-    """Returns the problems with `engine` that the names of its arguments show."""
+    """Returns the problems with `engine` that the names of its arguments show, and what this machine lacks for them."""
+    scale_problems = [*find_scale_problems(config.engine)]
     installed = _vllm_folder()
     if installed is None:
-        return [EngineConfigProblem(("type",), NOT_INSTALLED)]
+        return [EngineConfigProblem(("type",), NOT_INSTALLED), *scale_problems]
     known = _argument_names(installed / "engine" / "arg_utils.py")
     # If the installed vLLM defines its arguments elsewhere, they are only checked when the engine starts.
-    return (
-        [] if not known else [*find_unknown_arguments(config.engine, known), *_find_reserved_arguments(config.engine)]
-    )
+    if not known:
+        return scale_problems
+    unknown = find_unknown_arguments(config.engine, known)
+    return [*unknown, *_find_reserved_arguments(config.engine), *scale_problems]
 
 
 def list_installed_tool_parsers() -> frozenset[str]:
