@@ -27,6 +27,9 @@ _HEADER_BYTES = bytes(byte for byte in range(256) if byte == 0x09 or (byte >= 0x
 _PLAIN_PATH = re.compile(rb"(?:/[\w.-]+)+").fullmatch
 """Matches a request target that is only a path, without a query or escapes to decode."""
 
+_UNANNOUNCED_S = 1
+"""Seconds of idle time after which a server that stops closes a connection whose last reply did not announce it."""
+
 _LAST_CHUNK = b"0\r\n\r\n"
 """The end of a body in chunks (RFC 9112, section 7.1)."""
 
@@ -214,6 +217,18 @@ class HttpProtocol(BoundedHttpProtocol):
         It holds for all connections of this class, of which each server has its own (`limit_heads`).
         """
         cls._closes_connections = True
+
+    def shutdown(self) -> None:
+        """Ends the connection when the server stops: now if it is idle, or with its reply.
+
+        A reply that has begun could not announce it. Its client may send a request on the connection before it notices
+        the end, so the connection stays open for another second, and that request is served.
+        """
+        cycle = self.cycle
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.timeout_keep_alive = min(self.timeout_keep_alive, _UNANNOUNCED_S)
+        else:
+            super().shutdown()
 
     def announce_close(self) -> None:
         """Ends the connection with the reply that has not begun yet, if there is one."""

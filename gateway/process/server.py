@@ -167,14 +167,17 @@ class GatewayServer(uvicorn.Server):
         """
         self._log_stop("server_lingering", linger_s=self._times.linger_s)
         self._drain.stopping = True
-        protocol: type[HttpProtocol] = self.config.http_protocol_class  # type: ignore[assignment]
-        protocol.close_connections_after_replies()
+        self._close_connections_after_replies()
         for connection in self.server_state.connections:
             if isinstance(connection, HttpProtocol):
                 connection.announce_close()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._times.linger_s):
                 await self._tick_until(self._linger_ended)
+
+    def _close_connections_after_replies(self) -> None:
+        protocol: type[HttpProtocol] = self.config.http_protocol_class  # type: ignore[assignment]
+        protocol.close_connections_after_replies()
 
     def _log_stop(self, message: str, **times: float) -> None:
         _log.info(
@@ -189,6 +192,7 @@ class GatewayServer(uvicorn.Server):
         self._log_stop("server_stopping", drain_s=drain_s)
         self._gate.close()
         self._drain.begin()
+        self._close_connections_after_replies()
         expiry = asyncio.get_running_loop().call_later(drain_s, self._drain.expire)
         for server in self.servers:
             server.close()

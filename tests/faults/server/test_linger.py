@@ -64,10 +64,8 @@ async def test_new_requests_are_served_until_the_port_closes(workers: int, tmp_p
     go_on = asyncio.Event()
     rest = CHAT_ANSWER.stream.removeprefix(CHAT_ANSWER.opening)
     async with ScriptedUpstream() as upstream:
-        upstream.script(sound(CHAT_ANSWER))
-        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest]))
-        for _ in range(2):
-            upstream.script(sound(CHAT_ANSWER))
+        paused = Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest])
+        upstream.script(sound(CHAT_ANSWER), paused, sound(CHAT_ANSWER))
         serve = settings(upstream.url, LINGER_S)
         with command(serve, tmp_path, "--workers", str(workers), forked=True) as server:
             async with connected(server.v1) as idle, connected(server.v1) as streaming, connected(server.v1) as new:
@@ -94,6 +92,35 @@ async def test_new_requests_are_served_until_the_port_closes(workers: int, tmp_p
             assert [line["linger_s"] for line in read_log(server, "server_lingering")] == [LINGER_S] * workers
             assert len(read_log(server, "server_stopping")) == workers
             assert "Traceback" not in server.log.read_text()
+
+
+@WORKERS
+async def test_a_client_that_could_not_know_is_served_once_more_while_the_server_drains(
+    workers: int, tmp_path: Path
+) -> None:
+    """The head of a stream that began before the signal could not say that the connection ends with it."""
+    go_on = asyncio.Event()
+    rest = CHAT_ANSWER.stream.removeprefix(CHAT_ANSWER.opening)
+    async with ScriptedUpstream() as upstream:
+        paused = Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), rest])
+        upstream.script(paused, paused, sound(CHAT_ANSWER))
+        serve = settings(upstream.url, 0.2)
+        with command(serve, tmp_path, "--workers", str(workers), forked=True) as server:
+            async with connected(server.v1) as busy, connected(server.v1) as quiet:
+                for client in (busy, quiet):
+                    client.post(RESPONSES, question(RESPONSES, stream=True))
+                    assert await client.status() == 200
+                server.process.terminate()
+                await refuses_connections(server.v1)
+                go_on.set()
+                for client in (busy, quiet):
+                    assert b'"response.completed"' in await client.read_to(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+                head = await ask(busy)
+                assert head.split()[1] == "200"
+                assert CLOSES in head
+                assert await busy.reader.read() == b""
+                assert await quiet.reader.read() == b"", "without a request it is closed after a second"
+            assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
 
 
 @WORKERS
@@ -194,8 +221,7 @@ async def test_workers_without_a_supervisor_free_the_port_at_once(tmp_path: Path
 
 async def test_turns_on_a_websocket_are_served_while_the_server_lingers(tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
-        for _ in range(2):
-            upstream.script(sound(CHAT_ANSWER))
+        upstream.script(sound(CHAT_ANSWER))
         with command(settings(upstream.url, LONG_S), tmp_path, forked=True) as server:
             async with talking(server.v1) as early:
                 server.process.terminate()
