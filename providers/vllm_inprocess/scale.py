@@ -65,10 +65,10 @@ def count_gpus(environ: Mapping[str, str]) -> int | None:
     """
     if _is_built_for_cpus() or _WSL_DEVICE.exists():
         return None
-    found = sum(1 for folder in _NVIDIA_FOLDERS if folder.is_dir() for _ in folder.iterdir())
-    found = found or sum(1 for node in _AMD_NODES.glob("*/gpu_id") if _read_number(node) != 0)
+    present = sum(1 for folder in _NVIDIA_FOLDERS if folder.is_dir() for _ in folder.iterdir())
+    present = present or sum(1 for node in _AMD_NODES.glob("*/gpu_id") if _read_number(node) != 0)
     visible = environ.get("CUDA_VISIBLE_DEVICES")
-    return found if visible is None else min(found, len([each for each in visible.split(",") if each.strip()]))
+    return present if visible is None else min(present, len([each for each in visible.split(",") if each.strip()]))
 
 
 def _is_built_for_cpus() -> bool:
