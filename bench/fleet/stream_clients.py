@@ -16,6 +16,10 @@ _LAST_EVENT: Final = "response.completed"
 _SPREAD_S: Final = 3.0
 """Seconds over which clients begin, because users do not all begin at once."""
 
+_KEEP_ALIVE_S: Final = 1.0
+"""Seconds for which a client keeps an idle connection: less than the server, which would otherwise close it just as the
+client sends a request."""
+
 _PAUSE_S: Final = 0.05
 """Seconds between two streams of a client."""
 
@@ -133,7 +137,7 @@ async def _read_events(reply: httpx.Response) -> AsyncIterator[StreamEvent]:
 async def run_clients(base_url: str, models: Sequence[str], count: int, results: StreamResults) -> None:
     """Runs clients until `results` is over and their streams have ended. They take turns in the models, and in whether
     they resume."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEP_ALIVE_S)
     async with (
         httpx.AsyncClient(base_url=base_url, timeout=60.0, limits=limits, trust_env=False) as http,
         asyncio.TaskGroup() as tasks,
