@@ -105,6 +105,11 @@ SMALL_MODULES: Final[dict[str, str]] = {
 }
 """Pattern of the paths of modules with fewer than MIN_LINES -> why they are no part of another module."""
 
+GROWING_FOLDERS: Final[dict[str, str]] = {
+    "gateway/state/migrations/versions": "each change of the schema is a file, and none is ever removed",
+}
+"""Folders that may have more than MAX_MODULES modules -> why they cannot be cut."""
+
 VERBS_OF_SPEECH: Final = "said told asked kept shown opened tidied heard meant came found taken saying telling spoken"
 """Participles and verbs of speech that no name may consist of: docs/glossary.md, "Names"."""
 
@@ -255,7 +260,7 @@ def check_sizes(modules: Iterable[Module]) -> Iterator[Problem]:
         if length > MAX_LINES:
             yield Problem(module.path, length, f"The file has {length} lines. Split it: {MAX_LINES} are allowed.")
     for folder, count in counts.items():
-        if count > MAX_MODULES:
+        if count > MAX_MODULES and str(folder) not in GROWING_FOLDERS:
             yield Problem(folder, 1, f"The folder has {count} modules. Split it: {MAX_MODULES} are allowed.")
 
 

@@ -51,6 +51,8 @@ class LimitSettings(_Section):
     event_log_mb: Number = Field(
         default=1024.0, gt=0, description="The largest size of one owner's streams that can be replayed, in MiB."
     )
+    prompts: WholeNumber = Field(default=1000, ge=1, description="The most stored prompts of one owner.")
+    prompt_versions: WholeNumber = Field(default=100, ge=1, description="The most versions of one prompt.")
     idempotency_keys: WholeNumber = Field(
         default=1_000_000,
         ge=1,

@@ -25,6 +25,7 @@ from gateway.dialects.ollama.routes import build_ollama_routes
 from gateway.dialects.responses.context_routes import build_contexts_routes
 from gateway.dialects.responses.conversation_routes import build_conversations_routes
 from gateway.dialects.responses.endpoint import RESPONSES
+from gateway.dialects.responses.prompt_routes import build_prompts_routes
 from gateway.dialects.responses.routes import build_responses_routes
 from gateway.http.error_forms import ErrorForm
 from gateway.replies.endpoints import Endpoint
@@ -58,7 +59,7 @@ class ClientDialect:
 
 CLIENT_DIALECTS: Final[Sequence[ClientDialect]] = (
     ClientDialect(
-        routes=(build_responses_routes, build_contexts_routes, build_conversations_routes),
+        routes=(build_responses_routes, build_contexts_routes, build_conversations_routes, build_prompts_routes),
         direct=DirectEndpoint("/v1/responses", RESPONSES, has_socket=True),
     ),
     ClientDialect(

@@ -256,6 +256,9 @@ class RequestForm:
     read_facts: Callable[[Json], RequestFacts]
     """Returns the facts of a validated body to which the defaults of its model were added."""
     lift: Lift
+    merge_prompt: Callable[[Json, Json, Any], Json] | None = None
+    """Returns a body with a stored prompt in place of its reference to one, for the prompt's content and the values of
+    its variables; None if the API has no prompts. Raises InvalidRequest."""
     normalize: Callable[[Json], Json] | None = None
     """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
     share_tools: Callable[[Json], Json] | None = None

@@ -4,8 +4,9 @@ Nothing is sent here. Nothing is stored, except the beginning of a message that 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+from gateway.errors import NotFound
 from gateway.files.file_contents import FileContents
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.managed_context import fill_compaction_threshold
@@ -14,7 +15,10 @@ from gateway.service.admission import Admission, ClientRequest
 from gateway.service.idempotency.keys import KEY_IGNORED
 from gateway.service.run import Run
 from gateway.service.storage import StorageChooser
+from gateway.state.prompt_records import PromptStore
 from translation.lowering.input_files import FileContent, FilesNeeded
+from translation.representation.json_types import Json
+from translation.responses.prompts import read_version
 
 _ResultT = TypeVar("_ResultT")
 
@@ -53,20 +57,31 @@ class Intake:
     """Accepts requests of every API that models answer. There is one per configuration.
 
     `files` loads the files that requests name. `keeps_keys` says whether there is a store: without one, idempotency
-    keys have no effect.
+    keys have no effect. `prompts` has the stored prompts.
     """
 
-    def __init__(self, admission: Admission, storage: StorageChooser, files: InputFiles, *, keeps_keys: bool) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        storage: StorageChooser,
+        files: InputFiles,
+        *,
+        keeps_keys: bool,
+        prompts: PromptStore | None = None,
+    ) -> None:
         self._admission = admission
         self._storage = storage
         self._files = files
         self._keeps_keys = keeps_keys
+        self._prompts = prompts
 
     async def accept(self, client_request: ClientRequest) -> Run:
         """Validates, routes and plans a request, without sending anything.
 
         Raises InvalidRequest, UnknownModel, NotFound, FileStorageUnavailable and StoreUnavailable.
         """
+        if "prompt" in client_request.body and client_request.endpoint.request.merge_prompt is not None:
+            client_request = await self._insert_prompt(client_request, client_request.endpoint.request.merge_prompt)
         request = await self._admission.admit(client_request)
         if client_request.has_key and not self._keeps_key_of(request):
             request = request._replace(losses=[*request.losses, KEY_IGNORED])
@@ -76,6 +91,26 @@ class Intake:
             request = await self._admission.add_tool_host(request)
         storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
         return await self._files.plan(request, client_request.weight, storage.accept)
+
+    async def _insert_prompt(
+        self, client_request: ClientRequest, merge: Callable[[Json, Json, Any], Json]
+    ) -> ClientRequest:
+        """Returns the request with its prompt in its body, if the prompt is stored here: an upstream may have others.
+
+        Raises InvalidRequest, NotFound for a version that there is not, and StoreUnavailable.
+        """
+        body = client_request.body
+        reference = body["prompt"]
+        if self._prompts is None or not isinstance(reference, dict) or not isinstance(reference.get("id"), str):
+            return client_request
+        owner, prompt_id = client_request.principal.owner, reference["id"]
+        version = read_version(reference.get("version"), "prompt.version")
+        prompt = await self._prompts.load_prompt(owner, prompt_id, version)
+        if prompt is None:
+            if version is not None and await self._prompts.load_prompt(owner, prompt_id) is not None:
+                raise NotFound(f"Prompt with id '{prompt_id:.80}' has no version '{version}'.", param="prompt.version")
+            return client_request
+        return client_request._replace(body=merge(body, prompt.content, reference.get("variables")))
 
     def _keeps_key_of(self, request: AdmittedRequest) -> bool:
         """Whether repeated requests with the same key follow the response to this one."""

@@ -18,6 +18,7 @@ from gateway.state.file_records import FileStore
 from gateway.state.idempotency import KeyStore
 from gateway.state.operator_records import AddedServerStore, GrantStore
 from gateway.state.owner_data import OwnerData, Retention
+from gateway.state.prompt_records import PromptStore
 from gateway.state.upload_records import UploadStore
 from gateway.state.values import (
     NO_HEADERS,
@@ -345,6 +346,9 @@ class Store(Protocol):
 
     @property
     def indexing(self) -> IndexingQueue: ...
+
+    @property
+    def prompts(self) -> PromptStore: ...
 
     @property
     def owner_data(self) -> OwnerData: ...

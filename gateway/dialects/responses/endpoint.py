@@ -33,6 +33,7 @@ from translation.responses.client.lift import lift, list_extra_params
 from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
+from translation.responses.prompts import merge_prompt
 from translation.responses.relaying.relay import ResponsesRelay
 from translation.responses.relaying.request import adds_items, relay_body
 from translation.responses.relaying.whole_response import (
@@ -144,6 +145,7 @@ RESPONSES: Final = Endpoint(
         add_defaults=add_defaults,
         read_facts=read_facts,
         lift=lift,
+        merge_prompt=merge_prompt,
         own_params=frozenset({"tool_events", "elicitation"}),
     ),
     reply=ReplyForm(

@@ -72,7 +72,10 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = {
     "previous_response_id": FieldDoc(
         "The response that this one continues. Its input and output precede the new input.", "resp_01a2"
     ),
-    "prompt": FieldDoc("A prompt that the upstream has stored.", {"id": "pmpt_1", "variables": {"city": "Paris"}}),
+    "prompt": FieldDoc(
+        "A stored prompt (`/v1/prompts`), with the values of its variables.",
+        {"id": "pmpt_1", "variables": {"city": "Paris"}},
+    ),
     "prompt_cache_key": FieldDoc(
         "Marks requests that begin alike, so that the upstream serves them where it has cached them.", "agent-7"
     ),

@@ -287,6 +287,27 @@ upload_parts = Table(
     Index("ix_upload_parts_owner_id", "owner", "id"),
 )
 
+prompts = Table(
+    "prompts",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("id", _ID_TYPE, primary_key=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("default_version", Integer, nullable=False),
+    Column("last_version", Integer, nullable=False, comment="Of its newest version; raising it locks the row."),
+    Index("ix_prompts_owner_created_us", "owner", "created_us", "id"),
+)
+
+prompt_versions = Table(
+    "prompt_versions",
+    metadata,
+    Column("owner", _ID_TYPE, primary_key=True),
+    Column("prompt_id", _ID_TYPE, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("body", Text, nullable=False, comment="Its texts with variables, as the client wrote them."),
+)
+
 unused_blobs = Table(
     "unused_blobs",
     metadata,

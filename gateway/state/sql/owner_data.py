@@ -25,6 +25,7 @@ from gateway.state.database.tables import (
     items,
     jobs,
     owner_usage,
+    prompts,
     responses,
     tool_calls,
     uploads,
@@ -36,6 +37,7 @@ from gateway.state.records.approvals import delete_approvals, delete_approvals_o
 from gateway.state.records.files import FileDeleter, build_file
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls
+from gateway.state.records.prompts import delete_prompts, load_all_versions
 from gateway.state.records.uploads import delete_uploads
 from gateway.state.row_values import parse_json, parse_with_output, read_clock_us
 from gateway.state.sql.completions import delete_completions
@@ -118,6 +120,9 @@ class SqlOwnerData:
             delete_rows=delete_vector_stores,
             order=vector_stores.c.number,
         )
+        deleted_count += await delete_in_batches(
+            self._database, prompts, prompts.c.owner == owner, delete_rows=delete_prompts
+        )
         await delete_in_batches(self._database, uploads, uploads.c.owner == owner, delete_rows=delete_uploads)
         deleted_count += await delete_in_batches(
             self._database,
@@ -141,7 +146,7 @@ class SqlOwnerData:
 
     async def export_owner(self, owner: str) -> AsyncGenerator[Json, None]:
         """Yields a response with `input` beside `output`, a conversation with `items`, a completion with `messages`, a
-        file without its bytes.
+        file without its bytes, and each version of a prompt.
 
         Deleted responses that remain only as history of later ones are included:
         `{"object": "response", "id", "deleted": true, ...}`. Approvals and idempotency keys have digests only.
@@ -152,6 +157,7 @@ class SqlOwnerData:
             (completions, _export_completions),
             (files, _export_files),
             (vector_stores, _export_vector_stores),
+            (prompts, _export_prompts),
             (approvals, _export_approvals),
             (idempotency_keys, _export_keys),
         ):
@@ -235,6 +241,10 @@ async def _export_files(_: AsyncConnection, __: str, rows: SelectedRows) -> list
 async def _export_vector_stores(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
     counts = await count_entries(connection, owner, [row.id for row in rows])
     return [build_vector_store(row, counts.get(row.id)).render() for row in rows]
+
+
+async def _export_prompts(connection: AsyncConnection, owner: str, rows: SelectedRows) -> list[Json]:
+    return await load_all_versions(connection, owner, [row.id for row in rows])
 
 
 async def _export_approvals(_: AsyncConnection, __: str, rows: SelectedRows) -> list[Json]:

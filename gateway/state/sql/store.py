@@ -23,6 +23,7 @@ from gateway.state.records.files import FileDeleter, SqlFileStore
 from gateway.state.records.grants import SqlGrantStore
 from gateway.state.records.idempotency_keys import SqlKeyStore
 from gateway.state.records.open_calls import SqlOpenCallStore, settle_abandoned_calls
+from gateway.state.records.prompts import SqlPromptStore
 from gateway.state.records.uploads import SqlUploadStore
 from gateway.state.sql.call_journal import SqlCallJournal
 from gateway.state.sql.completions import SqlCompletionStore
@@ -66,6 +67,7 @@ class SqlStore:
         self.grants = SqlGrantStore(database)
         self.added_servers = SqlAddedServerStore(database)
         self.idempotency_keys = SqlKeyStore(database)
+        self.prompts = SqlPromptStore(database)
         file_deleter = FileDeleter([detach_deleted_files])
         self.files = SqlFileStore(database, file_deleter)
         self.uploads = SqlUploadStore(database)

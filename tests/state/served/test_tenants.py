@@ -55,6 +55,8 @@ CHAINED = [
     Probe(body={**ASK, "input": [{"type": "item_reference", "id": "{output_id}"}, HELLO]}),
     Probe(body={**ASK, "input": [{"type": "item_reference", "id": "{item_id}"}, HELLO]}),
 ]
+CONTENT: Json = {"instructions": "Answer."}
+PROMPTED = Probe(body={**ASK, "prompt": {"id": "{prompt_id}"}})
 ONE = [Probe()]
 AFTER_ITEM = [Probe(), Probe("?order=asc&after={item_id}"), Probe("?after={item_id}", own=("conversation_id",))]
 
@@ -65,6 +67,7 @@ PROBES: dict[Route, list[Probe]] = {
         *CHAINED,
         *(probe._replace(body={**(probe.body or {}), "stream": True}) for probe in CHAINED),
         *(probe._replace(body={**(probe.body or {}), "background": True}) for probe in CHAINED),
+        PROMPTED,
     ],
     ("GET", "/v1/responses/{response_id}"): [Probe(), Probe("?stream=true"), Probe("?stream=true&starting_after=1")],
     ("DELETE", "/v1/responses/{response_id}"): ONE,
@@ -95,6 +98,12 @@ PROBES: dict[Route, list[Probe]] = {
         Probe(own=("conversation_id",)),
         Probe(own=("item_id",)),
     ],
+    ("GET", "/v1/prompts"): [Probe("?after={prompt_id}")],
+    ("GET", "/v1/prompts/{prompt_id}"): [Probe(), Probe("?version=1")],
+    ("POST", "/v1/prompts/{prompt_id}"): [Probe(body={"default_version": "1"})],
+    ("DELETE", "/v1/prompts/{prompt_id}"): ONE,
+    ("GET", "/v1/prompts/{prompt_id}/versions"): ONE,
+    ("POST", "/v1/prompts/{prompt_id}/versions"): [Probe(body=CONTENT)],
     ("POST", "/v1/messages"): [
         Probe(body={**MESSAGE, "thread": {"type": "continue", "previous_message_id": "{message_id}"}}),
     ],
@@ -150,6 +159,7 @@ WITHOUT_IDS: dict[Route, str] = {
     ("POST", "/generate"): "it names a model and keeps nothing",
     ("POST", "/v1/uploads"): "it names nothing that is kept",
     ("POST", "/v1/files"): "it names nothing that is kept",
+    ("POST", "/v1/prompts"): "it names nothing that is kept",
     **{("POST", row.path): "it names a model and keeps nothing" for row in RELAYED_PATHS},
     ("GET", "/v1/models"): "models belong to nobody",
     ("GET", "/v1/models/{model}"): "a model is no object of an owner; keys say which may be used",
@@ -254,6 +264,7 @@ class Tenant:
             "file_id": self._upload(),
             "upload_id": upload_id,
             "part_id": self._add_part(upload_id),
+            "prompt_id": self._json("POST", "/v1/prompts", CONTENT)["id"],
             "completion_id": self._json("POST", "/v1/chat/completions", chat)["id"],
         }
 
@@ -370,7 +381,7 @@ def test_deleting_own_objects_leaves_those_of_other_owners(tenants: tuple[Tenant
     ann, bob = tenants
     before = ann.snapshot()
     status, text, _ = bob.ask(("DELETE", "/v1/gateway/owner-data"), Probe(), {})
-    assert (status, json.loads(text)["count"]) == (200, 5)
+    assert (status, json.loads(text)["count"]) == (200, 6)
     assert ann.snapshot() == before
     status, text, _ = bob.ask(("GET", "/v1/responses/{response_id}"), Probe(), bob.ids)
     assert status == 404

@@ -11,6 +11,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import events, metadata, owner_usage, unused_blobs, upload_parts, uploads
 from gateway.state.file_records import FileQuota, StoredFile
 from gateway.state.idempotency import KeyedRequest
+from gateway.state.prompt_records import PromptQuota
 from gateway.state.records.files import FileDeleter
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
@@ -78,7 +79,8 @@ async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tab
         await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
         await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
         await upload(store, tables, owner)
-    assert await store.owner_data.erase_owner(OWNER) == 65
+        await store.prompts.create_prompt(owner, "pmpt_1", {"instructions": "x", "variables": []}, PromptQuota(9, 9))
+    assert await store.owner_data.erase_owner(OWNER) == 66
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             # Bytes are removed after the rows: of its file, of its part, and of what had no row.

@@ -17,7 +17,8 @@ _REASONING_KEYS = ("effort", "summary", "max_tokens")
 
 _STATE_REFUSALS = {
     "conversation": "Conversations are not stored here: send the whole history in 'input'.",
-    "prompt": "Prompt templates are not stored here: send their text in 'instructions' or 'input'.",
+    "prompt": "There is no such prompt here: create it with POST /v1/prompts, which needs a store, or send its text in "
+    "'instructions' and 'input'.",
     "background": "Responses are not stored here, so none can be fetched later: leave out 'background'.",
     "resumable": "Streams are not stored here, so none can be resumed: leave out 'resumable'.",
     "moderation": "Moderation is not available here: leave out 'moderation'.",

@@ -1,0 +1,124 @@
+"""/v1/prompts and their versions: prompts that requests of the Responses API refer to by `prompt`."""
+
+from functools import partial
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.http import query_params
+from gateway.http.json_reply import build_json_reply
+from gateway.http.request_docs import document_json_body
+from gateway.http.stored_objects import build_list_reply, parse_page_request, render_list, require_found
+from gateway.service.service import Service
+from gateway.state.prompt_records import PromptQuota
+from gateway.state.values import Page
+from providers.new_id import new_id
+from translation.errors import InvalidRequest
+from translation.representation.json_types import Json
+from translation.responses.prompts import read_prompt, read_version
+
+_PROMPT_PATH: Final = "/v1/prompts/{prompt_id}"
+
+_TEXT: Final[Json] = {"type": "string"}
+_CONTENT_SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("name", "description", "model", "instructions"), _TEXT),
+        "messages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"role": _TEXT, "content": _TEXT},
+                "required": ["role", "content"],
+            },
+        },
+        "defaults": {"type": "object", "additionalProperties": _TEXT},
+    },
+}
+_DEFAULT_SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {"default_version": _TEXT},
+    "required": ["default_version"],
+}
+
+
+def build_prompts_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["Prompts"])
+
+    def read_quota() -> PromptQuota:
+        limits = service.settings.limits
+        return PromptQuota(limits.prompts, limits.prompt_versions)
+
+    @router.post("/v1/prompts", openapi_extra=document_json_body(lambda: _CONTENT_SCHEMA))
+    async def create_prompt(request: Request) -> Response:
+        """Create a prompt with its first version: instructions and messages, with variables such as `{{city}}`."""
+        owner = service.authenticate(request).owner
+        query_params.check_param_names(request.query_params, ())
+        content = read_prompt(await service.read_body(request))
+        prompts = service.require_store().prompts
+        return build_json_reply((await prompts.create_prompt(owner, new_id("pmpt"), content, read_quota())).render())
+
+    @router.get("/v1/prompts")
+    async def list_prompts(request: Request) -> Response:
+        """List your prompts by creation time, each in its default version."""
+        owner = service.authenticate(request).owner
+        requested_page = parse_page_request(request.query_params)
+        return await build_list_reply(requested_page, partial(service.require_store().prompts.list_prompts, owner))
+
+    @router.get(_PROMPT_PATH)
+    async def get_prompt(prompt_id: str, request: Request) -> Response:
+        """Get a prompt in its default version, or in the `version` of the query."""
+        owner = service.authenticate(request).owner
+        query = request.query_params
+        query_params.check_param_names(query, ("version",))
+        version = read_version(query_params.read_single_value(query, "version"), "version")
+        prompt = await service.require_store().prompts.load_prompt(owner, prompt_id, version)
+        return build_json_reply(require_found(prompt, "Prompt", prompt_id).render())
+
+    @router.post(_PROMPT_PATH, openapi_extra=document_json_body(lambda: _DEFAULT_SCHEMA))
+    async def set_default_version(prompt_id: str, request: Request) -> Response:
+        """Make another version of a prompt its default."""
+        owner = service.authenticate(request).owner
+        query_params.check_param_names(request.query_params, ())
+        body: Any = await service.read_body(request)
+        for key in body.keys() - {"default_version"}:
+            raise InvalidRequest(f"Unknown parameter: '{key:.80}'.", param=key[:80], code="unknown_parameter")
+        version = read_version(body.get("default_version"), "default_version")
+        if version is None:
+            raise InvalidRequest(
+                "default_version is required", param="default_version", code="missing_required_parameter"
+            )
+        prompt = await service.require_store().prompts.set_default_version(owner, prompt_id, version)
+        return build_json_reply(require_found(prompt, "Prompt", prompt_id).render())
+
+    @router.delete(_PROMPT_PATH)
+    async def delete_prompt(prompt_id: str, request: Request) -> Response:
+        """Delete a prompt with all its versions. Responses that used it remain."""
+        owner = service.authenticate(request).owner
+        query_params.check_param_names(request.query_params, ())
+        require_found(await service.require_store().prompts.delete_prompt(owner, prompt_id), "Prompt", prompt_id)
+        return build_json_reply({"id": prompt_id, "object": "prompt.deleted", "deleted": True})
+
+    @router.post(_PROMPT_PATH + "/versions", openapi_extra=document_json_body(lambda: _CONTENT_SCHEMA))
+    async def add_version(prompt_id: str, request: Request) -> Response:
+        """Add a version to a prompt. The default version stays."""
+        owner = service.authenticate(request).owner
+        query_params.check_param_names(request.query_params, ())
+        content = read_prompt(await service.read_body(request))
+        prompts = service.require_store().prompts
+        added = await prompts.add_prompt_version(owner, prompt_id, content, read_quota())
+        return build_json_reply(require_found(added, "Prompt", prompt_id).render())
+
+    @router.get(_PROMPT_PATH + "/versions")
+    async def list_versions(prompt_id: str, request: Request) -> Response:
+        """List all versions of a prompt, newest first."""
+        owner = service.authenticate(request).owner
+        query_params.check_param_names(request.query_params, ())
+        versions = require_found(
+            await service.require_store().prompts.list_prompt_versions(owner, prompt_id), "Prompt", prompt_id
+        )
+        return build_json_reply(render_list(Page([version.render() for version in versions], has_more=False)))
+
+    return router

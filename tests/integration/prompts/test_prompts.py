@@ -1,0 +1,119 @@
+"""Stored prompts over HTTP: their versions, and requests that refer to them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.databases import ready_sqlite
+from tests.integration.mcp.tool_gateway import Hosting, hosting
+from tests.upstream import chat_text
+from translation.representation.json_types import Json
+
+CONTENT: Json = {
+    "instructions": "Answer in {{language}}.",
+    "messages": [{"role": "user", "content": "About {{city}}:"}],
+}
+
+
+@asynccontextmanager
+async def prompting(tmp_path: Path, **config: Any) -> AsyncIterator[tuple[Hosting, httpx.AsyncClient]]:
+    store = {"url": ready_sqlite(tmp_path / "state.db")}
+    async with hosting(chat_text("Yes."), store=store, **config) as gateway:
+        gateway.model.on("/chat/completions", *[chat_text("Yes.")] * 8)
+        async with httpx.AsyncClient(base_url=gateway.url) as http:
+            yield gateway, http
+
+
+async def test_a_request_with_a_prompt_is_the_prompt_with_its_variables(tmp_path: Path) -> None:
+    async with prompting(tmp_path) as (gateway, http):
+        prompt = (await http.post("/prompts", json=CONTENT)).json()
+        assert prompt["variables"] == ["language", "city"]
+        variables: Any = {"language": "French", "city": "Rome"}
+        options: list[Any] = [{}, {"background": True}]
+        for more in options:
+            response = await gateway.client.responses.create(
+                model="m", input="Where?", prompt={"id": prompt["id"], "variables": variables}, **more
+            )
+            while response.status in ("queued", "in_progress"):
+                response = await gateway.client.responses.retrieve(response.id)
+            assert response.status == "completed"
+            sent = (await gateway.last_request())["messages"]
+            assert [(each["role"], each["content"]) for each in sent] == [
+                ("system", "Answer in French."),
+                ("user", "About Rome:"),
+                ("user", "Where?"),
+            ]
+        stream = await gateway.client.responses.create(
+            model="m", prompt={"id": prompt["id"], "version": "1", "variables": variables}, stream=True
+        )
+        assert [event.type async for event in stream][-1] == "response.completed"
+
+
+async def test_versions_change_nothing_until_one_becomes_the_default(tmp_path: Path) -> None:
+    async with prompting(tmp_path) as (gateway, http):
+        prompt = (await http.post("/prompts", json={"instructions": "One.", "model": "m"})).json()
+        path = f"/prompts/{prompt['id']}"
+        second = (await http.post(f"{path}/versions", json={"instructions": "Two."})).json()
+        assert (second["version"], second["default_version"], second["is_default"]) == ("2", "1", False)
+        reference: Any = {"id": prompt["id"]}
+        await gateway.client.responses.create(input="Hi", prompt=reference)
+        assert (await gateway.last_request())["messages"][0]["content"] == "One."
+        assert (await http.post(path, json={"default_version": "2"})).json()["is_default"] is True
+        await gateway.client.responses.create(model="m", input="Hi", prompt=reference)
+        assert (await gateway.last_request())["messages"][0]["content"] == "Two."
+        assert (await http.get(path, params={"version": "1"})).json()["instructions"] == "One."
+        versions = (await http.get(f"{path}/versions")).json()
+        assert [each["version"] for each in versions["data"]] == ["2", "1"]
+        listed = (await http.get("/prompts")).json()
+        assert [each["instructions"] for each in listed["data"]] == ["Two."]
+        assert (await http.delete(path)).json() == {"id": prompt["id"], "object": "prompt.deleted", "deleted": True}
+        assert (await http.get(path)).status_code == 404
+        assert (await http.get(f"{path}/versions")).status_code == 404
+
+
+async def test_what_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
+    async with prompting(tmp_path, limits={"prompts": 1, "prompt_versions": 1}) as (gateway, http):
+        prompt = (await http.post("/prompts", json=CONTENT)).json()
+        path = f"/prompts/{prompt['id']}"
+        wrong: list[Any] = [({"city": "Rome"}, "language"), ({"town": "x"}, "town")]
+        for variables, param in wrong:
+            with pytest.raises(openai.BadRequestError) as refused:
+                await gateway.client.responses.create(
+                    model="m", input="Hi", prompt={"id": prompt["id"], "variables": variables}
+                )
+            assert refused.value.param == f"prompt.variables.{param}"
+        with pytest.raises(openai.NotFoundError) as unknown:
+            await gateway.client.responses.create(model="m", input="Hi", prompt={"id": prompt["id"], "version": "9"})
+        assert unknown.value.param == "prompt.version"
+        with pytest.raises(openai.BadRequestError) as absent:
+            await gateway.client.responses.create(model="m", input="Hi", prompt={"id": "pmpt_none"})
+        assert absent.value.param == "prompt"
+        assert "POST /v1/prompts" in str(absent.value)
+        for reply, param in (
+            (await http.post("/prompts", json={"name": "x"}), "instructions"),
+            (await http.post(path, json={}), "default_version"),
+            (await http.post(path, json={"version": "1"}), "version"),
+            (await http.get(path, params={"version": "x"}), "version"),
+        ):
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+        for reply, key in (
+            (await http.post("/prompts", json=CONTENT), "limits.prompts"),
+            (await http.post(f"{path}/versions", json=CONTENT), "limits.prompt_versions"),
+        ):
+            assert reply.status_code == 429
+            assert key in reply.text
+        assert (await http.post("/prompts/pmpt_none/versions", json=CONTENT)).status_code == 404
+        assert (await http.post("/prompts/pmpt_none", json={"default_version": "1"})).status_code == 404
+
+
+async def test_without_a_store_there_are_no_prompts() -> None:
+    async with hosting(chat_text("Yes.")) as gateway, httpx.AsyncClient(base_url=gateway.url) as http:
+        assert (await http.get("/prompts")).status_code == 404
+        with pytest.raises(openai.BadRequestError) as refused:
+            await gateway.client.responses.create(model="m", input="Hi", prompt={"id": "pmpt_1"})
+    assert refused.value.param == "prompt"
