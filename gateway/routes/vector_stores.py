@@ -56,9 +56,11 @@ def _add_store_routes(router: APIRouter, service: Service) -> None:
     @router.post(_STORES, openapi_extra=document_json_body(_build_store_schema))
     async def create_vector_store(request: Request) -> Response:
         """Create a vector store, with files that are indexed from then on."""
-        owner, body = _authenticate(service, request), await service.read_body(request)
-        stores = service.require_vector_stores()
-        store = await stores.create_store(owner, body, service.settings.limits.vector_stores)
+        principal = service.authenticate(request)
+        query_params.check_param_names(request.query_params, ())
+        body = await service.read_body(request)
+        limits = principal.limits or service.settings.limits
+        store = await service.require_vector_stores().create_store(principal.owner, body, limits.vector_stores)
         return _build_reply(store, store.counts)
 
     @router.get(_STORES)

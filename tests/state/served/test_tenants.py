@@ -20,6 +20,7 @@ from gateway.config import settings as settings_of
 from gateway.http.guard import DrainState
 from gateway.process.app import create_app
 from gateway.relayed_paths.relays import RELAYED_PATHS
+from tests.polling import block_until
 from tests.serving import Gateway, serving
 
 Json = dict[str, Any]
@@ -65,6 +66,7 @@ PROBES: dict[Route, list[Probe]] = {
     ("POST", "/v1/responses"): [
         Probe(body={**ASK, "input": [{"role": "user", "content": [{"type": "input_file", "file_id": "{file_id}"}]}]}),
         *CHAINED,
+        Probe(body={**ASK, "tools": [{"type": "file_search", "vector_store_ids": ["{store_id}"]}]}),
         *(probe._replace(body={**(probe.body or {}), "stream": True}) for probe in CHAINED),
         *(probe._replace(body={**(probe.body or {}), "background": True}) for probe in CHAINED),
         PROMPTED,
@@ -118,6 +120,28 @@ PROBES: dict[Route, list[Probe]] = {
         Probe(body={"part_ids": ["{part_id}"]}, own=("upload_id",)),
     ],
     ("POST", "/v1/uploads/{upload_id}/cancel"): ONE,
+    ("POST", "/v1/vector_stores"): [Probe(body={"file_ids": ["{file_id}"]})],
+    ("GET", "/v1/vector_stores"): [Probe("?after={store_id}"), Probe("?before={store_id}")],
+    ("GET", "/v1/vector_stores/{store_id}"): ONE,
+    ("POST", "/v1/vector_stores/{store_id}"): [Probe(body={"name": "other"})],
+    ("DELETE", "/v1/vector_stores/{store_id}"): ONE,
+    ("POST", "/v1/vector_stores/{store_id}/search"): [Probe(body={"query": "from"})],
+    ("GET", "/v1/vector_stores/{store_id}/files"): [Probe(), Probe("?after={file_id}", own=("store_id",))],
+    ("POST", "/v1/vector_stores/{store_id}/files"): [
+        Probe(body={"file_id": "{file_id}"}),
+        Probe(body={"file_id": "{file_id}"}, own=("store_id",)),
+    ],
+    ("GET", "/v1/vector_stores/{store_id}/files/{file_id}"): [Probe(), Probe(own=("store_id",))],
+    ("POST", "/v1/vector_stores/{store_id}/files/{file_id}"): [Probe(body={"attributes": {"a": 1}})],
+    ("DELETE", "/v1/vector_stores/{store_id}/files/{file_id}"): [Probe(), Probe(own=("store_id",))],
+    ("GET", "/v1/vector_stores/{store_id}/files/{file_id}/content"): [Probe(), Probe(own=("store_id",))],
+    ("POST", "/v1/vector_stores/{store_id}/file_batches"): [
+        Probe(body={"file_ids": ["{file_id}"]}),
+        Probe(body={"file_ids": ["{file_id}"]}, own=("store_id",)),
+    ],
+    ("GET", "/v1/vector_stores/{store_id}/file_batches/{batch_id}"): [Probe(), Probe(own=("store_id",))],
+    ("POST", "/v1/vector_stores/{store_id}/file_batches/{batch_id}/cancel"): [Probe(), Probe(own=("store_id",))],
+    ("GET", "/v1/vector_stores/{store_id}/file_batches/{batch_id}/files"): [Probe(), Probe(own=("store_id",))],
     ("GET", "/v1/files"): [Probe("?after={file_id}")],
     ("GET", "/v1/files/{file_id}"): ONE,
     ("GET", "/v1/files/{file_id}/content"): ONE,
@@ -253,7 +277,11 @@ class Tenant:
         chat = {"model": "demo", "messages": [{"role": "user", "content": self.name}], "store": True}
         upload = {"bytes": 1, "filename": "a", "mime_type": "a/b", "purpose": "vision"}
         upload_id = self._json("POST", "/v1/uploads", upload)["id"]
+        file_id = self._upload()
+        store_id = self._json("POST", "/v1/vector_stores", {"name": self.name})["id"]
         return {
+            "store_id": store_id,
+            "batch_id": self._index(store_id, file_id),
             "response_id": response["id"],
             "output_id": response["output"][0]["id"],
             "input_id": listed["data"][0]["id"],
@@ -261,7 +289,7 @@ class Tenant:
             "item_id": items["data"][0]["id"],
             "server_label": f"of_{self.name}",
             "message_id": self._json("POST", "/v1/messages", {**MESSAGE, "thread": {"type": "create"}})["id"],
-            "file_id": self._upload(),
+            "file_id": file_id,
             "upload_id": upload_id,
             "part_id": self._add_part(upload_id),
             "prompt_id": self._json("POST", "/v1/prompts", CONTENT)["id"],
@@ -274,6 +302,12 @@ class Tenant:
         assert reply.status_code == 200, reply.text
         file_id: str = reply.json()["id"]
         return file_id
+
+    def _index(self, store_id: str, file_id: str) -> str:
+        path = f"/v1/vector_stores/{store_id}/file_batches"
+        batch_id: str = self._json("POST", path, {"file_ids": [file_id]})["id"]
+        block_until(lambda: self._json("GET", f"{path}/{batch_id}")["status"] == "completed")
+        return batch_id
 
     def _add_part(self, upload_id: str) -> str:
         reply = self._client.post(f"/v1/uploads/{upload_id}/parts", files={"data": b"x"})
@@ -381,7 +415,7 @@ def test_deleting_own_objects_leaves_those_of_other_owners(tenants: tuple[Tenant
     ann, bob = tenants
     before = ann.snapshot()
     status, text, _ = bob.ask(("DELETE", "/v1/gateway/owner-data"), Probe(), {})
-    assert (status, json.loads(text)["count"]) == (200, 6)
+    assert (status, json.loads(text)["count"]) == (200, 7)
     assert ann.snapshot() == before
     status, text, _ = bob.ask(("GET", "/v1/responses/{response_id}"), Probe(), bob.ids)
     assert status == 404

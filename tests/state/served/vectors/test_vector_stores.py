@@ -276,7 +276,15 @@ def test_expiry_and_names_can_be_changed(ann: OpenAI) -> None:
     assert ann.vector_stores.update(store.id, expires_after=None).expires_after is None
 
 
-def test_deleting_all_data_of_an_owner_covers_its_stores(ann: OpenAI, store_url: str) -> None:
+def test_a_deleted_file_leaves_every_store(ann: OpenAI) -> None:
     store_id = build_store(ann)
     assert ann.files.delete(ann.vector_stores.files.list(store_id).data[0].id).deleted
     assert ann.vector_stores.retrieve(store_id).file_counts.total == 2
+
+
+def test_deleting_all_data_of_an_owner_covers_its_stores(ann: OpenAI, bob: OpenAI, http: httpx.Client) -> None:
+    build_store(ann)
+    kept_id = build_store(bob)
+    assert http.delete("/gateway/owner-data").status_code == 200
+    assert ann.vector_stores.list().data == []
+    assert len(bob.vector_stores.search(kept_id, query="cat").data) == 2
