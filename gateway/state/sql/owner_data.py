@@ -44,6 +44,7 @@ from gateway.state.sql.completions import delete_completions
 from gateway.state.sql.conversations import delete_conversations
 from gateway.state.sql.deletion import RowKeys, delete_in_batches, shorten_logs
 from gateway.state.vectors.entries import count_entries
+from gateway.state.vectors.indexing import remove_chunks_of
 from gateway.state.vectors.stores import build_vector_store, delete_vector_stores
 from translation.representation.json_types import Json
 
@@ -123,6 +124,7 @@ class SqlOwnerData:
         deleted_count += await delete_in_batches(
             self._database, prompts, prompts.c.owner == owner, delete_rows=delete_prompts
         )
+        await remove_chunks_of(self._database, owner)
         await delete_in_batches(self._database, uploads, uploads.c.owner == owner, delete_rows=delete_uploads)
         deleted_count += await delete_in_batches(
             self._database,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.retrieval.chunks import ChunkSizes
@@ -112,51 +112,12 @@ class SqlIndexingQueue:
 
     async def remove_chunks(self) -> int:
         await self._sweep_expired_stores()
-        removed_count = 0
-        while True:
-            async with self._database.read_transaction(RETENTION) as connection:
-                removal = (await connection.execute(select(vector_removals).limit(1))).one_or_none()
-            if removal is None:
-                return removed_count
-            removed_count += await self._remove_attempt(removal.owner, removal)
+        return await _remove_listed(self._database, select(vector_removals))
 
     async def _has_waiting(self, now: ColumnElement[int]) -> bool:
         query = select(_entries.file_id).where(_entries.status == "in_progress", _entries.leased_us < now).limit(1)
         async with self._database.read_transaction() as connection:
             return await connection.scalar(query) is not None
-
-    async def _remove_attempt(self, owner: str, removal: Any) -> int:
-        chunks = vector_chunks.c
-        is_removed = and_(
-            chunks.owner == owner,
-            chunks.store_id == removal.store_id,
-            chunks.file_id == removal.file_id,
-            chunks.attempt == removal.attempt,
-        )
-        store = select(vector_stores.c.id).where(vector_stores.c.owner == owner, vector_stores.c.id == removal.store_id)
-        index = choose_term_index(owner, removal.store_id, is_sqlite=self._database.is_sqlite)
-        count = 0
-        while True:
-            async with self._database.write_transaction(owner) as connection:
-                query = select(chunks.number, chunks.terms).where(is_removed).limit(_CHUNKS_AT_ONCE)
-                rows = (await connection.execute(query)).all()
-                if await connection.scalar(store) is not None:
-                    await index.remove(connection, rows)
-                elif rows:
-                    numbers = [row.number for row in rows]
-                    await connection.execute(delete(vector_chunks).where(chunks.number.in_(numbers)))
-                count += len(rows)
-                if len(rows) < _CHUNKS_AT_ONCE:
-                    removals = vector_removals.c
-                    await connection.execute(
-                        delete(vector_removals).where(
-                            removals.owner == owner,
-                            removals.store_id == removal.store_id,
-                            removals.file_id == removal.file_id,
-                            removals.attempt == removal.attempt,
-                        )
-                    )
-                    return count
 
     async def _sweep_expired_stores(self) -> None:
         """Lists the chunks of stores that have expired for removal."""
@@ -194,3 +155,53 @@ async def _change(connection: AsyncConnection, claim: IndexingClaim, **values: A
     """Changes the entry of a claim. Returns False if the claim is no longer held."""
     changed = await connection.execute(update(vector_store_files).where(_is_held(claim)).values(values))
     return bool(changed.rowcount)
+
+
+async def remove_chunks_of(database: Database, owner: str) -> int:
+    """Deletes the chunks of an owner that count no more. Returns how many."""
+    return await _remove_listed(database, select(vector_removals).where(vector_removals.c.owner == owner))
+
+
+async def _remove_listed(database: Database, listed: Select[Any]) -> int:
+    removed_count = 0
+    while True:
+        async with database.read_transaction(RETENTION) as connection:
+            removal = (await connection.execute(listed.limit(1))).one_or_none()
+        if removal is None:
+            return removed_count
+        removed_count += await _remove_attempt(database, removal.owner, removal)
+
+
+async def _remove_attempt(database: Database, owner: str, removal: Any) -> int:
+    """Deletes the chunks of one attempt, some at a time. Returns how many."""
+    chunks = vector_chunks.c
+    is_removed = and_(
+        chunks.owner == owner,
+        chunks.store_id == removal.store_id,
+        chunks.file_id == removal.file_id,
+        chunks.attempt == removal.attempt,
+    )
+    store = select(vector_stores.c.id).where(vector_stores.c.owner == owner, vector_stores.c.id == removal.store_id)
+    index = choose_term_index(owner, removal.store_id, is_sqlite=database.is_sqlite)
+    count = 0
+    while True:
+        async with database.write_transaction(owner) as connection:
+            query = select(chunks.number, chunks.terms).where(is_removed).limit(_CHUNKS_AT_ONCE)
+            rows = (await connection.execute(query)).all()
+            if await connection.scalar(store) is not None:
+                await index.remove(connection, rows)
+            elif rows:
+                numbers = [row.number for row in rows]
+                await connection.execute(delete(vector_chunks).where(chunks.number.in_(numbers)))
+            count += len(rows)
+            if len(rows) < _CHUNKS_AT_ONCE:
+                removals = vector_removals.c
+                await connection.execute(
+                    delete(vector_removals).where(
+                        removals.owner == owner,
+                        removals.store_id == removal.store_id,
+                        removals.file_id == removal.file_id,
+                        removals.attempt == removal.attempt,
+                    )
+                )
+                return count

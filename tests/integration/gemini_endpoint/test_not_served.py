@@ -6,7 +6,7 @@ from tests.integration.gemini_endpoint.test_over_chat import gateway, post
 
 NOT_SERVED = {
     "an upload": ("POST", "/upload/v1beta/files"),
-    "files": ("GET", "/v1/files"),
+    "files": ("GET", "/v1beta/files"),
     "a cache": ("POST", "/v1beta/cachedContents"),
     "a cache of the newer version": ("POST", "/v1/cachedContents"),
     "a batch": ("POST", "/v1/models/org/m:8b:batchGenerateContent"),

@@ -16,6 +16,7 @@ from gateway.state.records.files import FileDeleter
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LogEntry, PageRequest
+from gateway.state.vector_records import NewChunk, NewEntry, NewVectorStore
 from tests.state.responses import build_approval
 from tests.state.sql.test_lineage import queries_that_contain
 from tests.state.sql.test_retention import (
@@ -67,6 +68,20 @@ async def upload(store: SqlStore, tables: Database, owner: str) -> None:
         await connection.execute(insert(upload_parts).values(id="part_1", upload_id="upload_1", **keys | {"bytes": 0}))
 
 
+async def attach(store: SqlStore, owner: str) -> None:
+    """Stores two vector stores: one with a chunk and a batch, and one whose indexing is repeated."""
+    stores, queue = store.vector_stores, store.indexing
+    await stores.create_store(owner, NewVectorStore(f"vs_1_{owner}"), most=9)
+    await stores.attach_files(owner, f"vs_1_{owner}", [NewEntry("file-1")], most=9, batch_id="vsfb_1")
+    [claim] = await queue.claim_entries(9, lease_s=60)
+    await queue.add_chunks(claim, [NewChunk("text", "atext", 0)])
+    await queue.complete_entry(claim)
+    await stores.create_store(owner, NewVectorStore(f"vs_2_{owner}", entries=[NewEntry("file-1")]), most=9)
+    [claim] = await queue.claim_entries(9, lease_s=60)
+    await queue.add_chunks(claim, [NewChunk("text", "atext", 0)])
+    await queue.fail_entry(claim, ("server_error", "no"))
+
+
 async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tables):
     for owner in (OWNER, OTHER):
         for number in range(60):
@@ -79,8 +94,9 @@ async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tab
         await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
         await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
         await upload(store, tables, owner)
+        await attach(store, owner)
         await store.prompts.create_prompt(owner, "pmpt_1", {"instructions": "x", "variables": []}, PromptQuota(9, 9))
-    assert await store.owner_data.erase_owner(OWNER) == 66
+    assert await store.owner_data.erase_owner(OWNER) == 68
     for table in metadata.sorted_tables:
         if "owner" in table.c:
             # Bytes are removed after the rows: of its file, of its part, and of what had no row.

@@ -39,7 +39,7 @@ def test_chat_clients_get_the_parameter_names_of_chat(
 
 
 MESSAGES_NAMES = {
-    "input[1].content[0].file_id": "messages[1].content[0].file_id",
+    "input[1].content[0].file_id": "messages[1].content[0].source.file_id",
     "max_output_tokens": "max_tokens",
     "reasoning.max_tokens": "thinking.budget_tokens",
     "reasoning.effort": "output_config.effort",

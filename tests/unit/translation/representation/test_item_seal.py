@@ -119,10 +119,8 @@ def test_a_relay_without_a_seal_parses_no_item() -> None:
 
 def test_items_without_sealable_data_are_relayed_unchanged() -> None:
     named = frame("response.output_item.done", 2, output_index=0, item={**MESSAGE, "note": "raw or not"})
-    odd = frame("response.output_item.added", 1, output_index=0, item="raw")
     stream = relay(seal=Seal())
-    frames = stream.feed(CREATED + odd + named)
-    assert odd + named in frames
+    assert named in stream.feed(CREATED + named)
     nameless = b"data: " + named.partition(b"\ndata: ")[2]
     assert relay(seal=Seal()).feed(CREATED + nameless).endswith(named)
 
