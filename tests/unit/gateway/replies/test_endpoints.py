@@ -14,6 +14,7 @@ READS_CLIENT_BODY = {
     "tools_param",
     "count_tools",
     "add_header_params",
+    "merge_prompt",
 }
 """Fields that read a body as its client sent it, which of an adapted API is another one."""
 
