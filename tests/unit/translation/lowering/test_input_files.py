@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.lowering.input_files import FileContent, find_file_ids, put_files_in
+from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in
 from translation.representation.items import new_input_text
 from translation.representation.turn import Turn
 
@@ -67,3 +67,9 @@ def test_an_image_needs_a_file_that_is_one() -> None:
     with pytest.raises(InvalidRequest) as refused:
         put_files_in(Turn(model="m", items=items), {"f1": TEXT}, takes_files=True)
     assert refused.value.param == "input[0].content[0].file_id"
+
+
+def test_needed_files_are_named_by_their_parameters() -> None:
+    needed = FilesNeeded({"file-1": "input[0].content[0].file_id", "file-2": "input[3].output[1].file_id"})
+    assert needed.params.keys() == {"file-1", "file-2"}
+    assert str(needed) == "input[0].content[0].file_id, input[3].output[1].file_id"

@@ -388,3 +388,10 @@ def test_the_known_part_needs_input() -> None:
         keep_known({"model": "m", "temperature": 7})
     assert (refused.value.param, refused.value.code) == ("input", "missing_required_parameter")
     assert keep_known({"model": "m", "temperature": 7, "prompt": {"id": "p"}}) == {"model": "m", "prompt": {"id": "p"}}
+
+
+def test_the_schema_of_requests_resolves_its_own_references() -> None:
+    built = REQUEST_SCHEMA.__wrapped__()  # not what another test has built before
+    assert built == REQUEST_SCHEMA()
+    assert built["$id"] == "create-response"
+    assert {"input", "model", "prompt"} <= built["properties"].keys()
