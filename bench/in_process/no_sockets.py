@@ -4,8 +4,11 @@ The CPU of a request is then spent by Python and the event loop alone, so that i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -17,6 +20,7 @@ from bench.load.replies import Model, build_stream_writes, build_whole_reply, fi
 from dataplane.http_protocol import HttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import DrainState
+from gateway.logs import configure_logs
 from gateway.process.app import create_app
 
 _PATH: Final = "/v1/responses"
@@ -158,6 +162,17 @@ CostMeter = Callable[[Callable[[], Awaitable[object]], int], Awaitable[float]]
 """Returns the µs of a step, which is run the given number of times per round."""
 
 _SHORT, _LONG = 4, 260
+
+
+@contextmanager
+def run_upstream_loop() -> Iterator[asyncio.Runner]:
+    """Opens a runner with an `UpstreamLoop`. Until the block ends, log lines are rendered and go nowhere."""
+    with Path("/dev/null").open("w") as nowhere:
+        stderr, sys.stderr = sys.stderr, nowhere
+        configure_logs()
+        sys.stderr = stderr
+        with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
+            yield runner
 
 
 async def measure_http_steps(cost: CostMeter, times: int) -> dict[str, float]:

@@ -4,7 +4,6 @@ The whole server runs without sockets, with metrics and without them, in alterna
 of one request are recorded alone, as the gateway does it and with the instruments of `prometheus-client`.
 """
 
-import asyncio
 import gc
 import statistics
 import sys
@@ -12,16 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import Scope
 
-from bench.in_process.no_sockets import InProcessClient, UpstreamLoop
+from bench.in_process.no_sockets import InProcessClient, run_upstream_loop
 from gateway.config.settings import Settings
 from gateway.histograms import OVERHEAD_BOUNDS, SECONDS_BOUNDS
-from gateway.logs import configure_logs
 from gateway.metrics.labels import RouteLabels
 from gateway.metrics.reader import MetricsReader
 from gateway.metrics.samples import Series
@@ -151,12 +148,8 @@ async def _print_ratios() -> None:
 
 
 def main() -> int:
-    with Path("/dev/null").open("w") as nowhere:
-        stderr, sys.stderr = sys.stderr, nowhere
-        configure_logs()
-        sys.stderr = stderr
-        with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
-            runner.run(_print_ratios())
+    with run_upstream_loop() as runner:
+        runner.run(_print_ratios())
         for step, cost in copy_context().run(measure_recording).items():
             print(f"{cost:7.2f} µs  {step}")
     return 0

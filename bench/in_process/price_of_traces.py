@@ -4,14 +4,11 @@ The whole server runs without sockets, with traces of a share of the requests an
 of requests. Its collector cannot be reached, so that all spans are built, queued and dropped.
 """
 
-import asyncio
 import sys
-from pathlib import Path
 from typing import Any, Final
 
-from bench.in_process.no_sockets import InProcessClient, UpstreamLoop
+from bench.in_process.no_sockets import InProcessClient, run_upstream_loop
 from bench.in_process.price_of_metrics import compare
-from gateway.logs import configure_logs
 
 _SCENARIOS: Final = {"not streaming": ("bench-128", False), "4 deltas": ("bench-4", True)}
 
@@ -36,12 +33,8 @@ async def _print_ratios() -> None:
 
 
 def main() -> int:
-    with Path("/dev/null").open("w") as nowhere:
-        stderr, sys.stderr = sys.stderr, nowhere
-        configure_logs()
-        sys.stderr = stderr
-        with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
-            runner.run(_print_ratios())
+    with run_upstream_loop() as runner:
+        runner.run(_print_ratios())
     return 0
 
 

@@ -5,12 +5,9 @@ all its HTTP (`no_sockets`). Each figure is the least processor time of several 
 hardly changes.
 """
 
-import asyncio
 import gc
-import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -22,7 +19,6 @@ from gateway.dialects.chat.endpoint import CHAT
 from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
-from gateway.logs import configure_logs
 from gateway.process.app import create_app
 from gateway.service.admission import ClientRequest
 from gateway.service.provider_lifetimes import build_providers
@@ -164,11 +160,7 @@ async def measure_steps(times: int = _REPETITIONS) -> dict[str, float]:
 
 
 def main() -> int:
-    with Path("/dev/null").open("w") as nowhere:
-        stderr, sys.stderr = sys.stderr, nowhere
-        configure_logs()
-        sys.stderr = stderr
-        with asyncio.Runner(loop_factory=no_sockets.UpstreamLoop) as runner:
-            for step, cost in runner.run(measure_steps()).items():
-                print(f"{cost:7.1f} µs  {step}")
+    with no_sockets.run_upstream_loop() as runner:
+        for step, cost in runner.run(measure_steps()).items():
+            print(f"{cost:7.1f} µs  {step}")
     return 0
