@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope
@@ -36,6 +36,8 @@ from gateway.state.file_records import (
 )
 from gateway.state.values import Page, PageRequest
 from translation.errors import InvalidRequest
+
+_OpenedT = TypeVar("_OpenedT")
 
 _FILE_FIELD: Final = "file"
 _ANCHOR_FIELD: Final = f"{EXPIRES_AFTER}[anchor]"
@@ -119,12 +121,22 @@ class StoredFiles:
         Raises FileNotFound if it was deleted meanwhile, and FileStorageUnavailable.
         """
         async with AsyncExitStack() as opening:
-            try:
-                pieces = await opening.enter_async_context(self._blobs.read_blob(file.id))
-            except BlobMissing:
-                await self.load_file(owner, file.id)
-                raise FileStorageUnavailable("the bytes of a file are missing") from None
-            yield pieces
+            yield await self._enter(opening, owner, file, self._blobs.read_blob(file.id))
+
+    @asynccontextmanager
+    async def open_descriptor(self, owner: str, file: StoredFile) -> AsyncGenerator[int, None]:
+        """Opens a file that was loaded for its owner as a descriptor, for a child process. Raises like `open_file`."""
+        async with AsyncExitStack() as opening:
+            yield await self._enter(opening, owner, file, self._blobs.open_descriptor(file.id))
+
+    async def _enter(
+        self, opening: AsyncExitStack, owner: str, file: StoredFile, blob: AbstractAsyncContextManager[_OpenedT]
+    ) -> _OpenedT:
+        try:
+            return await opening.enter_async_context(blob)
+        except BlobMissing:
+            await self.load_file(owner, file.id)
+            raise FileStorageUnavailable("the bytes of a file are missing") from None
 
     async def _receive_file(self, owner: str, quota: FileQuota, body: FormBody) -> StoredFile:
         expected = max(0, body.declared_size - _FORM_OVERHEAD)

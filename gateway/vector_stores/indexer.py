@@ -1,14 +1,12 @@
 """Indexes files of vector stores while the server runs: claims them, reads them, and stores their chunks."""
 
 import asyncio
-import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import IO, Final
+from typing import Final
 
 import structlog
 
-from dataplane.sharing.work_pool import run_in_pool
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, FileStorageUnavailable, StoreUnavailable
 from gateway.files.stored_files import StoredFiles
@@ -107,9 +105,9 @@ class Indexer:
                 await self._queue.fail_entry(claim, ("server_error", "The file was deleted."))
             except FileStorageUnavailable:
                 await self._queue.fail_entry(claim, ("server_error", "The bytes of the file cannot be read now."))
-            except Exception as error:
-                if isinstance(error, StoreUnavailable):
-                    raise
+            except StoreUnavailable:
+                raise
+            except Exception:
                 _log.exception("indexing_failed", file_id=claim.file_id)
                 await self._queue.fail_entry(claim, ("server_error", "The file could not be indexed."))
         except StoreUnavailable as error:
@@ -123,8 +121,8 @@ class Indexer:
         pieces: list[str] = []
         batch: list[NewChunk] = []
         tokens = last_end = 0
-        async with self._open_file(claim.owner, claim.file_id) as file:
-            async for part in self._parsers.parse(file.fileno(), stored.filename, bounds, claim.sizes):
+        async with self._files.open_descriptor(claim.owner, stored) as file:
+            async for part in self._parsers.parse(file, stored.filename, bounds, claim.sizes):
                 if isinstance(part, str):
                     pieces.append(part)
                     continue
@@ -145,17 +143,6 @@ class Indexer:
         if batch and not await self._queue.add_chunks(claim, batch):
             return
         await self._queue.complete_entry(claim)
-
-    @asynccontextmanager
-    async def _open_file(self, owner: str, file_id: str) -> AsyncGenerator[IO[bytes], None]:
-        """Copies a file to a temporary one, which the parser's child reads."""
-        stored = await self._files.load_file(owner, file_id)
-        with await run_in_pool(tempfile.TemporaryFile) as file:
-            async with self._files.open_file(owner, stored) as pieces:
-                async for piece in pieces:
-                    await run_in_pool(file.write, piece)
-            await run_in_pool(file.seek, 0)
-            yield file
 
 
 def _build_chunk(text: str, chunk: IndexedChunk, last_end: int) -> NewChunk:
