@@ -4,7 +4,7 @@ Schemas are `TypedDict`s that allow unknown keys. The body itself is used furthe
 Every schema must match an object with a `type` or `role` by a union that is discriminated by that key.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator, Field, TypeAdapter, ValidationError
@@ -92,6 +92,17 @@ def check_body(adapter: TypeAdapter[Any], body: object) -> None:
         adapter.validator.validate_python(body, strict=True)
     except ValidationError as invalid:
         raise _choose_error(invalid.errors(include_url=False), body) from None
+
+
+def refuse_unknown_names(names: Iterable[str], known: Collection[str], prefix: str = "") -> None:
+    """Raises InvalidRequest for the first of the parameters of an object that is not known.
+
+    `prefix` is the place of the object in its request, such as `files[1].`.
+    """
+    for name in names:
+        if name not in known:
+            param = f"{prefix}{name:.80}"
+            raise InvalidRequest(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
 
 
 def discriminate_by_shape(plain: type) -> Discriminator:

@@ -1,13 +1,14 @@
 """Reads the JSON bodies of uploads: what is created, and what is completed."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from gateway.files.file_names import clean_file_name
 from gateway.files.file_params import EXPIRES_AFTER, check_expiry, check_purpose
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.validation import refuse_unknown_names
 
 _CREATED_KEYS: Final = ("bytes", "filename", "mime_type", "purpose", EXPIRES_AFTER)
 _COMPLETED_KEYS: Final = ("part_ids", "md5")
@@ -28,7 +29,7 @@ class NewUpload(NamedTuple):
 
 def read_new_upload(body: Json) -> NewUpload:
     """Returns the upload that a body describes. Raises InvalidRequest with the parameter at fault."""
-    _check_keys(body, _CREATED_KEYS)
+    refuse_unknown_names(body, _CREATED_KEYS)
     size = _require(body, "bytes")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise _build_error("bytes", "it must be a whole number of at least 1")
@@ -49,7 +50,7 @@ def read_new_upload(body: Json) -> NewUpload:
 
 def read_completion(body: Json) -> tuple[Sequence[str], str | None]:
     """Returns the ids of the parts, and the MD5 of the file in hex if there is one. Raises InvalidRequest."""
-    _check_keys(body, _COMPLETED_KEYS)
+    refuse_unknown_names(body, _COMPLETED_KEYS)
     part_ids, md5 = _require(body, "part_ids"), body.get("md5")
     if not isinstance(part_ids, list) or not 0 < len(part_ids) <= _MAX_PARTS:
         raise _build_error("part_ids", "it must be a list of at least one id")
@@ -64,12 +65,6 @@ def _require(body: Json, name: str) -> Any:
     if body.get(name) is None:
         raise InvalidRequest(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")
     return body[name]
-
-
-def _check_keys(body: Json, known: Collection[str]) -> None:
-    unknown = next((key for key in body if key not in known), None)
-    if unknown is not None:
-        raise InvalidRequest(f"Unknown parameter: '{unknown:.80}'.", param=unknown[:80], code="unknown_parameter")
 
 
 def _build_error(name: str, rule: str) -> InvalidRequest:

@@ -6,6 +6,7 @@ from typing import Any
 from gateway.retrieval.attribute_filters import AttributeFilter, FilterFault, compile_filter
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.validation import refuse_unknown_names
 
 
 def read_queries(arguments: Json) -> list[str]:
@@ -13,15 +14,6 @@ def read_queries(arguments: Json) -> list[str]:
     queries = arguments.get("queries") or arguments.get("query")
     listed: list[Any] = [queries] if isinstance(queries, str) else queries if isinstance(queries, list) else []
     return [query.strip() for query in listed if isinstance(query, str) and query.strip()]
-
-
-def check_names(body: Json, known: Collection[str], prefix: str = "") -> None:
-    """Raises InvalidRequest for a parameter that is not known."""
-    for name in body:
-        if name not in known:
-            raise InvalidRequest(
-                f"Unknown parameter: '{prefix}{name:.80}'.", param=f"{prefix}{name:.80}", code="unknown_parameter"
-            )
 
 
 def read_filters(value: object, param: str) -> AttributeFilter | None:
@@ -40,7 +32,7 @@ def read_threshold(value: object, param: str, rankers: Collection[str]) -> float
         return 0.0
     if not isinstance(value, dict):
         raise InvalidRequest(f"Invalid value for '{param}': expected an object.", param=param)
-    check_names(value, ("ranker", "score_threshold"), f"{param}.")
+    refuse_unknown_names(value, ("ranker", "score_threshold"), f"{param}.")
     ranker = value.get("ranker")
     if ranker is not None and ranker not in rankers:
         raise InvalidRequest(

@@ -5,11 +5,12 @@ from typing import Final, NamedTuple, TypeGuard
 
 from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue
 from gateway.retrieval.chunks import MAX_CHUNK_TOKENS, MIN_CHUNK_TOKENS, ChunkSizes
-from gateway.retrieval.search_params import check_names, read_filters, read_threshold
+from gateway.retrieval.search_params import read_filters, read_threshold
 from gateway.retrieval.terms import find_query_terms
 from gateway.state.vector_records import NewEntry
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.validation import refuse_unknown_names
 
 MAX_BATCH_FILES: Final = 2000
 MAX_RESULTS: Final = 50
@@ -122,7 +123,7 @@ def read_chunk_sizes(value: object, param: str = "chunking_strategy") -> ChunkSi
         raise InvalidRequest(
             f"Invalid value for '{param}': expected the type 'auto', or 'static' with static.", param=param
         )
-    check_names(static, ("max_chunk_size_tokens", "chunk_overlap_tokens"), f"{param}.static.")
+    refuse_unknown_names(static, ("max_chunk_size_tokens", "chunk_overlap_tokens"), f"{param}.static.")
     most, overlap = static.get("max_chunk_size_tokens"), static.get("chunk_overlap_tokens")
     if not _is_whole(most) or not MIN_CHUNK_TOKENS <= most <= MAX_CHUNK_TOKENS:
         raise InvalidRequest(
@@ -151,7 +152,7 @@ def read_file_id(value: object, param: str) -> str:
 
 def read_new_entry(body: Json) -> NewEntry:
     """Returns the file that a request attaches."""
-    check_names(body, ("file_id", "attributes", "chunking_strategy"))
+    refuse_unknown_names(body, ("file_id", "attributes", "chunking_strategy"))
     return NewEntry(
         read_file_id(body.get("file_id"), "file_id"),
         read_chunk_sizes(body.get("chunking_strategy")),
@@ -170,7 +171,7 @@ def read_file_ids(value: object, sizes: ChunkSizes, attributes: Mapping[str, Att
 
 def read_batch(body: Json) -> list[NewEntry]:
     """Returns the files of a batch: of `file_ids`, or of `files`."""
-    check_names(body, ("file_ids", "files", "attributes", "chunking_strategy"))
+    refuse_unknown_names(body, ("file_ids", "files", "attributes", "chunking_strategy"))
     file_ids, described = body.get("file_ids"), body.get("files")
     if (file_ids is None) == (described is None):
         raise InvalidRequest("Send either 'file_ids' or 'files'.", param="file_ids")
@@ -197,7 +198,7 @@ def _read_described_files(value: object) -> list[NewEntry]:
     for i, described in enumerate(value):
         if not isinstance(described, dict):
             raise InvalidRequest(f"Invalid value for 'files[{i}]': expected an object.", param=f"files[{i}]")
-        check_names(described, ("file_id", "attributes", "chunking_strategy"), f"files[{i}].")
+        refuse_unknown_names(described, ("file_id", "attributes", "chunking_strategy"), f"files[{i}].")
         entries.append(
             NewEntry(
                 read_file_id(described.get("file_id"), f"files[{i}].file_id"),
@@ -210,7 +211,7 @@ def _read_described_files(value: object) -> list[NewEntry]:
 
 def read_search(body: Json) -> SearchRequest:
     """Returns what a search asks for. Raises InvalidRequest."""
-    check_names(body, ("query", "filters", "max_num_results", "ranking_options", "rewrite_query"))
+    refuse_unknown_names(body, ("query", "filters", "max_num_results", "ranking_options", "rewrite_query"))
     queries = _read_queries(body.get("query"))
     limit = body.get("max_num_results", 10)
     if not _is_whole(limit) or not 1 <= limit <= MAX_RESULTS:

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple, NoReturn, TypeVar
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, NotFound, VectorStoreNotFound
 from gateway.logs import bind_fields
-from gateway.retrieval.search_params import check_names
 from gateway.state.file_records import FileStore
 from gateway.state.values import Page, PageRequest
 from gateway.state.vector_records import (
@@ -35,6 +34,7 @@ from gateway.vector_stores.store_params import (
 from providers.new_id import random_hex
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.validation import refuse_unknown_names
 
 _ValueT = TypeVar("_ValueT")
 
@@ -83,7 +83,7 @@ class StoredVectorStores:
 
     async def create_store(self, owner: str, body: Json, most: int) -> StoredVectorStore:
         """Creates a store with its first files. `most` is how many the owner may have."""
-        check_names(body, _CREATE_NAMES)
+        refuse_unknown_names(body, _CREATE_NAMES)
         sizes = read_chunk_sizes(body.get("chunking_strategy"))
         entries = read_file_ids(body.get("file_ids") or [], sizes, {})
         new = NewVectorStore(
@@ -110,7 +110,7 @@ class StoredVectorStores:
 
     async def update_store(self, owner: str, store_id: str, body: Json) -> StoredVectorStore:
         """Changes what a body has."""
-        check_names(body, ("name", "expires_after", "metadata"))
+        refuse_unknown_names(body, ("name", "expires_after", "metadata"))
         changes: Json = {}
         if "name" in body:
             changes["name"] = read_text_field(body, "name") or ""
@@ -166,7 +166,7 @@ class StoredVectorStores:
 
     async def set_attributes(self, owner: str, store_id: str, file_id: str, body: Json) -> StoreEntry:
         """Replaces the attributes of a file of a store. Raises NotFound."""
-        check_names(body, ("attributes",))
+        refuse_unknown_names(body, ("attributes",))
         if "attributes" not in body:
             raise InvalidRequest(
                 "Missing required parameter: 'attributes'.", param="attributes", code="missing_required_parameter"

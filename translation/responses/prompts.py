@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.validation import refuse_unknown_names
 
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]{0,63})\s*\}\}")
 _VERSION: Final = re.compile(r"[0-9]{1,6}")
@@ -26,8 +27,7 @@ def read_prompt(body: Json) -> Json:
 
     Raises InvalidRequest for a body that describes none.
     """
-    for key in body.keys() - _KEYS:
-        raise InvalidRequest(f"Unknown parameter: '{key:.80}'.", param=key[:80], code="unknown_parameter")
+    refuse_unknown_names(body, _KEYS)
     content: Json = {}
     for key, most in _TEXT_KEYS.items():
         if (value := body.get(key)) is not None:

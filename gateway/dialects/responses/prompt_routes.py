@@ -18,6 +18,7 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.responses.prompts import read_prompt, read_version
+from translation.validation import refuse_unknown_names
 
 _PROMPT_PATH: Final = "/v1/prompts/{prompt_id}"
 
@@ -83,8 +84,7 @@ def build_prompts_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         body: Any = await service.read_body(request)
-        for key in body.keys() - {"default_version"}:
-            raise InvalidRequest(f"Unknown parameter: '{key:.80}'.", param=key[:80], code="unknown_parameter")
+        refuse_unknown_names(body, ("default_version",))
         version = read_version(body.get("default_version"), "default_version")
         if version is None:
             raise InvalidRequest(

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Final, NotRequired
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
-from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.responses.schema.items import InputItem
-from translation.validation import Metadata, build_adapter, check_body
+from translation.validation import Metadata, build_adapter, check_body, refuse_unknown_names
 
 MAX_ITEMS: Final = 20
 """The number of items that one request may add."""
@@ -56,9 +55,7 @@ def validate_update(body: Json) -> None:
 
 def _validate(kind: Any, body: Json) -> None:
     check_body(_adapter(kind), body)
-    for key in body:
-        if key not in kind.__annotations__:
-            raise InvalidRequest(f"Unknown parameter: '{key:.80}'.", param=key[:80], code="unknown_parameter")
+    refuse_unknown_names(body, kind.__annotations__)
 
 
 @cache
