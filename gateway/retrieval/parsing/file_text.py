@@ -11,10 +11,10 @@ from typing import Final
 import pypdf
 from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
 
-from gateway.retrieval.parsing.markup import read_html, read_json_text
+from gateway.retrieval.html_text import read_html_file
 from gateway.retrieval.parsing.office import read_office
 from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
-from gateway.retrieval.parsing.plain_text import decode_text
+from gateway.retrieval.parsing.plain_text import decode_text, read_json_text
 
 _HTML: Final = re.compile(r"\s*(<!--.*?-->\s*)?<(!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _HTML_NAMES: Final = (".html", ".htm", ".xhtml")
@@ -53,7 +53,7 @@ def _read_any(content: bytes, name: str, bounds: ParsingBounds) -> str:
     if name.endswith(_JSON_NAMES):
         return read_json_text(text)
     if name.endswith(_HTML_NAMES) or _HTML.match(text[:2000]):
-        return read_html(text)
+        return read_html_file(text)
     return text
 
 

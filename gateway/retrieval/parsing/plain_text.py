@@ -1,8 +1,10 @@
-"""Decodes text files."""
+"""Decodes text files, and the escapes of JSON files."""
 
 import codecs
+import json
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from gateway.retrieval.parsing.parsed_text import UnreadableFile
 
@@ -48,3 +50,24 @@ def decode_bytes(content: bytes) -> str:
     if _CP1252_GAPS.search(content):
         raise UnreadableFile("unsupported_file", "The file is in no encoding that can be read: save it as UTF-8.")
     return content.decode("cp1252")
+
+
+def read_json_text(text: str) -> str:
+    """Returns the text of a JSON file, or of one JSON value on each line, with escapes decoded.
+
+    Returns the text as it is if it is not JSON, or is nested too deep.
+    """
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return "\n".join(_decode_lines(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _decode_lines(text: str) -> Iterator[str]:
+    for line in text.split("\n"):
+        value: Any = json.loads(line) if line.strip() else ""
+        yield json.dumps(value, ensure_ascii=False) if line.strip() else ""

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import httpx2
 
 from dataplane.sharing.work_pool import run_in_pool
+from gateway.retrieval.html_text import PageText, extract_html_text
 from gateway.tools.executors.executor import ToolFault
-from gateway.tools.web_search.html_text import PageText, extract_html_text
 from providers.egress import MAX_REDIRECTS, EgressClient, EgressRefused, GuardedSender, parse_url, resolve_redirect
 
 _MAX_TEXT_CHARS: Final = 1_000_000

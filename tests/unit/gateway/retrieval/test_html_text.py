@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from gateway.tools.web_search import html_text
-from gateway.tools.web_search.html_text import PageText, extract_html_text
+from gateway.retrieval import html_text
+from gateway.retrieval.html_text import PageText, extract_html_text
 
 ALL = 1_000_000
 
@@ -21,6 +21,7 @@ ALL = 1_000_000
         ("<a title='a>b' class=\"[&>p]:x\" x=don't>link</a> it's", "", "link it's"),
         ("1 < 2 &lt; 3 <", "", "1 < 2 < 3 <"),
         ("<p>  many \t blanks\xa0here </p>\n\n\n<div>next</div>", "", "many blanks here\nnext"),
+        ("<p>one\n sentence</p><pre>two\nlines</pre>end\nof it", "", "one sentence\ntwo\nlines\nend of it"),
         ("<svg><b>x</b>", "", ""),
         ("a <b", "", "a"),
         ("a <b 'x", "", "a"),

@@ -1,7 +1,11 @@
-"""The text of an HTML page, by one pass over its characters. A page that is made to be slow takes no longer."""
+"""The text of HTML, of web pages and of files, by one pass over its characters. HTML that is made to be slow takes no
+longer."""
 
+import math
 import re
+import sys
 import time
+from collections.abc import Set
 from html import unescape
 from typing import Final, NamedTuple
 
@@ -11,18 +15,21 @@ _MAX_S: Final = 2.0
 _STEPS_PER_LOOK: Final = 1000
 """The clock is read once for this many tags."""
 
-_HIDDEN: Final = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe", "object", "textarea"})
-"""Elements whose content is not shown. `title` is read inside of `head`."""
+_HIDDEN_IN_FILES: Final = frozenset({"script", "style", "noscript", "template"})
+"""Elements whose content is no text of a document."""
+
+_HIDDEN_ON_PAGES: Final = _HIDDEN_IN_FILES | {"svg", "head", "title", "iframe", "object", "textarea"}
+"""Elements whose content does not belong to the text of a web page. Its title is a value of its own."""
 
 _RAW: Final = frozenset({"script", "style", "textarea", "title", "noscript", "iframe"})
 """Elements that end only at their own end tag, whatever is in them."""
 
 _BLOCKS: Final = frozenset(
     {
-        *("address", "article", "aside", "blockquote", "br", "caption", "dd", "details", "dialog", "div", "dl"),
-        *("dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6"),
-        *("header", "hr", "legend", "li", "main", "menu", "nav", "ol", "option", "p", "pre", "section"),
-        *("summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
+        *("address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details", "dialog", "div"),
+        *("dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6"),
+        *("head", "header", "hr", "html", "legend", "li", "main", "menu", "nav", "ol", "option", "p", "pre"),
+        *("section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tr", "ul"),
     }
 )
 """Elements that begin a line."""
@@ -30,7 +37,7 @@ _BLOCKS: Final = frozenset(
 _NAME: Final = re.compile(r"/?([a-zA-Z][a-zA-Z0-9-]{0,30})")
 _TAG_STOP: Final = re.compile(r"[>\"']")
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0]+")
-_LINES: Final = re.compile(r"\s*\n\s*")
+_LINE_BREAKS: Final = re.compile(r"\s*\n\s*")
 
 
 class PageText(NamedTuple):
@@ -42,26 +49,40 @@ class PageText(NamedTuple):
 
 
 def extract_html_text(source: str, max_chars: int) -> PageText:
-    """Returns the title and the text of a page, at most `max_chars` characters of it."""
-    return _Reader(source, max_chars).read()
+    """Returns the title and the text of a web page, at most `max_chars` characters of it."""
+    reader = _Reader(source, _HIDDEN_ON_PAGES, max_chars, max_s=_MAX_S)
+    text = _LINE_BREAKS.sub("\n", _BLANKS.sub(" ", reader.read())).strip()
+    return PageText(reader.title, text[:max_chars], reader.is_whole and len(text) <= max_chars)
+
+
+def read_html_file(source: str) -> str:
+    """Returns the whole text of an HTML file, with its title, and with one empty line between blocks."""
+    lines = [line.strip() for line in _Reader(source, _HIDDEN_IN_FILES).read().split("\n")]
+    return "\n".join(line for i, line in enumerate(lines) if line or (i and lines[i - 1])).strip()
 
 
 class _Reader:
     """Reads one page. Each position is visited once."""
 
-    def __init__(self, source: str, max_chars: int) -> None:
+    def __init__(
+        self, source: str, hidden_names: Set[str], max_chars: int = sys.maxsize, max_s: float = math.inf
+    ) -> None:
+        self.title = ""
+        self.is_whole = True
         self._source = source
+        self._hidden_names = hidden_names
         self._max_chars = max_chars
+        self._until = time.monotonic() + max_s
         self._pieces: list[str] = []
         self._length = 0
-        self._title = ""
         self._hidden: list[str] = []
         """The open elements whose content is not shown. One of them is closed by the end tag of any outer one."""
+        self._pre_depth = 0
+        """The open `pre` elements: elsewhere a line break of the source is a blank."""
 
-    def read(self) -> PageText:
+    def read(self) -> str:
+        """Returns the text, with a line break at the beginning and end of each block."""
         source, position, steps = self._source, 0, 0
-        until = time.monotonic() + _MAX_S
-        is_whole = True
         while position < len(source):
             start = source.find("<", position)
             self._add(source[position : len(source) if start < 0 else start])
@@ -69,12 +90,11 @@ class _Reader:
                 break
             position = self._read_markup(start)
             steps += 1
-            is_late = steps % _STEPS_PER_LOOK == 0 and time.monotonic() > until
+            is_late = steps % _STEPS_PER_LOOK == 0 and time.monotonic() > self._until
             if is_late or self._length > self._max_chars:
-                is_whole = False
+                self.is_whole = False
                 break
-        text = _LINES.sub("\n", _BLANKS.sub(" ", "".join(self._pieces))).strip()
-        return PageText(self._title, text[: self._max_chars], is_whole and len(text) <= self._max_chars)
+        return "".join(self._pieces)
 
     def _read_markup(self, start: int) -> int:
         """Reads what begins with `<` at `start`. Returns the position behind it."""
@@ -95,8 +115,9 @@ class _Reader:
         if name == "body":  # the end of `head` may be left out
             self._hidden.clear()
         if name in _BLOCKS:
-            self._add("\n")
-        if source[end - 2 : end] != "/>" and name in _HIDDEN:
+            self._break_line()
+        self._pre_depth += name == "pre"
+        if source[end - 2 : end] != "/>" and name in self._hidden_names:
             self._hidden.append(name)
         return self._read_raw(name, end) if name in _RAW else end
 
@@ -104,20 +125,29 @@ class _Reader:
         """Reads an element whose content is no markup. Returns the position of its end tag."""
         end_tag = re.compile(f"</{name}", re.IGNORECASE).search(self._source, start)
         end = len(self._source) if end_tag is None else end_tag.start()
-        if name == "title" and not self._title:
-            self._title = " ".join(unescape(self._source[start : min(end, start + 1000)]).split())[:200]
+        if name == "title" and not self.title:
+            self.title = " ".join(unescape(self._source[start : min(end, start + 1000)]).split())[:200]
+        self._add(self._source[start:end])
         return end
 
     def _close(self, name: str) -> None:
         if name in self._hidden:
             del self._hidden[self._hidden.index(name) :]
         elif name in _BLOCKS:
-            self._add("\n")
+            self._break_line()
+            if name == "pre" and self._pre_depth:
+                self._pre_depth -= 1
 
     def _add(self, text: str) -> None:
         if text and not self._hidden:
-            self._pieces.append(unescape(text) if "&" in text else text)
+            decoded = unescape(text) if "&" in text else text
+            self._pieces.append(decoded if self._pre_depth else _join_blanks(decoded))
             self._length += len(text)
+
+    def _break_line(self) -> None:
+        if not self._hidden:
+            self._pieces.append("\n")
+            self._length += 1
 
     def _find_tag_end(self, position: int) -> int:
         """Returns the position behind a tag. A `>` in quotes does not end it; without an end it is the page's end."""
@@ -134,3 +164,11 @@ class _Reader:
     def _find_behind(self, mark: str, position: int) -> int:
         place = self._source.find(mark, position)
         return len(self._source) if place < 0 else place + len(mark)
+
+
+def _join_blanks(text: str) -> str:
+    """Returns a text with one blank for consecutive ones and for line breaks."""
+    joined = " ".join(text.split())
+    if not joined:
+        return text[:1] and " "
+    return f"{' ' * text[0].isspace()}{joined}{' ' * text[-1].isspace()}"
