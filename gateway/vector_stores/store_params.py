@@ -1,7 +1,7 @@
 """Bodies of requests about vector stores: what they may have, and what it means."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple, TypeGuard, cast
 
 from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue
 from gateway.retrieval.chunks import MAX_CHUNK_TOKENS, MIN_CHUNK_TOKENS, ChunkSizes
@@ -10,6 +10,7 @@ from gateway.retrieval.terms import find_query_terms
 from gateway.state.vector_records import NewEntry
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.responses.schema.conversations import validate_update
 from translation.validation import refuse_unknown_names
 
 MAX_BATCH_FILES: Final = 2000
@@ -49,21 +50,9 @@ def read_text_field(body: Json, name: str) -> str | None:
 
 
 def read_metadata(value: object) -> Json | None:
-    """Returns metadata: at most 16 texts of at most 512 characters, by names of at most 64."""
-    if value is None:
-        return None
-    if not isinstance(value, dict) or len(value) > _MAX_ENTRIES:
-        raise InvalidRequest(
-            f"Invalid value for 'metadata': expected an object of at most {_MAX_ENTRIES} texts.", param="metadata"
-        )
-    for key, text in value.items():
-        _check_key(key, "metadata")
-        if not isinstance(text, str) or len(text) > _MAX_VALUE_CHARS or "\0" in text:
-            raise InvalidRequest(
-                f"Invalid value for 'metadata.{key:.80}': expected a text of at most {_MAX_VALUE_CHARS} characters.",
-                param=f"metadata.{key:.80}",
-            )
-    return value
+    """Returns metadata, which has the limits that it has in every API."""
+    validate_update({"metadata": value})
+    return cast("Json | None", value)
 
 
 def read_attributes(value: object, param: str = "attributes") -> Mapping[str, AttributeValue]:
