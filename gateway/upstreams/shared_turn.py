@@ -79,9 +79,8 @@ class SharedTurn:
     _proposed: tuple[Candidate, int] | None = None
     """The candidate that the turn was planned for, and its attempts in progress at that time."""
     _began_at: float | None = None
-    _waited_s = 0.0
     _next: Candidate | None = None
-    _was_reset = False
+    """The candidate of the next attempt, which was chosen when the last one failed."""
 
     def __init__(
         self,
@@ -100,19 +99,17 @@ class SharedTurn:
         self.tried: list[TriedUpstream] = []
         self.key = key
         self._sharing = sharing
-        self._candidates, self._equals = candidates
+        self._candidates = candidates
         self._clock = clock
         self._rng = rng or _RNG
         self._preferred = preferred
         self._judges = judges and sharing.repeats
-        self._outcomes: dict[int, tuple[Outcome, float | None]] = {}
-        """By index of a candidate that was tried: its last outcome, and when it may be asked again."""
         self._failures: Final = TurnFailures()
 
     @property
     def candidates(self) -> Sequence[Candidate]:
         """The upstreams that may serve the turn."""
-        return self._candidates
+        return self._candidates.all
 
     @property
     def upstream(self) -> str | None:
@@ -158,22 +155,19 @@ class SharedTurn:
 
     def follow(self) -> "SharedTurn":
         """Returns the turn of the next round of a reply, which prefers the upstream of this one."""
-        candidates = TurnCandidates(self._candidates, self._equals)
         following = SharedTurn(
-            self._sharing, candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
+            self._sharing, self._candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
         )
         following.report_result = self.report_result
         return following
 
     def keep_only(self, indexes: Collection[int]) -> None:
         """Leaves only these candidates."""
-        self._candidates = [each for each in self._candidates if each.index in indexes]
-        self._equals = ()
+        self._candidates = TurnCandidates([each for each in self.candidates if each.index in indexes], ())
 
     def exclude(self, index: int) -> None:
         """Removes a candidate that cannot serve the turn."""
-        self._candidates = [each for each in self._candidates if each.index != index]
-        self._equals = ()
+        self._candidates = TurnCandidates([each for each in self.candidates if each.index != index], ())
 
     def propose(self) -> Candidate | None:
         """Returns the candidate that would be asked now; None if none is left.
@@ -185,9 +179,9 @@ class SharedTurn:
         if proposed is not None:
             self._proposed = (proposed, proposed.load.in_flight)
             return proposed
-        available = select_available(self._candidates, now)
+        available = select_available(self.candidates, now)
         chosen = self._choose(available, now) if available else None
-        proposed = chosen or min(self._candidates, key=lambda each: (each.tier, each.index), default=None)
+        proposed = chosen or min(self.candidates, key=lambda each: (each.tier, each.index), default=None)
         self._proposed = None if proposed is None else (proposed, proposed.load.in_flight)
         return proposed
 
@@ -273,7 +267,7 @@ class SharedTurn:
         health = attempt.candidate.health
         if outcome is not None:
             delay = self._failures.add(error, outcome)
-            self._outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
+            self._failures.outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
             if self._judges and judges:
                 self._judge(attempt, outcome, delay, now)
         health.end_attempt(attempt)
@@ -323,9 +317,9 @@ class SharedTurn:
             self._sharing.state.counts.empty_budgets += 1
             return False
         if wait_s:
-            self._waited_s += wait_s
+            self._failures.waited_s += wait_s
             await asyncio.sleep(wait_s)
-        self._sharing.state.counts.repetitions["same" if chosen.index in self._outcomes else "next"] += 1
+        self._sharing.state.counts.repetitions["same" if chosen.index in self._failures.outcomes else "next"] += 1
         self._next = chosen
         return True
 
@@ -353,14 +347,14 @@ class SharedTurn:
         while True:
             now = self._clock()
             chosen = self._confirm_proposed(now)
-            if chosen is None and (available := select_available(self._candidates, now)):
+            if chosen is None and (available := select_available(self.candidates, now)):
                 chosen = self._choose(available, now)
             if chosen is not None:
                 chosen.load.begin_attempt()
                 return chosen
-            states = {each.find_state(now) for each in self._candidates}
+            states = {each.find_state(now) for each in self.candidates}
             if "full" not in states:
-                if ejected := order_by_ejection(self._candidates, now):
+                if ejected := order_by_ejection(self.candidates, now):
                     ejected[0].load.begin_attempt()
                     return ejected[0]
                 raise self._build_refusal(now, has_parked="parked" in states)
@@ -373,9 +367,9 @@ class SharedTurn:
                 raise _build_overload()
             if self.deadline is not None and (left_s := min(left_s, self.deadline - now)) <= 0:
                 raise self.build_timeout()
-            ends = [end - now for each in self._candidates if (end := each.health.find_end(now)) is not None]
+            ends = [end - now for each in self.candidates if (end := each.health.find_end(now)) is not None]
             try:
-                granted = await waiting.wait_for_slot(self._candidates, max(0.0, min([left_s, *ends])))
+                granted = await waiting.wait_for_slot(self.candidates, max(0.0, min([left_s, *ends])))
             finally:
                 self.queue_s = self._clock() - queued_at
             if granted is not None:
@@ -388,7 +382,7 @@ class SharedTurn:
         if not self.attempt_count:
             return None
         now = self._clock()
-        untried = [each for each in self._candidates if each.index not in self._outcomes]
+        untried = [each for each in self.candidates if each.index not in self._failures.outcomes]
         if not (available := select_available(untried, now)):
             raise self._failures.choose(_build_overload())
         return self._choose(available, now)
@@ -413,15 +407,16 @@ class SharedTurn:
         if proposal is None:
             return None
         candidate, in_flight = proposal
-        is_current = candidate.load.in_flight <= in_flight and candidate in self._candidates
+        is_current = candidate.load.in_flight <= in_flight and candidate in self.candidates
         is_available = candidate.is_surely_available(now) or candidate.find_state(now) == "available"
         return candidate if is_current and is_available else None
 
     def _choose_quickly(self, now: float) -> Candidate | None:
         """Returns the choice of a usual turn: by load, between two that are well. None if the choice takes more."""
-        if not self._equals or self.key is not None or self._preferred is not None:
+        equals = self._candidates.equals
+        if not equals or self.key is not None or self._preferred is not None:
             return None
-        return choose_equal(self._equals, self._rng, now) if self._sharing.balance in _BY_LOAD else None
+        return choose_equal(equals, self._rng, now) if self._sharing.balance in _BY_LOAD else None
 
     def _choose(self, available: Sequence[Candidate], now: float) -> Candidate:
         if self._preferred is not None:
@@ -442,7 +437,7 @@ class SharedTurn:
     ) -> tuple[Candidate | None, float]:
         """Returns the upstream of the next attempt and the wait before it; None if there is none."""
         now = self._clock()
-        untried = [each for each in self._candidates if each.index not in self._outcomes]
+        untried = [each for each in self.candidates if each.index not in self._failures.outcomes]
         if outcome.next == "never" or not self._may_ask_next(outcome, error):
             return None, 0.0
         if outcome.judgement == "context_length_exceeded" and larger_than is not None:
@@ -464,10 +459,10 @@ class SharedTurn:
 
     def _choose_same(self, now: float) -> tuple[Candidate | None, float]:
         """Returns the upstream that may be asked again soonest, and the wait until then."""
-        left_s = self._sharing.routing.wait_s - self._waited_s
+        left_s = self._sharing.routing.wait_s - self._failures.waited_s
         best: tuple[Candidate | None, float] = (None, 0.0)
-        for each in self._candidates:
-            known = self._outcomes.get(each.index)
+        for each in self.candidates:
+            known = self._failures.outcomes.get(each.index)
             if known is None or known[0].same == "never":
                 continue
             outcome, again_at = known
@@ -487,8 +482,8 @@ class SharedTurn:
         if outcome.is_free:
             return True
         now = self._clock()
-        if outcome.is_reset and not self._was_reset and chosen.health.find_state(now) != "ejected":
-            self._was_reset = True
+        if outcome.is_reset and not self._failures.was_reset and chosen.health.find_state(now) != "ejected":
+            self._failures.was_reset = True
             return True
         return self._sharing.state.budget.take(now)
 
@@ -498,11 +493,11 @@ class SharedTurn:
     @property
     def _may_eject(self) -> bool:
         """Whether another upstream can take the turns of one that is ejected."""
-        return len(self._candidates) > 1
+        return len(self.candidates) > 1
 
     def _build_refusal(self, now: float, *, has_parked: bool) -> UpstreamRejected:
         """Returns the failure of a turn that nobody can be asked to serve."""
-        parked = [each for each in self._candidates if each.find_state(now) == "parked"]
+        parked = [each for each in self.candidates if each.find_state(now) == "parked"]
         if not has_parked or not parked:
             return _build_overload()
         first = min(parked, key=lambda each: each.health.find_end(now) or now)

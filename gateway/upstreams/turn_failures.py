@@ -11,7 +11,14 @@ from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamRe
 class TurnFailures:
     """The failures of the attempts of one turn."""
 
+    waited_s = 0.0
+    """The seconds that the turn has waited before it asked an upstream again."""
+    was_reset = False
+    """Whether the one further attempt that is free after a reset was already taken."""
+
     def __init__(self) -> None:
+        self.outcomes: dict[int, tuple[Outcome, float | None]] = {}
+        """By index of a candidate that was tried: its last outcome, and when it may be asked again."""
         self._reported: Exception | None = None
         self._delays: list[tuple[float, bool]] = []
         """The delays that upstreams named, in seconds, and whether they were named in milliseconds."""
