@@ -1,7 +1,8 @@
 """The command `routes explain`: reports where the turns of a model go, by a configuration or from a running server."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -61,17 +62,12 @@ def find_principal(settings: Settings, key: str | None) -> Principal:
 
 def choose_api(body: Json) -> Endpoint:
     """Returns the API whose request the body is. Raises InvalidRequest of the Responses API if it is of none."""
-    candidates: Sequence[Endpoint] = (RESPONSES,) if "input" in body else (CHAT, MESSAGES, RESPONSES)
-    problem: InvalidRequest | None = None
-    for endpoint in candidates:
-        try:
+    for endpoint in () if "input" in body else (CHAT, MESSAGES):
+        with suppress(InvalidRequest):
             endpoint.request.validate({"model": "m", **body})
-        except InvalidRequest as error:
-            problem = error
-        else:
             return endpoint
-    assert problem is not None  # every candidate has refused it
-    raise problem
+    RESPONSES.request.validate({"model": "m", **body})
+    return RESPONSES
 
 
 def fetch_report(server: str, model: str, secret: str | None) -> Json:

@@ -86,11 +86,26 @@ class PathRoute(NamedTuple):
     """The name or pattern of the configuration that the model belongs to."""
     targets: Sequence[PathTarget]
     turn: SharedTurn | None
-    observer: RequestObserver = LOG_OBSERVER
 
-    def find_target(self, index: int) -> PathTarget:
-        """Returns the target of a candidate."""
-        return next(target for target in self.targets if target.place == index)
+
+class _Relay(NamedTuple):
+    """A target whose provider relays paths, and whose upstream has the requested one."""
+
+    target: PathTarget
+    relayer: PathRelayer
+    """The provider of the target."""
+
+
+class _RelayRoute(NamedTuple):
+    """What may serve one request: at least one target, and the turn that chooses one of several."""
+
+    relays: Sequence[_Relay]
+    turn: SharedTurn | None
+    observer: RequestObserver
+
+    def find_relay(self, index: int) -> _Relay:
+        """Returns the relay to the target of a candidate."""
+        return next(each for each in self.relays if each.target.place == index)
 
 
 class PathTargets(Protocol):
@@ -135,9 +150,9 @@ class RelayedPaths:
         streams = _requests_stream(body)
         route = await self._find_route(row, principal, body.get("model"), scope, streams=streams)
 
-        async def relay(target: PathTarget) -> Response:
+        async def relay(target: PathTarget, relayer: PathRelayer) -> Response:
             sent = {**body, "model": target.upstream_model}
-            reply = await _relayer_of(target).relay_path(row.name, sent, streams=streams)
+            reply = await relayer.relay_path(row.name, sent, streams=streams)
             return await self._build_reply(row, target, reply, route)
 
         with guard_client(scope, receive, self._drain):
@@ -152,9 +167,9 @@ class RelayedPaths:
         """
         route = await self._find_route(row, principal, body.get("model"), scope)
 
-        async def fetch(target: PathTarget) -> Json:
+        async def fetch(target: PathTarget, relayer: PathRelayer) -> Json:
             sent = {**body, "model": target.upstream_model}
-            reply = await _relayer_of(target).relay_path(row.name, sent, streams=False)
+            reply = await relayer.relay_path(row.name, sent, streams=False)
             is_whole = False
             try:
                 whole = await reply.read_whole()
@@ -193,9 +208,9 @@ class RelayedPaths:
             with guard_client(scope, receive, self._drain):
                 route = await self._find_route(row, principal, await upload.read_model(), scope)
 
-                async def relay(target: PathTarget) -> Response:
+                async def relay(target: PathTarget, relayer: PathRelayer) -> Response:
                     form = upload.forward(target.upstream_model)
-                    reply = await _relayer_of(target).relay_path(row.name, form, streams=False)
+                    reply = await relayer.relay_path(row.name, form, streams=False)
                     return await self._build_reply(row, target, reply, route)
 
                 def may_repeat(error: ProviderError) -> bool:
@@ -209,7 +224,7 @@ class RelayedPaths:
 
     async def _find_route(
         self, row: RelayedPath, principal: Principal, model: object, scope: Scope, *, streams: bool = False
-    ) -> PathRoute:
+    ) -> _RelayRoute:
         """Returns the targets that have the path, and the observer of the request. Raises what `relay_json` raises."""
         if not isinstance(model, str) or not model:
             problem = "model is required" if model in (None, "") else "model must be text"
@@ -218,7 +233,7 @@ class RelayedPaths:
         first = route.targets[0]
         bind_fields(model=first.model[:MAX_LOGGED_CHARS], provider=first.provider.name)
         having_path = (each for each in route.targets if row.name in each.endpoints)
-        usable = [each for each in having_path if isinstance(each.provider, PathRelayer)]
+        usable = [_Relay(each, each.provider) for each in having_path if isinstance(each.provider, PathRelayer)]
         if not usable:
             raise Unrepresentable(
                 f"the upstream of the model '{first.model:.200}' has no {row.path}: use a model whose upstream has "
@@ -229,11 +244,13 @@ class RelayedPaths:
         turn = route.turn
         observer = self._observer.observe_request(row.name, route.pattern, streams=streams, is_shared=turn is not None)
         if turn is not None:
-            turn.keep_only([target.place for target in usable])
+            turn.keep_only([each.target.place for each in usable])
             turn.report_result = observer.observe_result
-        return route._replace(targets=usable, observer=observer)
+        return _RelayRoute(usable, turn, observer)
 
-    async def _build_reply(self, row: RelayedPath, target: PathTarget, reply: ReplyBytes, route: PathRoute) -> Response:
+    async def _build_reply(
+        self, row: RelayedPath, target: PathTarget, reply: ReplyBytes, route: _RelayRoute
+    ) -> Response:
         """Examines the beginning of a reply. Raises ProviderError for a reply that this path cannot have."""
         try:
             reads = reply.iterate_reads()
@@ -259,8 +276,8 @@ class RelayedPaths:
 
 
 async def _ask_targets(
-    route: PathRoute,
-    ask: Callable[[PathTarget], Awaitable[_ResultT]],
+    route: _RelayRoute,
+    ask: Callable[[PathTarget, PathRelayer], Awaitable[_ResultT]],
     may_repeat: Callable[[ProviderError], bool] | None = None,
 ) -> _ResultT:
     """Returns what the first target replies that does not fail. `may_repeat` returns whether another one may be asked.
@@ -269,20 +286,20 @@ async def _ask_targets(
     """
     turn, observer = route.turn, route.observer
     if turn is None:
-        target = route.targets[0]
+        target, relayer = route.relays[0]
         observer.observe_attempt(target.provider.name, 1, target.upstream_model)
         try:
-            return await ask(target)
+            return await ask(target, relayer)
         except BaseException:
             observer.observe_end(NO_REPLY)
             raise
     while True:
         candidate = await turn.begin()
-        target = route.find_target(candidate.index)
+        target, relayer = route.find_relay(candidate.index)
         observer.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:
             async with turn.bound_attempt():
-                return await ask(target)
+                return await ask(target, relayer)
         except (ProviderError, Unrepresentable) as raised:
             observer.observe_end(NO_REPLY)
             # An upstream without the path is refused as such, which says nothing of its models.
@@ -303,11 +320,6 @@ async def _ask_targets(
             observer.observe_end(NO_REPLY)
             turn.leave()
             raise
-
-
-def _relayer_of(target: PathTarget) -> PathRelayer:
-    assert isinstance(target.provider, PathRelayer)  # the others were left out
-    return target.provider
 
 
 def _end_of(turn: SharedTurn | None) -> EndReply | None:

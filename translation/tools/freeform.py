@@ -12,6 +12,8 @@ _SPACE = re.compile(r"[ \t\r\n]+")
 _HIGH_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW_SURROGATE = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _STRING_PIECE = re.compile(rf'[^"\\]+|{_HIGH_SURROGATE}{_LOW_SURROGATE}|\\u[0-9a-fA-F]{{4}}|\\u|\\[^u]', re.DOTALL)
+_STRING_TOKEN = re.compile(rf'{_STRING_PIECE.pattern}|"|\\', re.DOTALL)
+"""A piece of a string, the quote that may end it, or a backslash that nothing follows: every text consists of them."""
 _INCOMPLETE_ESCAPE = re.compile(rf"(?:{_HIGH_SURROGATE})?\\(?:u[0-9a-fA-F]{{0,3}})?|{_HIGH_SURROGATE}")
 """An escape that may go on in the next fragment."""
 
@@ -91,19 +93,15 @@ class FreeformUnwrapper:
         text = "".join(self._pending) + fragment
         self._pending.clear()
         pieces: list[str] = []
-        at = 0
-        while at < len(text):
-            if text[at] == '"':
+        for token in _STRING_TOKEN.finditer(text):
+            if token[0] == '"':
                 self._mode = _Mode.TAIL
-                self._pending.append(text[at:])
+                self._pending.append(text[token.start() :])
                 break
-            if text[at] == "\\" and _INCOMPLETE_ESCAPE.fullmatch(text, at):
-                self._pending.append(text[at:])
+            if token[0][0] == "\\" and _INCOMPLETE_ESCAPE.fullmatch(text, token.start()):
+                self._pending.append(text[token.start() :])
                 break
-            piece = _STRING_PIECE.match(text, at)
-            assert piece is not None  # the pattern covers every character but the quote
-            pieces.append(_decode_character(piece[0]))
-            at = piece.end()
+            pieces.append(_decode_character(token[0]))
         return "".join(pieces)
 
 
