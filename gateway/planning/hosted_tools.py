@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import LoopCompactor
-from gateway.planning.managed_context import PreparedTurn, add_truncation, find_token_limit, prepare_summary
+from gateway.planning.managed_context import PreparedTurn, find_token_limit, prepare_summary, truncate_turns
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange, prepare_mapped_exchange
 from gateway.planning.resolver import Target
+from gateway.replies.endpoints import Endpoint
 from gateway.replies.hosted_calls import build_server_loss
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.tools.exchange_factory import LoopOptions, make_loop_exchange
@@ -22,9 +23,7 @@ from translation.hosted.tools import model_name_of
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-
-if TYPE_CHECKING:
-    from gateway.tools.loop_exchange import ToolLoopExchange
+from translation.request_facts import RequestFacts
 
 _TOOL_PARAM: Final = re.compile(r"tools\[(\d+)\]")
 
@@ -37,21 +36,36 @@ def prepare_hosted_exchange(
     `report_loss` is called with losses that occur while the exchange runs. Raises InvalidRequest; Unrepresentable if
     the upstream has no tools, or cannot count tokens for a compaction.
     """
-    _require_tools(turn, request.target)
-    if request.facts.context.has_trigger:
+    endpoint, target, facts = request.endpoint, request.target, request.facts
+    context = facts.context
+    _require_tools(turn, target)
+    if context.has_trigger:
         return prepare_summary(turn, request)
-    _add_servers(turn, request.target, tool_host)
-    _unseal_results(turn, request.target, tool_host)
+    _add_servers(turn, target, tool_host)
+    _unseal_results(turn, target, tool_host)
     loop_io = LoopIO(report_loss=report_loss)
-    exchange = _make_loop(turn, request, tool_host, loop_io, report_loss)
+    make_exchange = make_exchange_factory(target, endpoint)
+    compactor = None
+    if (limit := find_token_limit(context, target, request.history_tokens)) is not None:
+        seal = _find_item_seal(target, carries_seals=facts.wants_sealed_reasoning)
+        compactor = LoopCompactor(request, limit, make_exchange, seal, loop_io)
+    exchange = make_loop_exchange(
+        tool_host,
+        turn,
+        truncate_turns(make_exchange, report_loss) if context.is_truncated else make_exchange,
+        _choose_loop_options(facts, target, endpoint, in_background=request.in_background),
+        approvals=request.approvals,
+        compactor=compactor,
+        loop_io=loop_io,
+    )
     own_losses = turn.upstream_losses
     turn.losses = [loss for loss in turn.losses if loss.param != "max_tool_calls" and loss not in own_losses]
     losses: Sequence[Loss] | None = None
-    if not request.facts.context.is_truncated:  # the rounds are prepared when their length is known
-        prepare_round = partial(prepare_mapped_exchange, target=request.target, endpoint=request.endpoint)
+    if not context.is_truncated:  # the rounds are prepared when their length is known
+        prepare_round = partial(prepare_mapped_exchange, target=target, endpoint=endpoint)
         losses = exchange.prepare_first_round(prepare_round)
     if losses is None:
-        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), request.target, request.endpoint)
+        _, _, losses = prepare_exchange(_build_probe_turn(turn, tool_host), target, endpoint)
     elif losses:
         own_count = len(tool_host.remove_hosted_tools(turn).tools)
         losses = [loss for loss in losses if _is_of_client(loss, own_count)]
@@ -64,10 +78,19 @@ async def find_first_turn(turn: Turn, request: AdmittedRequest, tool_host: ToolH
     The parameters are the same as for `prepare_hosted_exchange`. Raises what that raises, ToolListFailed, and
     Unrepresentable if the turn is not known yet.
     """
-    _require_tools(turn, request.target)
-    _add_servers(turn, request.target, tool_host)
-    _unseal_results(turn, request.target, tool_host)
-    first_turn, missing = await _make_loop(turn, request, tool_host, LoopIO()).find_first_turn()
+    endpoint, target = request.endpoint, request.target
+    _require_tools(turn, target)
+    _add_servers(turn, target, tool_host)
+    _unseal_results(turn, target, tool_host)
+    exchange = make_loop_exchange(
+        tool_host,
+        turn,
+        make_exchange_factory(target, endpoint),
+        _choose_loop_options(request.facts, target, endpoint, in_background=request.in_background),
+        approvals=request.approvals,
+        loop_io=LoopIO(),
+    )
+    first_turn, missing = await exchange.find_first_turn()
     if first_turn is None:
         raise Unrepresentable(
             "the input approves a call, whose result is not known before it has run: count without the approval",
@@ -76,34 +99,16 @@ async def find_first_turn(turn: Turn, request: AdmittedRequest, tool_host: ToolH
     return first_turn, [build_server_loss(label) for label in missing]
 
 
-def _make_loop(
-    turn: Turn,
-    request: AdmittedRequest,
-    tool_host: ToolHost,
-    loop_io: LoopIO,
-    report_loss: Callable[[Loss], None] | None = None,
-) -> "ToolLoopExchange":
-    """Returns the exchange of the turn's rounds. Without `report_loss` it is only used to find the first turn."""
-    make_exchange = make_round = make_exchange_factory(request.target, request.endpoint)
-    compactor = None
-    if report_loss is not None:
-        make_round = add_truncation(make_exchange, request, report_loss)
-        if (limit := find_token_limit(request)) is not None:
-            compactor = LoopCompactor(request, limit, make_exchange, _build_seal(request), loop_io)
-    return make_loop_exchange(
-        tool_host,
-        turn,
-        make_round,
-        LoopOptions(
-            max_tool_calls=request.facts.tools.max_calls,
-            in_background=request.in_background,
-            sees_images=request.target.capabilities.images,
-            # Without items for hosted calls, a client cannot send them back with the outputs of its own calls.
-            runs_with_client_calls=request.endpoint.reply.has_hosted_items,
-        ),
-        approvals=request.approvals,
-        compactor=compactor,
-        loop_io=loop_io,
+def _choose_loop_options(
+    facts: RequestFacts, target: Target, endpoint: Endpoint, *, in_background: bool
+) -> LoopOptions:
+    """Returns what a request, its upstream and its API say about the loop of its tools."""
+    return LoopOptions(
+        max_tool_calls=facts.tools.max_calls,
+        in_background=in_background,
+        sees_images=target.capabilities.images,
+        # Without items for hosted calls, a client cannot send them back with the outputs of its own calls.
+        runs_with_client_calls=endpoint.reply.has_hosted_items,
     )
 
 
@@ -131,11 +136,11 @@ def _unseal_results(turn: Turn, target: Target, tool_host: ToolHost) -> None:
         turn.items = target.reasoning_seal.unseal_hosted_calls(turn.items, types)
 
 
-def _build_seal(request: AdmittedRequest) -> Callable[[Item], Item]:
+def _find_item_seal(target: Target, *, carries_seals: bool) -> Callable[[Item], Item]:
     """Returns a function that seals items which a compaction retains, in the same way as items for the client."""
-    if request.target.reasoning_seal is None:
+    if target.reasoning_seal is None:
         return lambda item: item
-    return ReplyItemSeal(request.target.reasoning_seal, request.facts.wants_sealed_reasoning).seal_done_item
+    return ReplyItemSeal(target.reasoning_seal, carries_seals).seal_done_item
 
 
 def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:

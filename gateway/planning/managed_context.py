@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import CompactingExchange, SummaryExchange, build_summary_turn, require_compactable
 from gateway.planning.prepare_turn import make_exchange_factory, prepare_exchange
+from gateway.planning.resolver import Target
 from gateway.planning.token_counting import exceeds_token_limit
 from gateway.planning.truncation import ExchangeFactory, TruncatingExchange
 from gateway.tools.loop_io import LoopIO
@@ -14,6 +15,7 @@ from providers.base import Exchange, ModelInspector
 from translation.errors import Unrepresentable
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.request_facts import ContextFacts
 
 _COMPACTION_SHARE: Final = 0.75
 """The share of a known context window that triggers compaction, if the request has no threshold."""
@@ -44,8 +46,9 @@ def prepare_managed_exchange(turn: Turn, request: AdmittedRequest, report_loss: 
     target, endpoint = request.target, request.endpoint
     _, _, losses = prepare_exchange(turn, target, endpoint)
     make_exchange = make_exchange_factory(target, endpoint)
-    make_sent_exchange = add_truncation(make_exchange, request, report_loss)
-    limit = find_token_limit(request)
+    context = request.facts.context
+    make_sent_exchange = truncate_turns(make_exchange, report_loss) if context.is_truncated else make_exchange
+    limit = find_token_limit(context, target, request.history_tokens)
     if limit is None:
         return PreparedTurn(make_sent_exchange(turn), losses)
     is_due = partial(exceeds_token_limit, limit, turn, request, request.history_tokens)
@@ -61,26 +64,20 @@ def prepare_summary(turn: Turn, request: AdmittedRequest) -> PreparedTurn:
     return PreparedTurn(SummaryExchange(turn, parts, make_exchange), losses)
 
 
-def add_truncation(
-    make_exchange: ExchangeFactory, request: AdmittedRequest, report_loss: Callable[[Loss], None]
-) -> ExchangeFactory:
-    """Returns a factory whose exchanges leave out the oldest items of a turn that is too long, and report the loss; the
-    same factory if the request does not ask for that."""
-    if not request.facts.context.is_truncated:
-        return make_exchange
+def truncate_turns(make_exchange: ExchangeFactory, report_loss: Callable[[Loss], None]) -> ExchangeFactory:
+    """Returns a factory whose exchanges leave out the oldest items of a turn that is too long, and report the loss."""
     return lambda turn: TruncatingExchange(turn, make_exchange, report_loss)
 
 
-def find_token_limit(request: AdmittedRequest) -> int | None:
-    """Returns the number of tokens above which the request asks for a compaction; None if it asks for none.
+def find_token_limit(context: ContextFacts, target: Target, history_tokens: int | None) -> int | None:
+    """Returns the number of tokens above which a request asks for a compaction; None if it asks for none.
 
     Raises Unrepresentable if the request has no threshold and the context window is unknown, and if the token count of
     the input is unknown.
     """
-    context, target = request.facts.context, request.target
     if not context.is_compacted:
         return None
-    if request.history_tokens is None and target.capabilities.counting == "none":
+    if history_tokens is None and target.capabilities.counting == "none":
         raise Unrepresentable(
             "the model's upstream cannot count tokens, which context_management needs: leave it out",
             param="context_management",

@@ -216,6 +216,9 @@ class ResponseForm(NamedTuple):
     echo: Callable[[Json, Profile, bool, bool], Json]
     """Returns the body as its response echoes it, for (body, profile, whether it is stored, whether it runs in the
     background): parameters that the gateway decides have their effective values."""
+    echo_storage: Callable[[Json, bool, bool], Json]
+    """Returns the body as the responses of all upstreams echo it, for (body, whether it is stored, whether it runs in
+    the background)."""
     continue_upstream: Callable[[Json, UpstreamInput], Json]
     """Returns the body for the upstream, which stores nothing: it has the whole history as its input."""
     set_input: Callable[[Json, Sequence[Item]], Json]

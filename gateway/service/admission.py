@@ -11,7 +11,7 @@ from gateway.http.large_bodies import LargeBodyPool
 from gateway.logs import MAX_LOGGED_CHARS, bind_fields
 from gateway.planning.admitted_request import AdmittedRequest, ThreadRun
 from gateway.planning.plan import find_tool_host
-from gateway.planning.resolver import Resolver, Route
+from gateway.planning.resolver import Resolver, Route, Target
 from gateway.replies.endpoints import Endpoint, ReplyIdentity, RequestForm
 from gateway.sealing.sealer import Sealer
 from gateway.service.served_models import ServedModels
@@ -21,6 +21,7 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
+from translation.request_facts import RequestFacts
 
 _MAX_FIELDS: Final = 1000
 """The most fields at the top level of a body. APIs have a few dozen, and each unknown one becomes a loss."""
@@ -113,44 +114,49 @@ class Admission:
             await self._models.require_listed(admitted.route, client_request.principal.models)
         return admitted
 
-    async def add_tool_host(self, request: AdmittedRequest) -> AdmittedRequest:
-        """Returns the request with the host of its tools that its upstream does not run, ready to run them.
+    async def open_tool_host(
+        self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal
+    ) -> ToolHost | None:
+        """Returns the host of the tools of a request that its upstream does not run, ready to run them; None if there
+        are none.
 
         Raises Unrepresentable for tools that nobody can run.
         """
-        if not (request.facts.tools.hosted or request.target.adds_tools):
-            return request
-        if request.route.sharing is not None:
+        if not (facts.tools.hosted or route.target.adds_tools):
+            return None
+        if route.sharing is not None:
             await load_tool_library()  # each target that is planned may need it
-            return request._replace(tool_host=self._find_shared_host(request))
-        host = self.find_tool_host(request)
-        if host is None:
-            return request
-        await load_tool_library()
-        return request._replace(tool_host=host)
+            return self._find_shared_host(endpoint, facts, route, principal)
+        host = self.find_tool_host(endpoint, facts, route.target, principal)
+        if host is not None:
+            await load_tool_library()
+        return host
 
-    def _find_shared_host(self, request: AdmittedRequest) -> ToolHost | None:
+    def _find_shared_host(
+        self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal
+    ) -> ToolHost | None:
         """Returns the host of the tools for the first target that can serve them. Each plan finds its own again.
 
         Raises the refusal of the first target if none can.
         """
         refusal: InvalidRequest | None = None
-        for target in request.route.targets:
+        for target in route.targets:
             try:
-                return self.find_tool_host(request._replace(target=target))
+                return self.find_tool_host(endpoint, facts, target, principal)
             except InvalidRequest as error:
                 refusal = refusal or error
         if refusal is not None:
             raise refusal
         return None
 
-    def find_tool_host(self, request: AdmittedRequest) -> ToolHost | None:
-        """Returns the host of the tools of a request that its target does not run; None if there are none.
+    def find_tool_host(
+        self, endpoint: Endpoint, facts: RequestFacts, target: Target, principal: Principal
+    ) -> ToolHost | None:
+        """Returns the host of the tools of a request that this target does not run; None if there are none.
 
         Raises Unrepresentable for tools that nobody can run.
         """
-        principal = request.principal
-        host = find_tool_host(request.endpoint, request.facts, request.target, self._tool_host, principal.mcp_servers)
+        host = find_tool_host(endpoint, facts, target, self._tool_host, principal.mcp_servers)
         return None if host is None else host.serve_owner(principal.owner)
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:

@@ -10,6 +10,7 @@ from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
+from gateway.planning.continued_history import HistorySource
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
 from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
@@ -22,7 +23,6 @@ from gateway.service.admission import Admission, ClientRequest
 from gateway.service.intake import InputFiles
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_contexts import ask_targets
-from gateway.service.storage import HistorySource
 from providers.base import RelayCounter
 from providers.errors import UpstreamRejected
 from providers.new_id import new_id
@@ -116,10 +116,11 @@ class StoredContextHistory:
         form, facts = request.endpoint.storage, request.facts
         if not isinstance(form, ResponseForm):
             return request, 0
-        state = await self._history.load(request)
+        state = await self._history.load(request.owner, facts, request.thread)
         approvals = None
-        if request.tool_host is not None:
-            approvals = await self._history.load_approvals(request, state, request.tool_host)
+        if (host := request.tool_host) is not None:
+            labels = host.list_callable_labels(facts.tools.hosted, request.target.mcp_servers)
+            approvals = await self._history.load_approvals(request.owner, request.identity.id, state, labels)
         items = None if state.history_count is None else state.context
         joined = request._replace(
             body=form.continue_upstream(request.body, UpstreamInput(items)),
@@ -243,10 +244,11 @@ class ContextService:
 
     async def _add_tool_host(self, request: AdmittedRequest) -> AdmittedRequest:
         """Returns the request with the host of the tools that its target does not run."""
-        request = await self._admission.add_tool_host(request)
-        if request.route.sharing is None:
-            return request
-        return request._replace(tool_host=self._admission.find_tool_host(request))
+        endpoint, facts, route, principal = request.endpoint, request.facts, request.route, request.principal
+        host = await self._admission.open_tool_host(endpoint, facts, route, principal)
+        if route.sharing is not None:
+            host = self._admission.find_tool_host(endpoint, facts, request.target, principal)
+        return request._replace(tool_host=host)
 
     async def _prepare_turn(self, request: AdmittedRequest, weight: int, *, runs_tools: bool) -> _PreparedTurn:
         """Returns the turn of a request with its history. For a large body this happens in a thread.

@@ -88,7 +88,10 @@ class Intake:
         if request.facts.context.is_compacted:
             request = await fill_compaction_threshold(request)
         if request.facts.tools.hosted or request.target.adds_tools:
-            request = await self._admission.add_tool_host(request)
+            host = await self._admission.open_tool_host(
+                request.endpoint, request.facts, request.route, request.principal
+            )
+            request = request._replace(tool_host=host)
         storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
         return await self._files.plan(request, client_request.weight, storage.accept)
 

@@ -106,16 +106,16 @@ class JobIntake:
             ReplyIdentity(job.response_id, request["created"], route.name),
             request["strict"],
         )
-        planned = await self._admission.add_tool_host(
-            admitted._replace(
-                body=body,
-                facts=endpoint.request.read_facts(body),
-                history_count=request["earlier"],
-                history_tokens=request.get("tokens"),
-                approvals=approvals,
-                in_background=echoed_facts.state.in_background,
-                refusal=find_refusal(endpoint.request, body),
-            )
+        facts = endpoint.request.read_facts(body)
+        planned = admitted._replace(
+            body=body,
+            facts=facts,
+            history_count=request["earlier"],
+            history_tokens=request.get("tokens"),
+            tool_host=await self._admission.open_tool_host(endpoint, facts, route, principal),
+            approvals=approvals,
+            in_background=echoed_facts.state.in_background,
+            refusal=find_refusal(endpoint.request, body),
         )
         form = endpoint.storage
         if not isinstance(form, ResponseForm):
@@ -124,7 +124,8 @@ class JobIntake:
 
         async def build_run(planned: AdmittedRequest, weight: int) -> Run:
             def replan(target: Target) -> AdmittedRequest:
-                return fit_to_target(planned, form, options, target)
+                body, facts = fit_to_target(form, options, target, planned.body, planned.facts)
+                return planned._replace(body=body, facts=facts, target=target)
 
             fitted = planned if route.sharing is None else replan(planned.target)
             build = partial(self._runs.build_run, admitted, echo_as(form, options), planned=fitted, replan=replan)

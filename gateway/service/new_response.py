@@ -1,7 +1,5 @@
 """Builds what is stored of a run before it begins: its response, and what a replica needs to run it again."""
 
-from typing import Final
-
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import Continuation
 from gateway.replies.endpoints import ResponseForm
@@ -12,9 +10,6 @@ from translation.representation.json_types import Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.storable_items import with_distinct_ids
 from translation.tools.credentials import remove_body_credentials, remove_item_credentials
-
-_STATE_PARAMS: Final = ("store", "background", "conversation")
-"""Parameters that the gateway decides, and echoes."""
 
 
 def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker: str) -> NewResponse:
@@ -37,16 +32,16 @@ def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker
     )
 
 
-def build_job_request(run: Run, planned: AdmittedRequest, form: ResponseForm) -> Json:
+def build_job_request(run: Run, planned: AdmittedRequest, form: ResponseForm, *, in_background: bool) -> Json:
     """Returns what a replica needs to run an accepted request from its start, besides the body for its upstream.
 
-    `form` is that of its body.
+    `form` is that of its body. `in_background` says whether its client got a reply before it runs.
     """
     request = run.request
     principal, tools, approvals = request.principal, request.facts.tools, planned.approvals
     body = run.body
     if run.attempts is not None:  # what is echoed depends on the upstream that answers
-        body = {**request.body, **{name: body[name] for name in _STATE_PARAMS if name in body}}
+        body = form.echo_storage(request.body, True, in_background)
     return {
         "dialect": request.endpoint.name,
         "models": list(principal.models),

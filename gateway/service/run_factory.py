@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.config.settings import Settings
+from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
-from gateway.replies.endpoints import Presentation
+from gateway.replies.endpoints import Endpoint, Presentation
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.replies.request_figures import RequestDescription, RequestFigures
 from gateway.sealing.reply_seal import ReplyItemSeal
@@ -27,12 +28,13 @@ from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Json
+from translation.request_facts import RequestFacts
 
 _MB: Final = 1024 * 1024
 
 
-FindToolHost: TypeAlias = Callable[[AdmittedRequest], ToolHost | None]
-"""Returns the host of the tools of a request that its target does not run. Raises Unrepresentable."""
+FindToolHost: TypeAlias = Callable[[Endpoint, RequestFacts, Target, Principal], ToolHost | None]
+"""Returns the host of the tools of a request that a target does not run: see `Admission.find_tool_host`."""
 
 Replan: TypeAlias = Callable[[Target], AdmittedRequest]
 """Returns the request as it is planned for a target."""
@@ -162,7 +164,8 @@ class RunFactory:
         if echo is not None:
             view = echo(view, target)
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.adds_tools):
-            planned = planned._replace(tool_host=self._find_tool_host(planned.with_target(target)))
+            host = self._find_tool_host(planned.endpoint, planned.facts, target, planned.principal)
+            planned = planned._replace(tool_host=host)
         if target is not planned.target:
             planned = planned.with_target(target)
         return self._plan_attempt(request, planned, view, is_stored=is_stored)
@@ -184,33 +187,39 @@ class RunFactory:
             # The plan may add losses to this list while it runs, so the list itself stays.
             plan.losses[:] = request.rename_losses(plan.losses)
             require_no_loss(request.losses, strict=request.is_strict)
-        presentation = self._build_presentation(request, planned, plan, is_stored=is_stored)
-        return Attempt(planned.target, plan, presentation, view)
+        target, credentials = planned.target, planned.facts.tools.credentials
+        presentation = self._build_presentation(request.route, target, plan, credentials, is_stored=is_stored)
+        if target.reasoning_seal is not None:
+            carries_seals = request.endpoint.reply.carries_seals or request.facts.wants_sealed_reasoning
+            presentation.item_seal = ReplyItemSeal(target.reasoning_seal, carries_seals)
+        if planned.hides_thinking:
+            presentation.hides_thinking = True
+        return Attempt(target, plan, presentation, view)
 
     def _build_presentation(
-        self, request: AdmittedRequest, planned: AdmittedRequest, plan: RelayPlan | TranslationPlan, *, is_stored: bool
+        self,
+        route: Route,
+        target: Target,
+        plan: RelayPlan | TranslationPlan,
+        credentials: Sequence[str],
+        *,
+        is_stored: bool,
     ) -> Presentation:
-        target, route_name = planned.target, request.route.name
-        seal, credentials = target.reasoning_seal, planned.facts.tools.credentials
+        """Returns how the reply of a target is presented. `credentials` are those of the request's tools."""
         redact: Callable[[str], str] = target.provider.redact
-        if request.route.sharing is not None:
-            redact = _find_shared_redact(request.route, redact, plan)
+        if route.sharing is not None:
+            redact = _find_shared_redact(route, redact, plan)
         presentation = Presentation(
             self._reasoning_fields,
             self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES),
             self._clock,
-            None if route_name == target.upstream_model else route_name,
+            None if route.name == target.upstream_model else route.name,
             target.profile,
             is_stored,
             build_redactor(credentials, redact) if credentials else redact,
         )
-        if seal is not None:
-            carries_seals = request.endpoint.reply.carries_seals or request.facts.wants_sealed_reasoning
-            presentation.item_seal = ReplyItemSeal(seal, carries_seals)
         if isinstance(plan, RelayPlan):
             presentation.call_rules, presentation.summarizes_reasoning = plan.call_rules, plan.summarizes_reasoning
-        if planned.hides_thinking:
-            presentation.hides_thinking = True
         return presentation
 
 

@@ -20,6 +20,7 @@ from gateway.http.forms.form_body import FormPace
 from gateway.http.guard import DrainState
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
+from gateway.planning.continued_history import HistorySource
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.event_stream import EventStreamReply
 from gateway.sealing.sealer import Sealer
@@ -31,7 +32,7 @@ from gateway.service.intake import InputFiles
 from gateway.service.jobs import JobIntake, StoredJobs
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
-from gateway.service.storage import HistorySource, StorageChooser, StorageParts, StoredChooser, StorelessChooser
+from gateway.service.storage import StorageChooser, StorageParts, StoredChooser, StorelessChooser
 from gateway.state.store import Store
 from gateway.state.values import Job
 from gateway.state.vector_records import VectorStores
@@ -282,7 +283,7 @@ class StoredState:
             shared.build_event_stream,
         )
         return ConfiguredState(
-            StoredChooser(runs, shared.large_bodies, parts, admission.add_tool_host),
+            StoredChooser(runs, shared.large_bodies, parts, admission.open_tool_host),
             StoredContextHistory(HistorySource(store.history, None, parts.approvals)),
             keyed.serve,
             JobIntake(admission, runs, parts, shared.job_endpoints, input_files).resume_job,

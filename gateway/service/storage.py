@@ -3,31 +3,31 @@
 A response may continue others and a conversation. It is kept in the foreground or as a job, or not kept.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gateway.errors import StoreUnavailable
+from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import (
     Continuation,
     EmptyHistory,
-    continue_thread,
     continues_stored_state,
-    resolve_continuation,
 )
-from gateway.planning.resolver import Target
-from gateway.replies.endpoints import CompletionForm, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
+from gateway.planning.continued_history import HistorySource, NoApprovals
+from gateway.planning.resolver import Route, Target
+from gateway.replies.endpoints import CompletionForm, Endpoint, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, LenientRecorder
 from gateway.service.new_response import build_job_request, build_new_response
 from gateway.service.run import UNSTORED, Run
 from gateway.service.run_factory import EchoBody, RunFactory
-from gateway.state.store import HistoryReader, Lease, Store
+from gateway.state.store import Lease, Store
 from gateway.state.values import NewResponse
-from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
+from gateway.tools.approvals import ApprovalFactory
 from gateway.tools.host import ToolHost
 from gateway.tools.response_journal import JournalFactory
 from translation.errors import InvalidRequest
@@ -121,8 +121,8 @@ def journal_nothing(run: Run) -> None:
     """Records no calls, where there is no store."""
 
 
-AddToolHost: TypeAlias = Callable[[AdmittedRequest], Awaitable[AdmittedRequest]]
-"""Returns the request with the host of its tools that its upstream does not run. Raises Unrepresentable."""
+OpenToolHost: TypeAlias = Callable[[Endpoint, RequestFacts, Route, Principal], Awaitable[ToolHost | None]]
+"""Returns the host of the tools of a request that its upstream does not run: see `Admission.open_tool_host`."""
 
 
 class ReplyStorage(Protocol):
@@ -191,23 +191,25 @@ class CompletionStorage:
 class ThreadStorage:
     """Stores a reply as the next turn of its thread, in the foreground.
 
-    `add_tool_host` is that of `Admission`: the tools of a thread are those of the request that began it.
+    `open_tool_host` is that of `Admission`: the tools of a thread are those of the request that began it.
     """
 
     def __init__(
-        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: ThreadForm, add_tool_host: AddToolHost
+        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, form: ThreadForm, open_tool_host: OpenToolHost
     ) -> None:
         self._runs = runs
         self._pool = pool
         self._parts = parts
         self._form = form
-        self._add_tool_host = add_tool_host
+        self._open_tool_host = open_tool_host
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         thread = request.facts.state.thread or {}
         history = await self._form.load(self._parts.store, request.owner, thread)
         if history.has_turns:
-            request = await self._add_tool_host(await self._pool.call_weighed(weight, _restore_body, request, history))
+            request = await self._pool.call_weighed(weight, _restore_body, request, history)
+            host = await self._open_tool_host(request.endpoint, request.facts, request.route, request.principal)
+            request = request._replace(tool_host=host)
         weight += history.weight
         run = await self._pool.call_weighed(weight, self._accept, request, history, weight)
         if history.has_turns:
@@ -276,7 +278,7 @@ class ResponseStorage:
         form: ResponseForm,
         options: StorageOptions,
         keeper: ResponseKeeper,
-        history: "HistorySource",
+        history: HistorySource,
     ) -> None:
         self._runs = runs
         self._pool = pool
@@ -286,9 +288,12 @@ class ResponseStorage:
         self._history = history
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
-        state = await self._history.load(request)
-        if request.tool_host is not None:
-            request = request._replace(approvals=await self._history.load_approvals(request, state, request.tool_host))
+        owner, facts = request.principal.owner, request.facts
+        state = await self._history.load(owner, facts, request.thread)
+        if (host := request.tool_host) is not None:
+            labels = host.list_callable_labels(facts.tools.hosted, request.target.mcp_servers)
+            approvals = await self._history.load_approvals(owner, request.identity.id, state, labels)
+            request = request._replace(approvals=approvals)
         if state.conversation_id is not None and not self._options.stored:
             request = request._replace(losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
         weight += state.weight
@@ -318,7 +323,11 @@ class ResponseStorage:
     def _plan_input(self, request: AdmittedRequest, state: Continuation, target: Target) -> AdmittedRequest:
         """Returns the request for one target, with what it continues as the beginning of its input."""
         items = None if state.history_count is None else state.context
-        return fit_to_target(request, self._form, self._options, target, items)._replace(
+        body, facts = fit_to_target(self._form, self._options, target, request.body, request.facts, items)
+        return request._replace(
+            body=body,
+            facts=facts,
+            target=target,
             history_count=state.history_count,
             history_tokens=state.history_tokens,
             in_background=self._options.background,
@@ -327,96 +336,33 @@ class ResponseStorage:
 
 
 def fit_to_target(
-    request: AdmittedRequest,
     form: ResponseForm,
     options: StorageOptions,
     target: Target,
+    body: Json,
+    facts: RequestFacts,
     items: Sequence[Item] | None = None,
-) -> AdmittedRequest:
-    """Returns a request for one target, which decides whether reasoning is sealed and jobs stream. `items` replace its
-    input."""
-    can, facts = target.capabilities, request.facts
+) -> tuple[Json, RequestFacts]:
+    """Returns a body for one target, which decides whether reasoning is sealed and jobs stream, and the facts of it.
+
+    `items` replace its input.
+    """
+    can = target.capabilities
     seals = can.sealed_reasoning and options.stored and not facts.wants_sealed_reasoning
     # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
     streams = can.streaming if options.is_detached else facts.streams
-    return request._replace(
-        body=form.continue_upstream(
-            request.body, UpstreamInput(items, seals, streams if options.is_detached else None)
-        ),
-        facts=facts._replace(
-            streams=streams,
-            state=_UNSTORED_STATE,
-            input_value=facts.input_value if items is None else items,
-            wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
-        ),
-        target=target,
+    fitted = form.continue_upstream(body, UpstreamInput(items, seals, streams if options.is_detached else None))
+    return fitted, facts._replace(
+        streams=streams,
+        state=_UNSTORED_STATE,
+        input_value=facts.input_value if items is None else items,
+        wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
     )
 
 
 def _find_chain_root(state: Continuation) -> str | None:
     """Returns the id of the first item of a chain of responses, which all its responses have in common."""
     return state.history[0].get("id") if state.parent_id is not None and state.history else None
-
-
-class ApprovalLoader(Protocol):
-    """Loads the approvals of a response with the valid answers in its input: see `ApprovalFactory.load`."""
-
-    async def load(
-        self,
-        owner: str,
-        response_id: str,
-        context: Sequence[Item],
-        own_items: Sequence[Item],
-        server_labels: Iterable[str],
-    ) -> ResponseApprovals | None:
-        """Returns None if no approvals can be stored."""
-        ...
-
-
-class NoApprovals:
-    """The approvals of a server without a store."""
-
-    async def load(
-        self,
-        owner: str,
-        response_id: str,
-        context: Sequence[Item],
-        own_items: Sequence[Item],
-        server_labels: Iterable[str],
-    ) -> None:
-        return None
-
-
-class HistorySource:
-    """Loads what requests of the Responses API continue: from the store, or from the connection alone."""
-
-    def __init__(
-        self,
-        history: HistoryReader,
-        connection_items: Mapping[str, Sequence[Item]] | None,
-        approvals: ApprovalLoader,
-    ) -> None:
-        self._history = history
-        self._connection_items = connection_items
-        self._approvals = approvals
-
-    async def load(self, request: AdmittedRequest) -> Continuation:
-        """Returns the resolved input of a request. Raises what `resolve_continuation` raises."""
-        thread, facts = request.thread, request.facts
-        if thread is not None:
-            return await continue_thread(thread.history, facts, thread.turn.conversation["id"])
-        return await resolve_continuation(self._history, request.owner, facts, self._connection_items)
-
-    async def load_approvals(
-        self, request: AdmittedRequest, state: Continuation, tool_host: ToolHost
-    ) -> ResponseApprovals | None:
-        """Returns the approvals of the request's tools; None if none can be stored."""
-        labels = [
-            *tool_host.list_labels(request.facts.tools.hosted),
-            *tool_host.list_usable_labels(request.target.mcp_servers),
-        ]
-        response_id = request.identity.id
-        return await self._approvals.load(request.owner, response_id, state.context, state.new_items, labels)
 
 
 class UnstoredResponse:
@@ -464,7 +410,7 @@ class JobResponse:
         if run.loop_io is not None:
             run.loop_io.journal = parts.journals.make_journal(owner, response_id)
         job_request = {
-            **build_job_request(run, request.planned, self._form),
+            **build_job_request(run, request.planned, self._form, in_background=request.options.background),
             **parts.credentials.store_request(
                 self._find_upstream_body(run, request),
                 owner,
@@ -536,11 +482,13 @@ class StorelessChooser:
 class StoredChooser:
     """The choice of a server with a store: the request and the health of the database decide."""
 
-    def __init__(self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, add_tool_host: AddToolHost) -> None:
+    def __init__(
+        self, runs: RunFactory, pool: LargeBodyPool, parts: StorageParts, open_tool_host: OpenToolHost
+    ) -> None:
         self._runs = runs
         self._pool = pool
         self._parts = parts
-        self._add_tool_host = add_tool_host
+        self._open_tool_host = open_tool_host
         self._unstored: Final = NoStorage(runs, pool, parts.journal_open_calls)
 
     def choose(
@@ -552,7 +500,7 @@ class StoredChooser:
     ) -> ReplyStorage:
         form, facts, parts = request.endpoint.storage, request.facts, self._parts
         if isinstance(form, ThreadForm) and facts.state.thread is not None:
-            return ThreadStorage(self._runs, self._pool, parts, form, self._add_tool_host)
+            return ThreadStorage(self._runs, self._pool, parts, form, self._open_tool_host)
         if form is None or isinstance(form, ThreadForm):
             return self._unstored
         can_detach = isinstance(form, ResponseForm) and form.allows_jobs

@@ -124,9 +124,10 @@ class ToolHost:
         # Functions are the client's, and most tools are functions.
         return any(self.runs_tool(tool) for tool in tools or () if tool.get("type") != "function")
 
-    def list_labels(self, tools: Sequence[Json]) -> list[str]:
-        """Returns the labels of the MCP servers whose tools the gateway runs."""
-        return self._mcp.list_labels(tools)
+    def list_callable_labels(self, tools: Sequence[Json], model_servers: Sequence[str]) -> list[str]:
+        """Returns the labels of the MCP servers whose tools the gateway may call: those of `tools`, and those of the
+        model's configuration that the principal may use."""
+        return [*self._mcp.list_labels(tools), *self._mcp.list_usable_labels(model_servers)]
 
     def list_usable_labels(self, labels: Sequence[str]) -> list[str]:
         """Returns the labels of a model's configuration whose MCP servers the principal may use."""

@@ -15,9 +15,15 @@ state."""
 
 def echo_body(body: Json, profile: Profile, is_stored: bool, in_background: bool) -> Json:
     """Returns the body as its response echoes it: parameters that the gateway decides have their effective values."""
-    view = body.copy()
+    view = echo_storage(body, is_stored, in_background)
     if body.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:
         view["parallel_tool_calls"] = profile.parallel_tool_calls
+    return view
+
+
+def echo_storage(body: Json, is_stored: bool, in_background: bool) -> Json:
+    """Returns the body with the effective values of parameters about its storage, which no upstream decides."""
+    view = body.copy()
     view["store"] = is_stored
     view["background"] = in_background
     if isinstance(conversation := body.get("conversation"), str):

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.dialects.responses.body_views import continue_body, echo_body, peek_options, remove_input, set_input
+from gateway.dialects.responses.body_views import (
+    continue_body,
+    echo_body,
+    echo_storage,
+    peek_options,
+    remove_input,
+    set_input,
+)
 from gateway.dialects.responses.truncating_relay import TruncatingRelay
 from gateway.errors import TurnFailed
 from gateway.replies.endpoints import (
@@ -167,6 +174,6 @@ RESPONSES: Final = Endpoint(
         adds_items=adds_items,
         fit_input=_fit_relayed_input,
     ),
-    storage=ResponseForm(echo_body, continue_body, set_input, remove_input, peek_options),
+    storage=ResponseForm(echo_body, echo_storage, continue_body, set_input, remove_input, peek_options),
     context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold, list_extra_params),
 )

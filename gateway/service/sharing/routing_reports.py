@@ -45,7 +45,10 @@ class RoutingReporter:
 
         Raises InvalidRequest and UnknownModel.
         """
-        request = await self._admission.add_tool_host(await self._admission.admit(client_request))
+        admission = self._admission
+        request = await admission.admit(client_request)
+        host = await admission.open_tool_host(request.endpoint, request.facts, request.route, request.principal)
+        request = request._replace(tool_host=host)
         makers = find_makers(request)
         upstreams = [self._examine(request, target, makers) for target in request.route.targets]
         return self._build(request.route, upstreams, self._find_key(request), is_live=is_live)
@@ -98,7 +101,8 @@ class RoutingReporter:
             return facts._replace(refusal=_OTHER_MAKER)
         planned = request._replace(target=target)
         if planned.facts.tools.hosted or target.adds_tools:
-            planned = planned._replace(tool_host=self._admission.find_tool_host(planned))
+            host = self._admission.find_tool_host(planned.endpoint, planned.facts, target, planned.principal)
+            planned = planned._replace(tool_host=host)
         try:
             plan = make_plan(planned)
         except InvalidRequest as refusal:

@@ -11,13 +11,12 @@ from gateway.http.auth import ANONYMOUS
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import EmptyHistory
+from gateway.planning.continued_history import HistorySource, NoApprovals
 from gateway.replies.endpoints import CompletionForm, Endpoint, ReplyIdentity, ResponseForm
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
 from gateway.service.storage import (
     ContinuedRequest,
-    HistorySource,
-    NoApprovals,
     ResponseStorage,
     StorageOptions,
     choose_storage_options,
