@@ -14,9 +14,10 @@ from gateway.error_replies import build_failed_event
 from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.error_forms import bind_failure
 from gateway.replies.event_stream import ReplyStream, require_response
+from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.state import endings
 from gateway.state.store import Store, retry_write
-from gateway.state.values import Job, LeaseLost, LogEntry, StoredHeaders
+from gateway.state.values import Job, LeaseLost, LogEntry, LogOpening, StoredHeaders
 from providers.errors import ProviderError
 from translation.errors import TranslationError
 from translation.framing import sse
@@ -28,7 +29,8 @@ _log = structlog.get_logger(__name__)
 _FRAME_HEAD: Final = re.compile(rb'event: [^\n]*\ndata: \{"type":"[^"]*","sequence_number":(\d+)[,}]')
 """The beginning of frames from the gateway's encoder. Frames with another beginning are parsed."""
 
-_OPENING_EVENTS: Final = (b"event: response.created\n", b"event: response.queued\n", b"event: response.in_progress\n")
+_CREATED_EVENT: Final = b"event: response.created\n"
+_OPENING_EVENTS: Final = (_CREATED_EVENT, b"event: response.queued\n", b"event: response.in_progress\n")
 
 
 class JobNotResumable(Exception):
@@ -56,6 +58,11 @@ class UnstartedRun(Protocol):
 
     def find_stored_headers(self) -> StoredHeaders:
         """Returns the headers of the reply that are stored with it, as far as they are known."""
+        ...
+
+    @property
+    def learns_upstream(self) -> bool:
+        """Whether its upstream is known with its first content, and not before."""
         ...
 
 
@@ -88,6 +95,12 @@ class LogEntryBuilder:
         return LogEntry(first, self._next_sequence_number - 1, b"".join(numbered)) if numbered else None
 
 
+def find_created_frame(frames: bytes) -> bytes | None:
+    """Returns the frame of `response.created` that the frames of a reply begin with; None if they begin otherwise."""
+    frame, separator, _ = frames.partition(b"\n\n")
+    return frame + separator if frame.startswith(_CREATED_EVENT) else None
+
+
 class JobAttempt:
     """One attempt of `worker` at a job.
 
@@ -105,9 +118,13 @@ class JobAttempt:
         self._headers: StoredHeaders | None = None
         """The headers that are stored with the end; None leaves those that are stored."""
         self._finished = False
+        self._unopened_run: UnstartedRun | None = None
+        """The run whose upstream was not known when the opening of the response was stored; None once it is replaced."""
 
     async def produce(self, run: UnstartedRun) -> None:
         """Produces the reply and stores it. Closes the upstream connection, however it ends."""
+        if run.learns_upstream and self._job.logged and self._job.last_sequence_number <= LAST_OPENING_EVENT:
+            self._unopened_run = run
         stream = run.build_stream()
         try:
             async with aclosing(stream.frames()) as frames:
@@ -155,6 +172,8 @@ class JobAttempt:
             return
         if stream.ended:
             frames += stream.conclude()
+        if self._unopened_run is not None and frames:
+            await self._replace_opening(self._unopened_run, frames)
         entry = self._entry_builder.build_entry(frames) if self._job.logged else None
         if stream.ended:
             await self._commit_end(require_response(stream), entry)
@@ -164,6 +183,20 @@ class JobAttempt:
                 lambda: self._store.event_log.append_log_entry(job.owner, job.response_id, entry, worker=worker),
                 self._max_outage_s,
             )
+
+    async def _replace_opening(self, run: UnstartedRun, frames: bytes) -> None:
+        """Stores what the response echoes, and its headers, for the upstream that sent its first frames."""
+        self._unopened_run = None
+        if (created := find_created_frame(frames)) is None:
+            return
+        job, worker = self._job, self._worker
+        frame = _number_frame(created.removesuffix(b"\n\n"), 0)
+        response = orjson.loads(frame.partition(b"\ndata: ")[2])["response"]
+        opening = LogOpening(frame, response, run.find_stored_headers())
+        await retry_write(
+            lambda: self._store.event_log.replace_opening(job.owner, job.response_id, opening, worker=worker),
+            self._max_outage_s,
+        )
 
     async def _end_early(self, build_response: Callable[[Json, list[Item]], Json]) -> None:
         job = self._job

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final
 
 import orjson
@@ -30,8 +31,9 @@ class LogReplay:
     number of its own: the response continues, and the client can resume after the last number it has. It retries while
     the database is unavailable, for up to `max_outage_s`. With `obfuscates` deltas are padded.
 
-    The status is sent at once, since the response is known to exist; with `holds` not before its first content.
-    `headers` are those that were stored with the response when the replay was opened.
+    The status is sent at once, since the response is known to exist. With `hold_s` neither the status nor the opening
+    events are sent before the first content, for so many seconds: until then the upstream may change, and with it what
+    they say. `headers` are those that are stored with the response, as far as they are known.
     """
 
     def __init__(
@@ -43,11 +45,14 @@ class LogReplay:
         after: int = -1,
         max_outage_s: float,
         obfuscates: bool = False,
-        holds: bool = False,
+        hold_s: float = 0.0,
     ) -> None:
         self.ended = False
-        self.has_content = not holds
+        self.has_content = not hold_s
         self.headers = NO_HEADERS
+        self.learns_headers = False
+        """Whether its headers are stored with its first content, and have to be read then."""
+        self._held_until = time.monotonic() + hold_s
         self._is_concluded = False
         self._store = store
         self._owner = owner
@@ -62,6 +67,13 @@ class LogReplay:
         async with self._store.event_log.watch_response(self._owner, self._response_id) as watch:
             while not self.ended:
                 page = await self._read_page()
+                if (held_s := self._find_hold(page)) > 0:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(held_s):
+                            await watch.wait_for_change()
+                    continue
+                if self.learns_headers and (page.ended or _has_content(page)):
+                    await self._learn_headers()
                 for entry in page.entries:
                     frames = select_frames_after(entry, self._after)
                     self._after = entry.last
@@ -98,6 +110,18 @@ class LogReplay:
         response: Json = orjson.loads(self._last_frame.partition(b"\ndata: ")[2])["response"]
         return response
 
+    def _find_hold(self, page: LogPage) -> float:
+        """Returns for how long the events of a page are held back, in seconds."""
+        if self.has_content or page.ended or _has_content(page):
+            return 0.0
+        return self._held_until - time.monotonic()
+
+    async def _learn_headers(self) -> None:
+        self.learns_headers = False
+        stored = await self._store.responses.load_response(self._owner, self._response_id)
+        if stored is not None:
+            self.headers = stored.headers
+
     async def _read_page(self) -> LogPage:
         deadline = time.monotonic() + self._max_outage_s
         while True:
@@ -115,12 +139,23 @@ class LogReplay:
             self.ended = True
 
 
+def _has_content(page: LogPage) -> bool:
+    return bool(page.entries) and page.entries[-1].last > LAST_OPENING_EVENT
+
+
 async def open_log_replay(
-    store: Store, owner: str, response_id: str, *, after: int | None, max_outage_s: float, obfuscates: bool = False
+    store: Store,
+    owner: str,
+    response_id: str,
+    *,
+    after: int | None,
+    max_outage_s: float,
+    obfuscates: bool = False,
+    hold_s: float = 0.0,
 ) -> LogReplay:
     """Returns the replay of a response after event `after`; None replays all events.
 
-    Raises NotFound for an unknown response. Raises InvalidRequest if the response has no event log, the log has been
+    If its upstream is not known yet, the beginning is held back for `hold_s` seconds, see `LogReplay`. Raises NotFound for an unknown response. Raises InvalidRequest if the response has no event log, the log has been
     deleted, or the log has no event `after`.
     """
     stored = await store.responses.load_response(owner, response_id)
@@ -145,10 +180,24 @@ async def open_log_replay(
             f"Invalid value for 'starting_after': there is no event {after} in this stream.", param="starting_after"
         )
     last = -1 if after is None else after
-    replay = LogReplay(store, owner, response_id, after=last, max_outage_s=max_outage_s, obfuscates=obfuscates)
+    is_active = stored.response["status"] in ACTIVE_STATUSES
+    awaits_upstream = is_active and stored.headers.upstream is None
+    if awaits_upstream and _has_content(page):  # it may have come since the response was loaded
+        awaits_upstream = False
+        stored = await store.responses.load_response(owner, response_id) or stored
+    replay = LogReplay(
+        store,
+        owner,
+        response_id,
+        after=last,
+        max_outage_s=max_outage_s,
+        obfuscates=obfuscates,
+        hold_s=hold_s if awaits_upstream else 0.0,
+    )
     replay.headers = stored.headers
+    replay.learns_headers = awaits_upstream
     # A client that has the last event only gets [DONE].
-    replay.ended = stored.response["status"] not in ACTIVE_STATUSES and page.entries[-1].last == after
+    replay.ended = not is_active and page.entries[-1].last == after
     return replay
 
 

@@ -428,10 +428,15 @@ class Run:
                 headers[MODEL_HEADER] = model
         return headers
 
-    def follow_job(self, store: Store, *, max_outage_s: float) -> LogReplay:
-        """Returns the stream of a run that is a job. Its upstream is known with its first content."""
-        holds = self.attempts is not None
-        return LogReplay(store, self.owner, self.identity.id, max_outage_s=max_outage_s, holds=holds)
+    @property
+    def learns_upstream(self) -> bool:
+        """Whether its upstream is known with its first content, and not before."""
+        return self.attempts is not None
+
+    def follow_job(self, store: Store, *, max_outage_s: float, hold_s: float) -> LogReplay:
+        """Returns the stream of a run that is a job. See `LogReplay` for `hold_s`."""
+        held_s = hold_s if self.learns_upstream else 0.0
+        return LogReplay(store, self.owner, self.identity.id, max_outage_s=max_outage_s, hold_s=held_s)
 
     @property
     def late_headers(self) -> Callable[[], dict[str, str]] | None:

@@ -246,8 +246,13 @@ class Service:
             after=after,
             max_outage_s=self.settings.background.lease_s,
             obfuscates=obfuscates,
+            hold_s=self._keepalive_s,
         )
-        return self.build_event_stream(replay, self.render_stored_headers(replay.headers))
+        return self.build_event_stream(
+            replay,
+            self.render_stored_headers(replay.headers),
+            late_headers=lambda: self.render_stored_headers(replay.headers),
+        )
 
     def build_event_stream(
         self,
@@ -299,7 +304,9 @@ class Service:
         await jobs.submit(accepted, new)
         if not (new.logged and accepted.streams):
             return build_json_reply(new.response, headers=accepted.build_queued_headers())
-        stream = accepted.follow_job(jobs.store, max_outage_s=self.settings.background.lease_s)
+        stream = accepted.follow_job(
+            jobs.store, max_outage_s=self.settings.background.lease_s, hold_s=self._keepalive_s
+        )
         return self.build_event_stream(stream, accepted.build_early_headers(), None, accepted.late_headers)
 
     def authenticate(self, request: HTTPConnection) -> Principal:

@@ -25,6 +25,7 @@ from gateway.state.values import (
     History,
     Job,
     LogEntry,
+    LogOpening,
     LogPage,
     NewResponse,
     OwnerShares,
@@ -210,6 +211,13 @@ class EventLog(Protocol):
 
         Appends of many streams share a transaction. Appending the same entry again changes nothing, so a caller that
         got no result can retry. Raises LeaseLost.
+        """
+        ...
+
+    async def replace_opening(self, owner: str, response_id: str, opening: LogOpening, *, worker: str) -> None:
+        """Replaces the first event of a log that has no other, the response in it, and its headers. Raises LeaseLost.
+
+        It was stored for the upstream that was to be asked first, and another one has answered.
         """
         ...
 

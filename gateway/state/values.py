@@ -162,6 +162,16 @@ class LogEntry(NamedTuple):
     frames: bytes
 
 
+class LogOpening(NamedTuple):
+    """What is known of a response once its upstream is: it replaces what was stored when the response was accepted."""
+
+    created: bytes
+    """The frame of `response.created`, the first event of the log."""
+    response: Json
+    """The response in that event."""
+    headers: StoredHeaders
+
+
 class LogPage(NamedTuple):
     """Part of an event log.
 

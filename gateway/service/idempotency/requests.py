@@ -34,7 +34,7 @@ from gateway.service.idempotency.keys import KeyQuota, read_keyed_request
 from gateway.service.run import Run
 from gateway.state.idempotency import KeyedRequest, KeyTaken
 from gateway.state.store import Store
-from gateway.state.values import ACTIVE_STATUSES, NewResponse, StoredResponse
+from gateway.state.values import ACTIVE_STATUSES, NewResponse, StoredHeaders, StoredResponse
 from translation.errors import InvalidRequest
 from translation.representation.items import CALL_TYPES
 from translation.representation.json_types import Json
@@ -84,6 +84,7 @@ class IdempotentRequests:
         if self._names_upstream:
             self._replayed_headers |= build_upstream_headers(None, 0)
         self._max_outage_s = settings.background.lease_s
+        self._hold_s = settings.server.keepalive_s
 
     async def serve(
         self, client_request: ClientRequest, form: ResponseForm, header: bytes, scope: Scope, receive: Receive
@@ -159,7 +160,7 @@ class IdempotentRequests:
     async def _follow_own(self, new: NewResponse, accepted: Run, waiter: _Waiter) -> Response:
         """Returns the reply to the request that is run."""
         if waiter.streams:
-            stream = accepted.follow_job(self._store, max_outage_s=self._max_outage_s)
+            stream = accepted.follow_job(self._store, max_outage_s=self._max_outage_s, hold_s=self._hold_s)
             return self._build_event_stream(stream, accepted.build_early_headers(), None, accepted.late_headers)
         if new.response["background"]:
             return build_json_reply(new.response, headers=accepted.build_queued_headers())
@@ -168,16 +169,27 @@ class IdempotentRequests:
     async def _follow(self, owner: str, stored: StoredResponse, waiter: _Waiter) -> Response:
         """Returns the reply to a request that is not run, from the response that has its key."""
         response_id = stored.response["id"]
-        headers = self._render_stored(stored) | self._replayed_headers
+        headers = self._render_stored(stored.headers) | self._replayed_headers
         if waiter.streams:
-            replay = await open_log_replay(self._store, owner, response_id, after=None, max_outage_s=self._max_outage_s)
-            return self._build_event_stream(replay, headers)
+            replay = await open_log_replay(
+                self._store,
+                owner,
+                response_id,
+                after=None,
+                max_outage_s=self._max_outage_s,
+                hold_s=self._hold_s,
+            )
+            return self._build_event_stream(
+                replay,
+                headers,
+                late_headers=lambda: self._render_stored(replay.headers),
+            )
         if stored.background:
             return build_json_reply(waiter.show(stored.response), headers=headers)
         return await self._wait_for_end(owner, response_id, lambda: self._replayed_headers, waiter)
 
-    def _render_stored(self, stored: StoredResponse) -> dict[str, str]:
-        return render_stored_headers(stored.headers, names_upstream=self._names_upstream)
+    def _render_stored(self, stored: StoredHeaders) -> dict[str, str]:
+        return render_stored_headers(stored, names_upstream=self._names_upstream)
 
     async def _wait_for_end(
         self, owner: str, response_id: str, build_headers: Callable[[], Mapping[str, str]], waiter: _Waiter
@@ -196,7 +208,7 @@ class IdempotentRequests:
                 stored = await store.responses.load_response(owner, response_id)
         if stored is None:
             raise NotFound(f"Response with id '{response_id:.80}' was deleted.")
-        headers = {**self._render_stored(stored), **build_headers()}
+        headers = {**self._render_stored(stored.headers), **build_headers()}
         if stored.response["status"] == "failed":
             headers.pop(LOSS_HEADER, None)
             raise StoredFailure(stored.response, headers)

@@ -1,5 +1,6 @@
 """A fallback is a new plan: what its upstream is sent, and what its reply echoes, are those of the row that answers."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from tests.polling import wait_until
 from tests.serving import Gateway, serving
 from tests.upstream.builders import data_frame, either, json_reply, sse_reply
 from tests.upstream.faults import ANSWERS, sound
-from tests.upstream.script import Script
+from tests.upstream.script import Pause, Reply, Script
 from tests.upstream.server import ScriptedUpstream
 
 Json = dict[str, Any]
@@ -93,6 +94,52 @@ async def test_a_response_echoes_the_defaults_of_the_row_that_answered(
     if dialect == "chat":  # a relayed response echoes what its upstream echoed
         echoed = asked.response
         assert (echoed["temperature"], echoed["top_p"], echoed["parallel_tool_calls"]) == (0.9, 1.0, False)
+
+
+ECHOED = ("temperature", "top_p", "parallel_tool_calls")
+
+
+@pytest.mark.parametrize("params", [{"resumable": True}, {"background": True}], ids=["resumable", "background"])
+@pytest.mark.parametrize("is_failure", [False, True], ids=["completed", "failed"])
+async def test_every_event_of_a_log_echoes_the_row_that_answered(
+    is_failure: bool, params: Json, tmp_path: Path
+) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(503))
+        second.script(rejected(400) if is_failure else sound(ANSWERS["chat"]))
+        with serving(configure(first.url, second.url, tmp_path)) as running:
+            own = await post(running, RESPONSES, stream=True, **params)
+            whole = [orjson.loads(line[6:]) for line in own.text.splitlines() if line.startswith("data: {")]
+            async with client() as asking:
+                url = f"{running.v1}{RESPONSES}/{whole[0]['response']['id']}"
+                replayed = await asking.get(url, params={"stream": "true"})
+    assert replayed.text == own.text
+    echoes = [tuple(event["response"][name] for name in ECHOED) for event in whole if "response" in event]
+    assert [event["type"] for event in whole][:2] == ["response.created", "response.in_progress"]
+    assert set(echoes) == {(0.9, 1.0, False)}
+
+
+async def test_a_response_that_runs_echoes_the_row_that_answers(tmp_path: Path) -> None:
+    go_on, answer = asyncio.Event(), ANSWERS["chat"]
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(503))
+        rest = [*answer.frames[answer.cut :], answer.done]
+        second.script(Reply(headers=answer.headers, body=[answer.opening, Pause(go_on), *rest]))
+        config = configure(first.url, second.url, tmp_path)
+        config["providers"]["second"]["silence_s"] = 30
+        with serving(config) as running:
+            created = asyncio.ensure_future(post(running, RESPONSES, stream=True, background=True))
+            found: list[Json] = []
+
+            async def echoes_second() -> bool:
+                async with client() as asking:
+                    found[:] = (await asking.get(f"{running.v1}{RESPONSES}")).json()["data"]
+                return bool(found) and found[0]["temperature"] == 0.9
+
+            await wait_until(echoes_second)
+            go_on.set()
+            await created
+    assert found[0]["status"] == "in_progress"
 
 
 async def test_the_first_row_is_echoed_if_it_answers(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from gateway.replies import log_replay
 from gateway.replies.log_replay import LogReplay
 from gateway.service.idempotency import requests
 from tests.faults.client_view import CHAT, RESPONSES, client, question
@@ -45,6 +46,20 @@ class Fleet(NamedTuple):
 
         await wait_until(has_ended)
         return replies[-1]
+
+    async def wait_for_status(self, status: str, *, has_upstream: bool) -> Json:
+        """Returns the only response that is stored once it has a status, and with `has_upstream` its upstream too."""
+        found: list[Json] = []
+
+        async def has_status() -> bool:
+            for each in (await self.asking.get(RESPONSES)).json()["data"]:
+                got = await self.asking.get(f"{RESPONSES}/{each['id']}")
+                if each["status"] == status and (not has_upstream or "x-gateway-upstream" in got.headers):
+                    found.append(got.json())
+            return bool(found)
+
+        await wait_until(has_status)
+        return found[-1]
 
 
 @pytest.fixture
@@ -190,3 +205,81 @@ async def test_a_stream_that_broke_names_the_upstream_that_broke_it(fleet: Fleet
     assert broken.text.count("event: response.failed") == 1
     stored = await fleet.asking.get(f"{RESPONSES}/{read_id(broken)}")
     assert stored.headers["x-gateway-upstream"] == "first"
+
+
+STREAMED_WAYS: dict[str, tuple[Json, Mapping[str, str]]] = {
+    "resumable": ({"stream": True, "resumable": True}, {}),
+    "background": ({"stream": True, "background": True}, {}),
+    "with a key": ({"stream": True}, KEY),
+}
+
+
+@pytest.mark.parametrize("way", STREAMED_WAYS)
+async def test_a_stream_of_an_ended_response_names_the_upstream_that_answered(way: str, fleet: Fleet) -> None:
+    params, headers = STREAMED_WAYS[way]
+    created = await fleet.post(RESPONSES, headers, **params)
+    for after in ({}, {"starting_after": "1"}):
+        replayed = await fleet.asking.get(f"{RESPONSES}/{read_id(created)}", params={"stream": "true", **after})
+        assert replayed.headers["x-gateway-upstream"] == "second"
+        assert "x-gateway-attempts" not in replayed.headers
+
+
+def paused(*, before: bool, go_on: asyncio.Event) -> Reply:
+    """A reply that pauses before its content, or in the middle of it."""
+    answer = ANSWERS["responses"]
+    head = b"".join(answer.frames[: 1 if before else answer.cut])
+    tail = b"".join(answer.frames[1 if before else answer.cut :])
+    return Reply(headers=answer.headers, body=[head, Pause(go_on), tail, answer.done])
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its content", "within its content"])
+@pytest.mark.parametrize("way", STREAMED_WAYS)
+async def test_a_stream_that_joins_a_running_response_names_its_upstream(
+    way: str, before: bool, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[str] = []
+
+    class CountedReplay(LogReplay):
+        def frames(self) -> AsyncGenerator[bytes, None]:
+            waiting.append("")
+            return super().frames()
+
+    monkeypatch.setattr(log_replay, "LogReplay", CountedReplay)
+    go_on = asyncio.Event()
+    fleet.second.script(paused(before=before, go_on=go_on))
+    params, headers = STREAMED_WAYS[way]
+    own = asyncio.ensure_future(fleet.post(RESPONSES, headers, **LOST_BY_FIRST, **params))
+    await fleet.second.received(1)
+    response_id = (await fleet.wait_for_status("in_progress", has_upstream=not before))["id"]
+    joining = [asyncio.ensure_future(fleet.asking.get(f"{RESPONSES}/{response_id}", params={"stream": "true"}))]
+    if headers:
+        joining.append(asyncio.ensure_future(fleet.post(RESPONSES, headers, **LOST_BY_FIRST, **params)))
+    await wait_until(lambda: len(waiting) == len(joining))
+    go_on.set()
+    replies = await asyncio.gather(own, *joining)
+    assert {reply.headers["x-gateway-upstream"] for reply in replies} == {"second"}
+    assert all("x-gateway-loss" not in reply.headers for reply in replies)
+    assert {reply.text.count("event: response.created") for reply in replies} == {1}
+    assert {reply.text.count("event: response.completed") for reply in replies} == {1}
+
+
+async def test_a_client_learns_the_id_of_a_response_that_has_no_content_for_long(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(503))
+        second.script(paused(before=True, go_on=go_on))
+        config = shared(first.url, second.url)
+        config["store"] = {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"}
+        config["server"]["keepalive_s"] = 0.1
+        config["providers"]["second"]["silence_s"] = 30
+        with serving(config) as running:
+            async with client() as asking:
+                body = question(RESPONSES, stream=True, background=True)
+                async with asking.stream("POST", f"{running.v1}{RESPONSES}", json=body) as reply:
+                    lines = reply.aiter_lines()
+                    seen = [await anext(lines)]
+                    while "event: response.created" not in seen:
+                        seen.append(await anext(lines))
+                    go_on.set()
+                    seen += [line async for line in lines]
+    assert seen.count("event: response.created") == seen.count("event: response.completed") == 1

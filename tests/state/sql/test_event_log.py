@@ -6,8 +6,9 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.errors import StoreUnavailable
+from gateway.state.endings import encode_lifecycle_frame
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import LeaseLost, LogEntry
+from gateway.state.values import LeaseLost, LogEntry, LogOpening, StoredHeaders
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 
@@ -42,6 +43,43 @@ async def test_a_log_begins_with_the_response_and_continues_in_order(store: SqlS
     page = await store.event_log.load_log_page("ann", head["id"], after=1)
     assert page.entries == [entry(2, 5)]
     assert (page.has_more, page.ended) == (False, False)
+
+
+def opening(head: Json, **echoed: object) -> LogOpening:
+    answered_by = {**head, "status": "in_progress", **echoed}
+    created = encode_lifecycle_frame("response.created", answered_by, 0)
+    return LogOpening(created, answered_by, StoredHeaders("seed=dropped", "second"))
+
+
+async def test_the_opening_of_a_log_is_replaced_with_the_response_and_its_headers(store: SqlStore) -> None:
+    head = await begun(store)
+    replaced = opening(head, temperature=0.5)
+    for _ in range(2):  # a caller that got no result tries again
+        await store.event_log.replace_opening("ann", head["id"], replaced, worker=WORKER)
+    await store.event_log.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
+    page = await store.event_log.load_log_page("ann", head["id"], after=-1)
+    assert page.entries == [LogEntry(0, 0, replaced.created), entry(1)]
+    stored = await store.responses.load_response("ann", head["id"])
+    assert stored is not None
+    assert (stored.response["temperature"], stored.headers) == (0.5, replaced.headers)
+    usage = await store.owner_data.measure_owner("ann")
+    assert usage.log_bytes == len(replaced.created) + len(entry(1).frames)
+
+
+@pytest.mark.parametrize("why", ["another worker", "another owner", "ended"])
+async def test_an_opening_is_replaced_only_by_the_worker_of_a_running_response(why: str, store: SqlStore) -> None:
+    head = await begun(store)
+    if why == "ended":
+        ended = completed(head, answered("hi"))
+        await store.responses.finish_response("ann", ended, worker=WORKER, last=entry(1))
+    before = (await store.event_log.load_log_page("ann", head["id"], after=-1)).entries
+    owner, worker = ("bob" if why == "another owner" else "ann"), (OTHER if why == "another worker" else WORKER)
+    with pytest.raises(LeaseLost):
+        await store.event_log.replace_opening(owner, head["id"], opening(head), worker=worker)
+    assert (await store.event_log.load_log_page("ann", head["id"], after=-1)).entries == before
+    stored = await store.responses.load_response("ann", head["id"])
+    assert stored is not None
+    assert stored.headers.upstream is None
 
 
 async def test_an_entry_is_found_by_any_of_its_events(store: SqlStore) -> None:

@@ -1,7 +1,7 @@
 """A runner on a store, and replies that tests hold back."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,8 +32,18 @@ def frame(kind: str, number: int, **fields: Any) -> bytes:
 class ScriptedWire:
     """A reply of three reads: its beginning, a text, its end. `gate` holds back the end, `error` takes its place."""
 
-    def __init__(self, head: Json, *, gate: asyncio.Event | None = None, error: Exception | None = None) -> None:
+    def __init__(
+        self,
+        head: Json,
+        *,
+        gate: asyncio.Event | None = None,
+        error: Exception | None = None,
+        learns_upstream: bool = False,
+        beginnings: Sequence[str] = ("response.created", "response.in_progress"),
+    ) -> None:
         self.has_content = True
+        self.learns_upstream = learns_upstream
+        self._beginnings = beginnings
         self.ended = False
         self.closed = asyncio.Event()
         self.begun = asyncio.Event()
@@ -54,8 +64,8 @@ class ScriptedWire:
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         try:
-            beginnings = ("response.created", "response.in_progress")
-            yield b"".join(frame(kind, number, response=self._head) for number, kind in enumerate(beginnings))
+            opened = self._head | {"temperature": 0.5} if self.learns_upstream else self._head
+            yield b"".join(frame(kind, number, response=opened) for number, kind in enumerate(self._beginnings))
             self.begun.set()
             if self._gate is not None:
                 await self._gate.wait()

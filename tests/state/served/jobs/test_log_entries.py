@@ -79,6 +79,35 @@ async def test_a_follower_starts_at_its_clients_position(store: SqlStore) -> Non
             assert wire.result() == (await ended(store, head))
 
 
+async def test_a_beginning_that_may_change_is_held_back_until_there_is_content(store: SqlStore) -> None:
+    gate, head = asyncio.Event(), queued()
+    wire = ScriptedWire(head, gate=gate, learns_upstream=True)
+    async with replica(store, lease_s=30) as here:
+        await here.runner.submit_job(logged(head), wire)
+        followers = [
+            await open_log_replay(store, "ann", head["id"], after=None, max_outage_s=1, hold_s=hold_s)
+            for hold_s in (PATIENCE_S, 0.001)
+        ]
+        held, released = (asyncio.get_running_loop().create_task(collected(each)) for each in followers)
+        async with asyncio.timeout(PATIENCE_S):
+            await wire.begun.wait()
+        assert not followers[0].has_content
+        gate.set()
+        assert events(await held) == events(await released) == WHOLE
+    assert {each.headers.upstream for each in followers} == {"second"}
+    assert b'"temperature":0.5' in (await store.event_log.load_log_page("ann", head["id"], after=-1)).entries[0].frames
+
+
+async def test_a_reply_that_begins_otherwise_leaves_the_opening_as_it_is(store: SqlStore) -> None:
+    head = queued()
+    wire = ScriptedWire(head, learns_upstream=True, beginnings=("response.in_progress",))
+    async with replica(store) as here:
+        await here.runner.submit_job(logged(head), wire)
+        await ended(store, head)
+    first = (await store.event_log.load_log_page("ann", head["id"], after=-1)).entries[0]
+    assert (first.last, b"temperature" in first.frames) == (0, False)
+
+
 async def test_a_stream_continues_after_a_restart_of_its_database() -> None:
     gate, head = asyncio.Event(), queued()
     wire = ScriptedWire(head, gate=gate)
