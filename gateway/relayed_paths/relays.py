@@ -263,6 +263,8 @@ class RelayedPaths:
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
                 raise _build_garbled_error(target, f"is of the type {reply.content_type:.100}")
             turn = route.turn
+            if turn is not None and turn.deadline is not None:
+                reads = turn.bound_reads(reads)
             end = AttemptWatchers(route.observer, _end_of(turn))
             answer = ByteReply(reply, head, reads, self._drain, self._hold, end, is_json=is_json)
             if self._names_upstream:

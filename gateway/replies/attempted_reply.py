@@ -59,6 +59,10 @@ class ReplyAttempts(Protocol):
         """Returns the failure that the client is shown, if `error` is the last one."""
         ...
 
+    def build_timeout(self) -> ProviderError:
+        """Returns the failure of an attempt that took too long, or of a reply that did."""
+        ...
+
     def end_stream(self, *, is_complete: bool, has_failed: bool) -> None:
         """Ends the attempt, if one is in progress. If it neither is complete nor has failed, its client has left."""
         ...
@@ -161,7 +165,7 @@ class AttemptedReply(WatchedSource[bytes], ForwardedSource):
             except ATTEMPT_FAILURES as failure:
                 error: Exception = failure
             except TimeoutError:
-                error = UpstreamTimeout("the upstream sent no content in time")
+                error = self._attempts.build_timeout()
             self._is_open = False
             await self._source.close()
             if not await self._attempts.move_on(error):

@@ -47,7 +47,7 @@ from gateway.state.values import NewResponse, StoredHeaders
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, batch_source_of
-from providers.errors import ProviderError, UpstreamTimeout
+from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
 from translation.representation.events import Failed, Usage
@@ -294,7 +294,7 @@ class Run:
                 error: Exception = failure
                 has_failed = True
             except TimeoutError:
-                error = UpstreamTimeout("the reply was not complete in time")
+                error = attempts.build_timeout()
                 has_failed = True
             finally:
                 if not has_failed:

@@ -6,7 +6,7 @@ An attempt is whatever the caller makes of it: a plan, a round of hosted tools, 
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
@@ -250,13 +250,14 @@ class SharedTurn:
         """Ends the attempt, whose reply failed after content was delivered."""
         now = self._clock()
         if (attempt := self._end("cut", now)) is not None:
-            attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._may_eject)
+            if not self._is_over(now):
+                attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._may_eject)
             attempt.candidate.health.end_attempt(attempt)
 
     def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
         """Ends the attempt in a failure of which nothing was delivered.
 
-        Records what it says of the upstream; nothing without `judges`.
+        Records what it says of the upstream; nothing without `judges`, and once the time of the turn is over.
         """
         attempt = self.attempt
         outcome = find_outcome(error)
@@ -268,7 +269,7 @@ class SharedTurn:
         if outcome is not None:
             delay = self._failures.add(error, outcome)
             self._failures.outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
-            if self._judges and judges:
+            if self._judges and judges and not self._is_over(now):
                 self._judge(attempt, outcome, delay, now)
         health.end_attempt(attempt)
         return outcome
@@ -310,7 +311,7 @@ class SharedTurn:
         if isinstance(error, UpstreamRejected) and forbids_retry(error.headers):
             return False
         chosen, wait_s = self._choose_next(outcome, failed, error, larger_than)
-        if chosen is None or self._exceeds_deadline(wait_s):
+        if chosen is None or self._is_over(self._clock(), wait_s):
             return False
         if not self._pay(outcome, chosen):
             self.has_empty_budget = True
@@ -337,8 +338,20 @@ class SharedTurn:
             raise self.build_timeout() from None
 
     def build_timeout(self) -> UpstreamTimeout:
-        """Returns the failure of a turn whose time is over."""
-        return UpstreamTimeout(f"the turn took longer than {self._sharing.routing.total_s:g} s")
+        """Returns the failure of an attempt that took too long, or of a turn whose time is over."""
+        if self._is_over(self._clock()):
+            return UpstreamTimeout(f"the turn took longer than {self._sharing.routing.total_s:g} s")
+        return UpstreamTimeout("the upstream sent no content in time")
+
+    async def bound_reads(self, reads: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yields what an upstream sends. Raises UpstreamTimeout when the time of the turn is over."""
+        while True:
+            if self._is_over(self._clock()):  # also if its client is slow, and no read has to be waited for
+                raise self.build_timeout()
+            async with self.bound_attempt():
+                if (read := await anext(reads, None)) is None:
+                    return
+            yield read
 
     async def _find_first(self) -> Candidate:
         """Returns the upstream of the first attempt, with a slot taken. Waits while all are full."""
@@ -487,8 +500,9 @@ class SharedTurn:
             return True
         return self._sharing.state.budget.take(now)
 
-    def _exceeds_deadline(self, wait_s: float) -> bool:
-        return self.deadline is not None and self._clock() + wait_s + TIMER_STEP_S >= self.deadline
+    def _is_over(self, now: float, wait_s: float = 0.0) -> bool:
+        """Whether the time of the turn is over, or will be after a wait."""
+        return self.deadline is not None and now + wait_s + TIMER_STEP_S >= self.deadline
 
     @property
     def _may_eject(self) -> bool:

@@ -10,6 +10,7 @@ from gateway.service.sharing.shared_rounds import SharedRounds
 from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.outcomes import ResultName, build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
+from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.representation.events import Usage
 
@@ -112,6 +113,9 @@ class SharedAttempts:
 
     def find_failure(self, error: Exception) -> Exception:
         return error if self.rounds is not None else self.turn.find_failure(error)
+
+    def build_timeout(self) -> ProviderError:
+        return self.turn.build_timeout()
 
     def end_stream(self, *, is_complete: bool, has_failed: bool) -> None:
         """Ends the attempt, if one is in progress. If it neither is complete nor has failed, its client has left."""

@@ -20,7 +20,6 @@ from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.outcomes import build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Batch, Exchange, batch_source_of
-from providers.errors import UpstreamTimeout
 from translation.errors import InvalidRequest, ProtocolViolation, Unrepresentable
 from translation.representation.events import Event, Failed, Finished
 from translation.representation.item_seal import ItemSeal
@@ -208,7 +207,7 @@ class SharedRound(WatchedSource[Batch]):
             except ATTEMPT_FAILURES as failure:
                 error: Exception = failure
             except TimeoutError:
-                error = UpstreamTimeout("the upstream sent no content in time")
+                error = shared.build_timeout()
             self._source = None
             await source.close()
             if not await shared.move_on(error, self._rounds.has_larger_window):

@@ -11,7 +11,7 @@ from tests.faults.config import StartGateway
 from tests.faults.upstreams.test_attempts import APIS, TEXT, ask, rejected, shared
 from tests.polling import wait_until
 from tests.upstream.faults import ANSWERS, sound
-from tests.upstream.script import Close, Hang, Pause, Reply, Reset, Step
+from tests.upstream.script import Close, Hang, Pause, Reply, Reset, Step, silence
 from tests.upstream.server import ScriptedUpstream
 
 ANSWER = ANSWERS["chat"]
@@ -135,10 +135,30 @@ async def test_first_content_and_the_whole_turn_have_deadlines(gateway: StartGat
 async def test_a_stream_that_takes_longer_than_a_turn_may_ends_in_a_failure(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as first:
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Hang()]))
-        config = shared(first.url, first.url, total_s=0.3)
+        config = shared(first.url, first.url, total_s=1.0, eject_failures=1)
         config["providers"]["first"]["silence_s"] = 30
-        seen, _ = await ask(gateway(config).v1, CHAT, stream=True)
+        running = gateway(config)
+        seen, _ = await ask(running.v1, CHAT, stream=True)
+        rows = await report(running.url)
     assert (seen.ending, seen.text, seen.code) == ("failed", TEXT, "upstream_timeout")
+    assert rows[0]["state"] == "available"  # that a turn is long says nothing of its upstream
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "JSON"])
+@pytest.mark.parametrize("path", APIS.values(), ids=APIS)
+async def test_the_end_of_the_time_of_a_turn_is_no_failure_of_its_upstream(
+    path: str, stream: bool, gateway: StartGateway
+) -> None:
+    async with ScriptedUpstream() as first:
+        first.script(silence)
+        config = shared(first.url, first.url, total_s=0.2, eject_failures=1)
+        for name in ("first", "second"):
+            config["providers"][name] |= {"silence_s": 30, "answer_s": 30}
+        running = gateway(config)
+        seen, headers = await ask(running.v1, path, stream=stream)
+        rows = await report(running.url)
+    assert (seen.status, headers["x-gateway-attempts"]) == (504, "1")
+    assert [row["state"] for row in rows] == ["available", "available"]
 
 
 async def test_all_parked_upstreams_are_not_asked_again(gateway: StartGateway) -> None:

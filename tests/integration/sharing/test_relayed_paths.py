@@ -1,15 +1,17 @@
 """Paths that are only relayed share their turns too: the next upstream is asked, and those without the path are not."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from gateway.relayed_paths.relays import RELAYED_PATHS, RelayedPath
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import Gateway, serving
 from tests.upstream.builders import json_reply
-from tests.upstream.script import Close, Reply, Script, reset, silence
+from tests.upstream.script import Close, Hang, Reply, Script, reset, silence
 from tests.upstream.server import ScriptedUpstream, closed_port
 
 Json = dict[str, Any]
@@ -82,6 +84,45 @@ async def test_a_turn_of_a_relayed_path_has_its_time_and_no_more() -> None:
     assert reply.headers["x-gateway-attempts"] == "1"
     assert [row["in_flight"] for row in rows] == [0, 0]
     assert not second.requests
+
+
+EVENTS = {"content-type": "text/event-stream"}
+BODIES: dict[str, tuple[str, Reply]] = {
+    "a stream": ("completions", Reply(headers=EVENTS, body=[b'data: {"choices":[]}\n\n', Hang()])),
+    "a stream without events": ("completions", Reply(headers=EVENTS, body=[Hang()])),
+    "a long JSON body": (
+        "embeddings",
+        Reply(headers={"content-type": "application/json"}, body=[b'{"data":"' + b"x" * 100_000, Hang()]),
+    ),
+    "sound": ("speech", Reply(headers={"content-type": "audio/mpeg"}, body=[b"sound", Hang()])),
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+async def test_a_reply_has_the_time_of_its_turn_also_after_its_head(kind: str) -> None:
+    name, script = BODIES[kind]
+    async with ScriptedUpstream() as first:
+        first.script(script)
+        config = configure(first.url, first.url)
+        config["routing"] = {"total_s": 1.5, "eject_failures": 1}
+        for provider in config["providers"].values():
+            provider |= {"silence_s": 30, "answer_s": 30, "capabilities": {"endpoints": [name]}}
+        with serving(config) as running:
+            (path,) = (row.path for row in RELAYED_PATHS if row.name == name)
+            body = {"model": "scripted-model", "input": "Hi", "stream": name == "completions"}
+            content = b""
+            with pytest.raises(httpx.RemoteProtocolError) if "stream" not in kind else nullcontext():
+                async with (
+                    httpx.AsyncClient(verify=False, trust_env=False) as client,
+                    client.stream("POST", f"{running.url}{path}", json=body) as reply,
+                ):
+                    async for piece in reply.aiter_bytes():
+                        content += piece
+            rows = await list_upstreams(running)
+    if "stream" in kind:
+        error = orjson.loads(content.rstrip().rpartition(b"data: ")[2])["error"]
+        assert (error["code"], error["message"]) == ("upstream_timeout", "the turn took longer than 1.5 s")
+    assert [(row["state"], row["in_flight"]) for row in rows] == [("available", 0), ("available", 0)]
 
 
 async def test_a_judgement_is_final_and_names_its_upstream() -> None:

@@ -306,6 +306,7 @@ async def test_the_time_of_a_turn_ends_its_attempts() -> None:
     assert turn.deadline is None
     await turn.begin()
     assert turn.deadline == fleet.clock.now + 5
+    assert str(turn.build_timeout()) == "the upstream sent no content in time"
     fleet.clock.now += 6
     assert not await turn.move_on(UNREACHABLE)
     assert str(turn.build_timeout()) == "the turn took longer than 5 s"
