@@ -1,6 +1,8 @@
 """Chooses how the context of a request is compacted or truncated, and prepares turns that ask for it."""
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,6 +15,7 @@ from gateway.planning.truncation import ExchangeFactory, TruncatingExchange
 from gateway.tools.loop_io import LoopIO
 from providers.base import Exchange, ModelInspector
 from translation.errors import Unrepresentable
+from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 from translation.request_facts import ContextFacts
@@ -84,6 +87,8 @@ def find_token_limit(context: ContextFacts, target: Target, history_tokens: int 
         )
     if context.compact_threshold is not None:
         return int(context.compact_threshold)
+    if target.compact_threshold is not None:
+        return target.compact_threshold
     if (window := target.capabilities.max_context_window) is not None:
         return int(window * _COMPACTION_SHARE)
     raise Unrepresentable(
@@ -94,18 +99,38 @@ def find_token_limit(context: ContextFacts, target: Target, history_tokens: int 
 async def fill_compaction_threshold(request: AdmittedRequest) -> AdmittedRequest:
     """Returns the request with a threshold of compaction, if it has none and only the upstream knows the window.
 
-    The threshold is a share of the context window that the upstream reports. Any other request is returned unchanged.
+    The threshold is a share of the context window that the upstream reports. With several upstreams each has its own, and
+    that of the one that answers counts. Any other request is returned unchanged.
     """
-    form, target, context = request.endpoint.context, request.target, request.facts.context
-    is_needed = context.is_compacted and context.compact_threshold is None
-    if form is None or not is_needed or target.capabilities.max_context_window is not None:
-        return request
-    if not isinstance(target.provider, ModelInspector):
+    form, route, context = request.endpoint.context, request.route, request.facts.context
+    if form is None or not context.is_compacted or context.compact_threshold is not None:
         return request
     fields = form.list_extra_params(request.body)
-    window = (await target.provider.fetch_model_capabilities(target.upstream_model, fields)).get("max_context_window")
-    if window is None:
+    if route.sharing is not None:
+        targets = await asyncio.gather(*(_learn_threshold(target, fields) for target in route.targets))
+        place = route.targets.index(request.target)
+        return request._replace(route=route.keep_targets(targets), target=targets[place])
+    threshold = await _find_reported_threshold(request.target, fields)
+    if threshold is None:
         return request
-    threshold = int(window * _COMPACTION_SHARE)
     facts = request.facts._replace(context=context._replace(compact_threshold=threshold))
     return request._replace(body=form.set_threshold(request.body, threshold), facts=facts)
+
+
+async def _learn_threshold(target: Target, fields: Json) -> Target:
+    """Returns a target with its threshold, if it may get turns."""
+    candidate = target.candidate
+    if candidate is None or candidate.weight == 0 or candidate.health.is_ejected:
+        return target
+    threshold = await _find_reported_threshold(target, fields)
+    return target if threshold is None else replace(target, compact_threshold=threshold)
+
+
+async def _find_reported_threshold(target: Target, fields: Json) -> int | None:
+    """Returns the threshold by the context window that only the upstream knows; None if the configuration has one, or
+    the upstream reports none."""
+    provider = target.provider
+    if target.capabilities.max_context_window is not None or not isinstance(provider, ModelInspector):
+        return None
+    window = (await provider.fetch_model_capabilities(target.upstream_model, fields)).get("max_context_window")
+    return None if window is None else int(window * _COMPACTION_SHARE)

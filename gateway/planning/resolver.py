@@ -55,6 +55,9 @@ class Target:
     """The defaults of requests that other targets of its route do not have."""
     candidate: Candidate | None = None
     """The state of the upstream, if its turns are shared or limited."""
+    compact_threshold: int | None = None
+    """The number of tokens above which a context is compacted, for requests without one, if only the upstream knows how
+    long a context may be. None if the configuration says it, or nobody."""
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
 

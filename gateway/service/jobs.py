@@ -14,6 +14,7 @@ from gateway.http.auth import Principal
 from gateway.http.guard import DrainState
 from gateway.jobs.runner import JobRunner
 from gateway.planning.admitted_request import AdmittedRequest
+from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.planning.resolver import Target
 from gateway.replies.endpoints import Endpoint, ReplyIdentity, ResponseForm
 from gateway.service.admission import Admission, find_refusal
@@ -117,6 +118,8 @@ class JobIntake:
             in_background=echoed_facts.state.in_background,
             refusal=find_refusal(endpoint.request, body),
         )
+        planned = await fill_compaction_threshold(planned)
+        admitted = admitted._replace(route=planned.route, target=planned.target)
         form = endpoint.storage
         if not isinstance(form, ResponseForm):
             raise TypeError("only responses are jobs")
@@ -127,7 +130,7 @@ class JobIntake:
                 body, facts = fit_to_target(form, options, target, planned.body, planned.facts)
                 return planned._replace(body=body, facts=facts, target=target)
 
-            fitted = planned if route.sharing is None else replan(planned.target)
+            fitted = planned if planned.route.sharing is None else replan(planned.target)
             build = partial(self._runs.build_run, admitted, echo_as(form, options), planned=fitted, replan=replan)
             return await self._runs.pool.call_weighed(
                 weight, partial(build, is_stored=True, is_job=True, weight=weight)
