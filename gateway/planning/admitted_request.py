@@ -9,6 +9,7 @@ from gateway.replies.endpoints import Endpoint, ReplyIdentity
 from gateway.state.values import ThreadTurn
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.host import ToolHost
+from gateway.upstreams.affinity import AffinityKey
 from translation.errors import InvalidRequest
 from translation.lowering.input_files import FileContent
 from translation.representation.json_types import Item, Json
@@ -72,6 +73,8 @@ class AdmittedRequest(NamedTuple):
     """The headers of the client, by their names in lower case, for keys by which turns are shared."""
     chain_root: str | None = None
     """What all responses of the chain that the request continues have in common; None if it continues none."""
+    affinity_key: AffinityKey | None = None
+    """The key by which its turns were shared, if it is the request of a job that another process had begun."""
 
     def with_target(self, target: Target) -> "AdmittedRequest":
         """Returns the request for another target."""

@@ -25,6 +25,7 @@ from gateway.service.run_factory import RunFactory
 from gateway.service.storage import StorageOptions, StorageParts, echo_as, fit_to_target
 from gateway.state.store import Store
 from gateway.state.values import Job, NewResponse
+from gateway.upstreams.affinity import restore_affinity_key
 from providers.new_id import new_id
 from translation.representation.json_types import Json
 
@@ -117,6 +118,7 @@ class JobIntake:
             approvals=approvals,
             in_background=echoed_facts.state.in_background,
             refusal=find_refusal(endpoint.request, body),
+            affinity_key=restore_affinity_key(key) if (key := request.get("affinity")) else None,
         )
         planned = await fill_compaction_threshold(planned)
         admitted = admitted._replace(route=planned.route, target=planned.target)

@@ -39,9 +39,10 @@ def build_job_request(run: Run, planned: AdmittedRequest, form: ResponseForm, *,
     """
     request = run.request
     principal, tools, approvals = request.principal, request.facts.tools, planned.approvals
-    body = run.body
+    body, key = run.body, None
     if run.attempts is not None:  # what is echoed depends on the upstream that answers
         body = form.echo_storage(request.body, True, in_background)
+        key = run.attempts.turn.key
     return {
         "dialect": request.endpoint.name,
         "models": list(principal.models),
@@ -55,4 +56,5 @@ def build_job_request(run: Run, planned: AdmittedRequest, form: ResponseForm, *,
         "runs_tools": run.loop_io is not None,
         "tool_events": tools.reports_events,
         "elicitation": tools.takes_input,
+        "affinity": None if key is None else key.to_json(),
     }

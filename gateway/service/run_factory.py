@@ -138,7 +138,9 @@ class RunFactory:
         """Returns the turn of a request, with the upstreams that may serve it. Raises StoreUnavailable."""
         facts, candidates = request.facts, request.route.candidates
         affinity_facts = AffinityFacts(facts.cache_key, facts.state.conversation_id, planned.chain_root)
-        key = find_affinity_key(sharing.affinity, request.headers, affinity_facts, request.owner)
+        key = None if sharing.affinity == "none" else planned.affinity_key
+        if key is None:
+            key = find_affinity_key(sharing.affinity, request.headers, affinity_facts, request.owner)
         if key is None and sharing.balance == "prefix" and len(request.route.targets) > 1:
             key = find_prefix_key(planned)
         turn = SharedTurn(sharing, candidates, key)

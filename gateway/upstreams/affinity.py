@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from gateway.config.routing_settings import AFFINITY_HEADER
 from gateway.upstreams.candidates import Candidate
+from translation.representation.json_types import Json
 
 AffinityKind: TypeAlias = Literal["prompt_cache_key", "session", "header", "conversation", "chain", "prefix"]
 
@@ -31,6 +32,15 @@ class AffinityKey(NamedTuple):
 
     kind: AffinityKind
     value: bytes
+
+    def to_json(self) -> Json:
+        """Returns the key as it is stored with a job."""
+        return {"kind": self.kind, "value": self.value.hex()}
+
+
+def restore_affinity_key(stored: Json) -> AffinityKey:
+    """Returns the key that was stored with a job."""
+    return AffinityKey(stored["kind"], bytes.fromhex(stored["value"]))
 
 
 class AffinityFacts(NamedTuple):

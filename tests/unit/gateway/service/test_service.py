@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.config.settings import parse_settings
@@ -13,6 +14,7 @@ from gateway.http.guard import DrainState
 from gateway.service.admission import ClientRequest
 from gateway.service.provider_lifetimes import build_providers
 from gateway.service.service import Service
+from gateway.state.row_values import dump_json
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import Job
 from tests.databases import ready_sqlite
@@ -20,6 +22,7 @@ from tests.faults.client_view import ask
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
 from tests.serving import serving
+from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from tests.upstream import ScriptedUpstream
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import RESPONSES as RESPONSES_ANSWER
@@ -96,4 +99,56 @@ async def test_a_job_that_is_resumed_uses_the_servers_that_its_key_could_use(tmp
         job = Job(owner="a", response_id="r", request=request, attempt=2, logged=False, last_sequence_number=-1)
         exchange: Any = (await service.resume_job(job)).plan.exchange
         assert [each.source.label for each in exchange._executors] == labels
+    await store.aclose()
+
+
+AFFINITIES: dict[str, tuple[str, dict[bytes, bytes], dict[str, Any], str | None]] = {
+    "prompt_cache_key": ("auto", {}, {"prompt_cache_key": "k"}, "prompt_cache_key"),
+    "a header of a session": ("auto", {b"session-id": b"s"}, {}, "session"),
+    "a header of the configuration": ("header:x-team", {b"x-team": b"t\xff"}, {}, "header"),
+    "a conversation": ("auto", {}, {"conversation": "conv_1"}, "conversation"),
+    "a chain": ("auto", {}, {"previous_response_id": "resp_1"}, "chain"),
+    "nothing": ("auto", {}, {}, None),
+}
+
+
+@pytest.mark.parametrize(("affinity", "headers", "params", "kind"), AFFINITIES.values(), ids=AFFINITIES)
+async def test_a_job_that_another_process_takes_over_keeps_its_affinity_key(
+    affinity: str, headers: dict[bytes, bytes], params: dict[str, Any], kind: str | None, tmp_path: Path
+) -> None:
+    config: dict[str, Any] = {
+        "store": {"url": ready_sqlite(tmp_path / "state.db")},
+        "providers": {"s": {"type": "scripted"}, "t": {"type": "scripted"}},
+        "models": {"m": {"upstreams": [{"provider": "s"}, {"provider": "t"}], "affinity": affinity}},
+    }
+    settings = parse_settings(config, environ={})
+    store = SqlStore(settings.store, settings.background)
+    await store.open()
+    service = Service(settings, build_providers(settings), DrainState(), store, {"responses": RESPONSES})
+    await store.conversations.create_conversation("a", {"id": "conv_1", "created_at": 1, "metadata": {}}, [])
+    begun = response(id="resp_1")
+    await store.responses.create_response(new(begun, message_item("hello"), owner="a"))
+    await store.responses.finish_response("a", completed(begun, answered("HELLO")), worker=WORKER)
+    client_request = ClientRequest(
+        RESPONSES,
+        Principal("a", ("*",)),
+        {"model": "m", "input": "Hi", "background": True, **params},
+        headers=headers,
+    )
+    accepted = await service.accept(client_request)
+    assert accepted.job is not None
+    assert accepted.attempts is not None
+    key = accepted.attempts.turn.key
+    assert (None if key is None else key.kind) == kind
+    stored = orjson.loads(dump_json(accepted.job.job_request))
+    job = Job(owner="a", response_id="r", request=stored, attempt=2, logged=False, last_sequence_number=-1)
+    resumed = await service.resume_job(job)
+    assert resumed.attempts is not None
+    assert resumed.attempts.turn.key == key
+    config["models"]["m"]["affinity"] = "none"
+    settings = parse_settings(config, environ={})
+    service.use_configuration(settings, build_providers(settings))
+    keyless = await service.resume_job(job)
+    assert keyless.attempts is not None
+    assert keyless.attempts.turn.key is None
     await store.aclose()
