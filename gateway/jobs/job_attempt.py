@@ -119,7 +119,7 @@ class JobAttempt:
         """The headers that are stored with the end; None leaves those that are stored."""
         self._finished = False
         self._unopened_run: UnstartedRun | None = None
-        """The run whose upstream was not known when the opening of the response was stored; None once it is replaced."""
+        """The run whose upstream was not known when the opening was stored; None once the opening is replaced."""
 
     async def produce(self, run: UnstartedRun) -> None:
         """Produces the reply and stores it. Closes the upstream connection, however it ends."""

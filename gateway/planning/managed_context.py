@@ -99,8 +99,8 @@ def find_token_limit(context: ContextFacts, target: Target, history_tokens: int 
 async def fill_compaction_threshold(request: AdmittedRequest) -> AdmittedRequest:
     """Returns the request with a threshold of compaction, if it has none and only the upstream knows the window.
 
-    The threshold is a share of the context window that the upstream reports. With several upstreams each has its own, and
-    that of the one that answers counts. Any other request is returned unchanged.
+    The threshold is a share of the context window that the upstream reports. With several upstreams each has its own,
+    and that of the one that answers counts. Any other request is returned unchanged.
     """
     form, route, context = request.endpoint.context, request.route, request.facts.context
     if form is None or not context.is_compacted or context.compact_threshold is not None:

@@ -155,7 +155,9 @@ async def open_log_replay(
 ) -> LogReplay:
     """Returns the replay of a response after event `after`; None replays all events.
 
-    If its upstream is not known yet, the beginning is held back for `hold_s` seconds, see `LogReplay`. Raises NotFound for an unknown response. Raises InvalidRequest if the response has no event log, the log has been
+    If its upstream is not known yet, the beginning is held back for `hold_s` seconds, see `LogReplay`.
+
+    Raises NotFound for an unknown response. Raises InvalidRequest if the response has no event log, the log has been
     deleted, or the log has no event `after`.
     """
     stored = await store.responses.load_response(owner, response_id)
