@@ -103,6 +103,12 @@ class UpstreamRegistry:
                 self._upstreams.popitem(last=False)
         return state
 
+    def list_ejected(self, now: float) -> list[tuple[UpstreamName, UpstreamHealth]]:
+        """Returns the upstreams whose ejection has not ended, those of patterns by each name that was requested."""
+        return [
+            (name, state.health) for name, state in self._upstreams.items() if state.health.find_state(now) == "ejected"
+        ]
+
     def build_health(self, name: UpstreamName) -> UpstreamHealth:
         """Returns a health of its own, about which nothing is known."""
         return UpstreamHealth(name, self._settings, self.rng)

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -31,7 +32,9 @@ def read_retry_delay(headers: Mapping[str, str], now: float) -> float | None:
     if (seconds := _read_number(value)) is not None:
         return seconds
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        date = parsedate_to_datetime(value)
+        # One of the three forms names no zone. It means GMT (RFC 9110, section 5.6.7).
+        return max(0.0, (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now)
     except (ValueError, OverflowError):
         return None
 

@@ -79,6 +79,8 @@ class SharedTurn:
     _proposed: tuple[Candidate, int] | None = None
     """The candidate that the turn was planned for, and its attempts in progress at that time."""
     _began_at: float | None = None
+    _had_others = False
+    """Whether there were other candidates before some were left out."""
     _next: Candidate | None = None
     """The candidate of the next attempt, which was chosen when the last one failed."""
 
@@ -159,14 +161,17 @@ class SharedTurn:
             self._sharing, self._candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
         )
         following.report_result = self.report_result
+        following._had_others = self._had_others
         return following
 
     def keep_only(self, indexes: Collection[int]) -> None:
         """Leaves only these candidates."""
+        self._had_others = self._may_eject
         self._candidates = TurnCandidates([each for each in self.candidates if each.index in indexes], ())
 
     def exclude(self, index: int) -> None:
         """Removes a candidate that cannot serve the turn."""
+        self._had_others = self._may_eject
         self._candidates = TurnCandidates([each for each in self.candidates if each.index != index], ())
 
     def propose(self) -> Candidate | None:
@@ -403,6 +408,8 @@ class SharedTurn:
     async def _take_full(self, candidate: Candidate) -> Candidate:
         """Returns the upstream of a further attempt, with a slot taken, after waiting for one."""
         left_s, began_at = max(0.0, self._sharing.routing.queue_s - self.queue_s), self._clock()
+        if self.deadline is not None:
+            left_s = max(0.0, min(left_s, self.deadline - began_at))
         try:
             granted = await self._sharing.state.waiting.wait_for_slot([candidate], left_s)
         finally:
@@ -476,7 +483,7 @@ class SharedTurn:
         best: tuple[Candidate | None, float] = (None, 0.0)
         for each in self.candidates:
             known = self._failures.outcomes.get(each.index)
-            if known is None or known[0].same == "never":
+            if known is None or known[0].same == "never" or each.find_state(now) == "ejected":
                 continue
             outcome, again_at = known
             if outcome.same == "after_backoff":
@@ -506,8 +513,8 @@ class SharedTurn:
 
     @property
     def _may_eject(self) -> bool:
-        """Whether another upstream can take the turns of one that is ejected."""
-        return len(self.candidates) > 1
+        """Whether another upstream of the name can take turns of one that is ejected, although perhaps not this one."""
+        return self._had_others or len(self.candidates) > 1
 
     def _build_refusal(self, now: float, *, has_parked: bool) -> UpstreamRejected:
         """Returns the failure of a turn that nobody can be asked to serve."""

@@ -1,7 +1,8 @@
 """Asks upstreams how they are: ejected ones whether they are well again, busy ones how many requests wait."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -9,6 +10,7 @@ import structlog
 
 from gateway.config.settings import Settings
 from gateway.planning.resolver import Resolver, Route, Target
+from gateway.upstreams.health import UpstreamHealth
 from gateway.upstreams.load_reports import read_waiting_metric
 from gateway.upstreams.registry import UpstreamRegistry
 from providers.base import ShareableProvider
@@ -36,6 +38,7 @@ class UpstreamWatch:
             for row in resolver.list_rows()
             if (route := row.build_route(row.pattern)).sharing is not None and len(route.targets) > 1
         ]
+        self._providers = {target.provider.name: target.provider for route in self._routes for target in route.targets}
         self._without_report: set[str] = set()
         self._count = 0
 
@@ -48,19 +51,25 @@ class UpstreamWatch:
             is_recent = route.sharing is not None and now - route.sharing.state.budget.last_turn_at <= _RECENT_S
             for target in route.targets:
                 name = target.provider.name
-                if self._count % _HEALTH_PERIODS == 0 and target.candidate is not None:
-                    path = self._settings.providers[name].find_health_path()
-                    if path is not None and target.candidate.health.find_state(now) == "ejected":
-                        questions[name, target.upstream_model] = self._ask_health(target, path)
                 if is_recent and self._settings.providers[name].find_load_report() == "metrics":
                     questions[name, _METRICS_PATH] = self._ask_load(target)
+        if self._count % _HEALTH_PERIODS == 0:
+            ejected: defaultdict[str, list[UpstreamHealth]] = defaultdict(list)
+            for upstream, health in self._registry.list_ejected(now):
+                ejected[upstream.provider].append(health)
+            for name, healths in ejected.items():
+                config, provider = self._settings.providers.get(name), self._providers.get(name)
+                path = None if config is None else config.find_health_path()
+                if path is not None and isinstance(provider, ShareableProvider):
+                    questions[name, path] = self._ask_health(provider, path, healths)
         if questions:
             await asyncio.gather(*questions.values())
 
-    async def _ask_health(self, target: Target, path: str) -> None:
-        provider, candidate = target.provider, target.candidate
-        if isinstance(provider, ShareableProvider) and candidate is not None and await provider.probe(path) is not None:
-            candidate.health.end_ejection(self._registry.clock())
+    async def _ask_health(self, provider: ShareableProvider, path: str, ejected: Sequence[UpstreamHealth]) -> None:
+        """Ends the ejections of a provider's models if it says that it is well."""
+        if await provider.probe(path) is not None:
+            for health in ejected:
+                health.end_ejection(self._registry.clock())
 
     async def _ask_load(self, target: Target) -> None:
         provider, name = target.provider, target.provider.name

@@ -46,6 +46,21 @@ async def test_an_ejected_upstream_gets_a_trial_once_it_says_that_it_is_well(hea
             await wait_until(lambda: load_of(running.url)[0]["state"] == state)
 
 
+async def test_upstreams_of_a_pattern_are_asked_too() -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(502))
+        first.on("/health", json_reply({}))
+        second.script(sound(ANSWERS["responses"]))
+        config = configure(first.url, second.url, health_path="/health")
+        config["models"] = {"*": {"upstreams": config["models"]["m"]["upstreams"]}}
+        for provider in config["providers"].values():
+            provider["unlisted_models"] = "forward"
+        with serving(config) as running:
+            await ask(running.v1, CHAT, stream=False, model="m")
+            await wait_until(lambda: load_of(running.url)[0]["state"] == "available")
+            assert load_of(running.url)[0]["ejections"] == 1
+
+
 METRICS = b"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 4.0\n"
 REPORTS: dict[str, tuple[str, Script | None]] = {
     "metrics": ("metrics", Reply(headers={"content-type": "text/plain"}, body=METRICS)),

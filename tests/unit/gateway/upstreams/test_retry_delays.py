@@ -1,5 +1,8 @@
 """gateway/upstreams/retry_delays.py: every form in which upstreams say when to try again."""
 
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from gateway.upstreams.retry_delays import forbids_retry, read_limit_reset, read_retry_delay, write_retry_headers
@@ -32,6 +35,22 @@ DELAYS: dict[str, tuple[dict[str, str], float | None]] = {
 
 @pytest.mark.parametrize(("headers", "delay"), DELAYS.values(), ids=DELAYS)
 def test_retry_after_is_read_in_every_form(headers: dict[str, str], delay: float | None) -> None:
+    assert read_retry_delay(headers, NOW) == delay
+
+
+@pytest.fixture
+def far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_greenwich")
+@pytest.mark.parametrize("name", ["a date", "the date of RFC 850", "the date of asctime"])
+def test_dates_are_in_greenwich_wherever_the_server_is(name: str) -> None:
+    headers, delay = DELAYS[name]
     assert read_retry_delay(headers, NOW) == delay
 
 

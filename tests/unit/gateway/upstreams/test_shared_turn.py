@@ -218,6 +218,27 @@ async def test_an_ejected_upstream_is_asked_as_the_last_resort_for_a_repetition(
     assert await turn.begin() is other
 
 
+async def test_nobody_is_asked_twice_while_all_are_ejected() -> None:
+    fleet = uniform(2, attempts=5)
+    for each in fleet.candidates:
+        each.health.eject("failures", fleet.clock.now)
+    assert sorted(await run(fleet.begin_turn(), *[UNREACHABLE] * 5)) == ["u0", "u1"]
+
+
+async def test_an_upstream_is_ejected_by_turns_that_only_it_could_serve() -> None:
+    for name in ("keep_only", "exclude", "follow"):
+        fleet = uniform(2, eject_failures=1)
+        turn = fleet.begin_turn()
+        if name == "exclude":
+            turn.exclude(1)
+        else:
+            turn.keep_only([0])
+        if name == "follow":
+            turn = turn.follow()
+        await run(turn, TIMEOUT)
+        assert fleet.states() == ["ejected", "available"]
+
+
 async def test_the_retry_budget_ends_a_turn() -> None:
     fleet = uniform(3, retries_per_s=0, retry_share=0)
     turn = fleet.begin_turn()
@@ -461,6 +482,18 @@ async def test_a_repetition_that_cannot_begin_shows_the_failure_before() -> None
     assert await first.move_on(TIMEOUT)
     with pytest.raises(ProviderError) as raised:
         await first.begin()
+    assert raised.value is TIMEOUT
+
+
+async def test_a_repetition_waits_for_a_full_upstream_no_longer_than_the_turn_may_take() -> None:
+    fleet = uniform(2, limits=(1, 1), queue_s=60, total_s=0.05)
+    first, second = fleet.begin_turn(), fleet.begin_turn()
+    await first.begin()
+    await second.begin()
+    assert await first.move_on(TIMEOUT)
+    with pytest.raises(ProviderError) as raised:
+        async with asyncio.timeout(30):
+            await first.begin()
     assert raised.value is TIMEOUT
 
 
