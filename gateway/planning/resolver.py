@@ -130,11 +130,11 @@ class Route:
         return replace(self, targets=tuple(targets), candidates=_prepare_candidates(targets))
 
     def find_readers(self, provider: str, model: str) -> list[int]:
-        """Returns the indexes of the candidates that can use what a model of a provider sealed."""
+        """Returns the indexes of the candidates that can use what a model of a provider sealed, or stored."""
         return [
             each.candidate.index
             for each in self.targets
-            if each.candidate is not None and each.can_read(provider, model)
+            if each.candidate is not None and each.candidate.weight > 0 and each.can_read(provider, model)
         ]
 
     def has_larger_window(self, index: int, other_index: int) -> bool:

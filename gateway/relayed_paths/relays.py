@@ -232,7 +232,10 @@ class RelayedPaths:
         route = self._models.find_path_route(model, principal.models, headers_of(scope), principal.owner)
         first = route.targets[0]
         bind_fields(model=first.model[:MAX_LOGGED_CHARS], provider=first.provider.name)
-        having_path = (each for each in route.targets if row.name in each.endpoints)
+        having_path = [each for each in route.targets if row.name in each.endpoints]
+        if route.turn is not None:  # without those of weight 0
+            places = {candidate.index for candidate in route.turn.candidates}
+            having_path = [each for each in having_path if each.place in places]
         usable = [_Relay(each, each.provider) for each in having_path if isinstance(each.provider, PathRelayer)]
         if not usable:
             raise Unrepresentable(

@@ -289,6 +289,7 @@ class Run:
                 if self._is_filtered and await attempts.move_on_filtered():
                     continue
                 is_complete = True
+                attempts.note_maker(reply)
                 return reply
             except ATTEMPT_FAILURES as failure:
                 error: Exception = failure

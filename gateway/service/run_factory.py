@@ -122,6 +122,8 @@ class RunFactory:
         if is_job and isinstance(observer, RequestFigures):
             run.figures = observer
         attempts.planner = run
+        if planned.facts.state.has_lasting_ids:
+            attempts.keeper = request.owner
         if (loop_io := run.loop_io) is not None:
             attempts.rounds = rounds = SharedRounds(
                 request.route,
@@ -144,6 +146,11 @@ class RunFactory:
         if key is None and sharing.balance == "prefix" and len(request.route.targets) > 1:
             key = find_prefix_key(planned)
         turn = SharedTurn(sharing, candidates, key)
+        if (previous_id := planned.facts.state.previous_id) is not None:  # an upstream has what it continues
+            maker = sharing.state.makers.find_maker(request.owner, previous_id)
+            if maker is not None and (readers := request.route.find_readers(*maker)):
+                turn.keep_only(readers)
+                return turn
         may_have_maker = request.endpoint.reply.carries_seals or not isinstance(facts.input_value, str)
         if may_have_maker and len(request.route.targets) > 1 and (makers := find_makers(planned)):
             turn.keep_only(makers)

@@ -91,6 +91,9 @@ OUTCOMES: Final[dict[str, Outcome]] = {
     "unauthorized": Outcome("status 401", "unauthorized", "yes", health="ejection", yields=True),
     "forbidden": Outcome("status 403", "unauthorized", "yes", health="failure", yields=True),
     "not_found": Outcome("status 404", "not_found", "yes", health="ejection", yields=True),
+    "unknown_reference": Outcome(
+        "status 404 about another parameter than the model", "rejected", "yes", yields=True, proves_alive=True
+    ),
     "rejected": Outcome("status 400, 409, 413, 422 or another 4xx", "rejected", "never", proves_alive=True),
     "context_length_exceeded": Outcome(
         "the prompt is too long",
@@ -178,6 +181,8 @@ def find_outcome(error: Exception) -> Outcome | None:
 def _find_name(error: Exception) -> str | None:
     if isinstance(error, TurnFailed):
         return _BY_CODE.get(error.failed.code, "server_error")
+    if isinstance(error, UpstreamModelNotFound) and error.param not in (None, "model"):
+        return "unknown_reference"  # the upstream names what the client sent, such as the id of a response
     if isinstance(error, UpstreamUnreachable):
         return "reset" if error.was_sent else "unreachable"
     for kind, name in _BY_CLASS:

@@ -12,6 +12,7 @@ from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.health import UpstreamHealth, UpstreamName
 from gateway.upstreams.load import ContentTimes, ProviderLoad
 from gateway.upstreams.load_reports import LOAD_HEADER, read_load_header
+from gateway.upstreams.response_makers import ResponseMakers
 from gateway.upstreams.retry_budget import RetryBudget
 from gateway.upstreams.turn_counts import TurnCounts
 from gateway.upstreams.waiting_turns import WaitingTurns
@@ -33,6 +34,7 @@ class NameState(NamedTuple):
     budget: RetryBudget
     waiting: WaitingTurns
     counts: TurnCounts
+    makers: ResponseMakers
 
 
 class Sharing(NamedTuple):
@@ -120,7 +122,7 @@ class UpstreamRegistry:
     def find_name(self, name: str) -> NameState:
         if (state := self._names.get(name)) is None:
             state = self._names[name] = NameState(
-                RetryBudget(self._settings, self.clock()), WaitingTurns(), TurnCounts()
+                RetryBudget(self._settings, self.clock()), WaitingTurns(), TurnCounts(), ResponseMakers()
             )
         return state
 

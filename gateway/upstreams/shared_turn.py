@@ -18,6 +18,7 @@ from gateway.upstreams.candidates import Candidate, TurnCandidates, order_by_eje
 from gateway.upstreams.health import EjectionReason, ParkingReason
 from gateway.upstreams.outcomes import Outcome, ResultName, find_outcome
 from gateway.upstreams.registry import Sharing
+from gateway.upstreams.response_makers import ResponseMakers
 from gateway.upstreams.retry_delays import forbids_retry, write_retry_headers
 from gateway.upstreams.turn_failures import TurnFailures
 from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamRejected, UpstreamTimeout
@@ -143,6 +144,11 @@ class SharedTurn:
         if self.has_empty_budget:
             fields["retry_budget"] = "empty"
         return fields
+
+    @property
+    def makers(self) -> ResponseMakers:
+        """Which upstreams of the name store which responses."""
+        return self._sharing.state.makers
 
     @property
     def leaves_filtered(self) -> bool:

@@ -8,11 +8,13 @@ from gateway.replies.attempted_reply import AttemptStream
 from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.service.sharing.shared_rounds import SharedRounds
 from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.health import UpstreamName
 from gateway.upstreams.outcomes import ResultName, build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.representation.events import Usage
+from translation.representation.json_types import Json
 
 
 class AttemptPlanner(Protocol):
@@ -36,6 +38,10 @@ class SharedAttempts:
     """The attempts of one run. It is a RequestObserver too, because results and times count for the upstream."""
 
     planner: AttemptPlanner
+    keeper: str | None = None
+    """The owner of a reply that its upstream stores, and no one else. It has to be asked for what continues it."""
+    _stream: AttemptStream | None = None
+    """The stream of a reply that its upstream stores."""
 
     def __init__(self, route: Route, turn: SharedTurn, planned_index: int, observer: RequestObserver) -> None:
         """`planned_index` is the place of the target that the run was planned for at first."""
@@ -68,7 +74,10 @@ class SharedAttempts:
     async def begin_stream(self) -> AttemptStream:
         """Begins the next attempt, and returns its stream. Raises what `begin` raises."""
         await self.begin()
-        return self.planner.build_attempt_stream()
+        stream = self.planner.build_attempt_stream()
+        if self.keeper is not None:
+            self._stream = stream
+        return stream
 
     async def begin(self) -> None:
         """Begins the next attempt: chooses an upstream, and plans for it if that has not been done.
@@ -123,6 +132,8 @@ class SharedAttempts:
             self.bind_log_fields()
         if self.rounds is not None or self.turn.attempt is None:
             return
+        if self._stream is not None:
+            self.note_maker(self._stream.result())
         if has_failed or self._has_failed:
             self.turn.cut()
         elif is_complete:
@@ -130,6 +141,15 @@ class SharedAttempts:
         else:
             self.turn.leave()
         self.bind_log_fields()
+
+    def note_maker(self, reply: Json | None) -> None:
+        """Remembers the upstream of a reply that only it stores."""
+        attempt = self.turn.attempt
+        if self.keeper is None or reply is None or attempt is None:
+            return
+        target = self._route.find_target(attempt.candidate.index)
+        maker = UpstreamName(target.provider.name, target.upstream_model)
+        self.turn.makers.note_maker(self.keeper, reply.get("id"), maker)
 
     def bind_log_fields(self) -> None:
         """Adds to the log line which upstreams were asked, and why."""

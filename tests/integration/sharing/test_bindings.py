@@ -48,6 +48,23 @@ async def test_opaque_reasoning_in_the_input_is_for_its_maker(is_opaque: bool, r
     assert len(second.requests) == (status == 200)
 
 
+async def test_reasoning_of_an_upstream_that_gets_no_new_turns_is_lost_as_that_of_one_that_is_gone() -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(chat_json("Hi.", reasoning_details=OPAQUE))
+        second.script(chat_text("Hello."))
+        rows: list[Json] = [{"provider": "first"}, {"provider": "second", "tier": 1}]
+        sealing = {"include": ["reasoning.encrypted_content"], "store": False}
+        config = {**configure(first.url, second.url, upstreams=rows), "sealing": {"keys": "A" * 43 + "="}}
+        with serving(config) as running:
+            output = (await post(running, "/responses", input="Hi", **sealing)).json()["output"]
+        rows[0] = {"provider": "first", "weight": 0, "tier": 1}
+        with serving(config) as running:
+            question = [{"role": "user", "content": "Hi"}, *output, {"role": "user", "content": "And?"}]
+            reply = await post(running, "/responses", input=question, **sealing)
+    assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second"), reply.text
+    assert "reasoning" in reply.headers["x-gateway-loss"]
+
+
 async def test_relayed_prompts_that_begin_alike_go_to_one_upstream() -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(chat_text("Hi."))

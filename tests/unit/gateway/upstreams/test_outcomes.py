@@ -38,6 +38,8 @@ ROWS: dict[str, tuple[Exception, str | None]] = {
     "an engine": (EngineUnavailable("x"), "engine_unavailable"),
     "too long": (ContextLengthExceeded("x", status=400), "context_length_exceeded"),
     "no such model": (UpstreamModelNotFound("x", status=404), "not_found"),
+    "no such model, by its parameter": (UpstreamModelNotFound("x", status=404, param="model"), "not_found"),
+    "no such response": (UpstreamModelNotFound("x", status=404, param="response_id"), "unknown_reference"),
     "400": (rejected(400), "rejected"),
     "401": (UpstreamUnauthorized("x", status=401), "unauthorized"),
     "402": (rejected(402), "quota"),
