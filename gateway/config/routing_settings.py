@@ -3,7 +3,7 @@
 import re
 from typing import Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from providers.overrides import Number, WholeNumber
@@ -111,7 +111,9 @@ class RoutingSettings(TurnRouting):
         allow_inf_nan=False,
         description="Seconds of the first ejection. Each further one in a row lasts twice as long.",
     )
-    eject_max_s: Number = Field(default=60.0, gt=0, allow_inf_nan=False, description="Seconds of the longest ejection.")
+    eject_max_s: Number = Field(
+        default=60.0, gt=0, allow_inf_nan=False, validate_default=True, description="Seconds of the longest ejection."
+    )
     park_s: Number = Field(
         default=1.0,
         gt=0,
@@ -119,22 +121,27 @@ class RoutingSettings(TurnRouting):
         description="Seconds for which an upstream gets no turns after a 429 that does not say how long to wait.",
     )
     park_max_s: Number = Field(
-        default=300.0, gt=0, allow_inf_nan=False, description="The longest such time, whatever a 429 says."
+        default=300.0,
+        gt=0,
+        allow_inf_nan=False,
+        validate_default=True,
+        description="The longest such time, whatever a 429 says.",
     )
     reply_headers: bool = Field(
         default=True, description="Whether replies have the headers `x-gateway-upstream` and `x-gateway-attempts`."
     )
 
-    @model_validator(mode="after")
-    def _require_order(self) -> "RoutingSettings":
-        for longest, first in (("eject_max_s", "eject_s"), ("park_max_s", "park_s")):
-            if getattr(self, longest) < getattr(self, first):
-                raise PydanticCustomError(
-                    "order",
-                    "write {longest} of at least {first}, or a smaller {first}",
-                    {"longest": longest, "first": first},
-                )
-        return self
+    @field_validator("eject_max_s", "park_max_s")
+    @classmethod
+    def _require_order(cls, longest: float, info: ValidationInfo) -> float:
+        first = {"eject_max_s": "eject_s", "park_max_s": "park_s"}[info.field_name or ""]
+        if longest < info.data.get(first, 0.0):
+            raise PydanticCustomError(
+                "order",
+                "write at least {first}, which is {seconds} s, or a smaller {first}",
+                {"first": first, "seconds": f"{info.data[first]:g}"},
+            )
+        return longest
 
     def for_model(self, overrides: TurnRouting | None) -> TurnRouting:
         """Returns the keys for one name: those that its own section sets, and the others from here."""

@@ -1,6 +1,7 @@
 """Serves the relayed paths: their table, and the relay of a body to the model's upstream and of the reply back."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -26,6 +27,9 @@ from translation.representation.json_types import Json
 
 _EXAMINED_BYTES = 64 * 1024
 """The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
+
+_HELD_BYTES = 4 * 1024 * 1024
+"""The same for a reply that another upstream may send instead until something of it was sent."""
 
 
 _ResultT = TypeVar("_ResultT")
@@ -174,8 +178,7 @@ class RelayedPaths:
             try:
                 whole = await reply.read_whole()
                 _check_length(reply, whole, target, is_whole=True)
-                is_heavy = len(whole) > _EXAMINED_BYTES
-                parsed = await run_in_pool(_parse, whole, target) if is_heavy else _parse(whole, target)
+                parsed = await _run_for_size(whole, partial(_parse, whole, target))
                 is_whole = True
             finally:
                 await reply.close(whole=is_whole)
@@ -260,8 +263,9 @@ class RelayedPaths:
             is_json = reply.content_type.endswith("json") or (row.replies_json and not reply.content_type)
             head = b""
             if is_json:
-                head, is_whole = await _read_head(reads)
-                _check_json(head, target, is_whole=is_whole)
+                may_repeat = route.turn is not None and route.turn.repeats
+                head, is_whole = await _read_head(reads, _HELD_BYTES if may_repeat else _EXAMINED_BYTES)
+                await _run_for_size(head, partial(_check_json, head, target, is_whole=is_whole))
                 _check_length(reply, head, target, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
                 raise _build_garbled_error(target, f"is of the type {reply.content_type:.100}")
@@ -344,12 +348,17 @@ def _end_of(turn: SharedTurn | None) -> EndReply | None:
     return end
 
 
-async def _read_head(reads: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+async def _run_for_size(body: bytes, work: Callable[[], _ResultT]) -> _ResultT:
+    """Returns what `work` returns, which it does in a thread if the body is long."""
+    return await run_in_pool(work) if len(body) > _EXAMINED_BYTES else work()
+
+
+async def _read_head(reads: AsyncIterator[bytes], most_bytes: int) -> tuple[bytes, bool]:
     """Returns the beginning of a body, and whether the body is complete."""
     head = bytearray()
     async for read in reads:
         head += read
-        if len(head) > _EXAMINED_BYTES:
+        if len(head) > most_bytes:
             return bytes(head), False
     return bytes(head), True
 

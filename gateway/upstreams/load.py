@@ -3,6 +3,8 @@
 import math
 from typing import Final, Protocol
 
+from providers.config import LoadReport
+
 _REPORT_S: Final = 5.0
 """Seconds for which a report of waiting requests counts."""
 
@@ -24,6 +26,8 @@ class ProviderLoad:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.in_flight = 0
+        self.report: LoadReport = "none"
+        """Where the number of waiting requests comes from; `none` if the provider reports none."""
         self._waiting = 0
         self._reported_at = float("-inf")
         self._waiters: dict[SlotWaiter, None] = {}

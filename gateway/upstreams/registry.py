@@ -72,6 +72,7 @@ class UpstreamRegistry:
         for provider, config in settings.providers.items():
             load = self.find_load(provider)
             load.limit = config.max_in_flight
+            load.report = config.find_load_report()
             load.offer_slots()
 
     @property

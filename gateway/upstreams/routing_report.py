@@ -93,6 +93,7 @@ def _describe(facts: UpstreamFacts, share: float, now: float | None) -> Json:
         "until_s": None if end is None or now is None else round(end - now, 1),
         "in_flight": None if now is None else candidate.load.in_flight,
         "max_in_flight": candidate.load.limit,
+        "load": candidate.load.report,
         "waiting": None if now is None else candidate.load.find_waiting(now),
         "ejections": None if now is None else candidate.health.ejections,
     }

@@ -146,6 +146,11 @@ class SharedTurn:
         return fields
 
     @property
+    def repeats(self) -> bool:
+        """Whether there may be further attempts."""
+        return self._sharing.repeats
+
+    @property
     def makers(self) -> ResponseMakers:
         """Which upstreams of the name store which responses."""
         return self._sharing.state.makers

@@ -53,7 +53,8 @@ reload changes rows, weights and `routing` at once; running replies go on, and w
 
 First, what is not possible: a row of `weight` 0, a row that would refuse the request by its capabilities (in strict mode also one that
 would lose something), and, if the input has reasoning that only its maker can read, every row but the maker's (providers of one account
-share a `realm`). If no row is left, the client gets the refusal of the first row.
+share a `realm`). Without a store, upstreams keep the responses that they make, and a `previous_response_id` goes to the one that has it, as far as
+this process knows (the latest 10,000 of a name). If no row is left, the client gets the refusal of the first row.
 
 Then, what is available: not ejected, not parked after a rate limit, and below the provider's `max_in_flight`. The lowest `tier` with an
 available row is used.
@@ -82,7 +83,11 @@ If the gateway runs tools for a reply, each round of the model is a turn with at
 the history with all calls, no tool is run again, and rounds prefer the upstream of the round before. Encrypted reasoning of one round leaves only
 its maker for the next. An upstream that runs these tools itself does not take over such a round. `x-gateway-attempts` counts the attempts of all
 rounds; a stream says how many there were before its first content. Embeddings and other [relayed paths](relay.md) share turns in the same way, among the rows that have the path; a
-form goes to the next upstream only if the one before could not be connected to, and had read nothing of it. Token counts and compaction go to any row that can serve them; a failure to count says nothing of health.
+form goes to the next upstream only if the one before could not be connected to, and had read nothing of it, and a JSON reply is held back up to 4 MiB. Token counts and compaction go to any row that can serve them; a failure to count says nothing of health.
+
+When `total_s` is over, the turn ends: with 504, or with the failure event of a stream that has begun; a relayed body that is no stream is cut off. No
+further attempt begins, and the time of a turn says nothing of an upstream's health. Without `compact_threshold` a context is compacted by the
+window of the row that answers.
 
 `health`: five failures in a row, or half of at least five results within ten seconds, eject an upstream for five seconds, then ten, up to
 a minute. After that, one turn is its trial. The only upstream of a name is never ejected."""  # noqa: E501
@@ -100,13 +105,16 @@ another kind. `Retry-After` is the least delay that an upstream named.
   repeats an idempotency key has `x-gateway-attempts: 0`, and the upstream of the run as far as it is known. So has the reply that a background
   response was accepted, without an upstream.
 - What is stored of a response or completion has the upstream that answered: `GET` sends it as `x-gateway-upstream`, with the losses of that
-  upstream and no others.
+  upstream and no others, also for a stream. A stream that joins a running response, such as one that is resumed, begins with its first content, so
+  that its headers and what its first events echo are those of the upstream that answers. If there is no content for `keepalive_s`, it begins
+  without them, with the parameters as they were planned.
 - The log line of a request has `provider`, `attempts`, `affinity`, `queue_ms`, and `tried` with the result and time of each attempt if there were
   several. `upstream_ejected` and `upstream_restored` are lines of their own.
 - `/readyz` has the names without an available upstream in `degraded.upstreams`, and patterns if none of the names that clients asked for
   has one. Its status does not change.
 - `responses-gateway routes explain MODEL` says which upstreams serve a name and with which shares, with `--request FILE` also what each could
-  do with a request. `--server URL` adds the live state, which `GET /v1/gateway/routes/MODEL` returns as JSON (with keys, for administrators).
+  do with a request. `--server URL` adds the live state, which `GET /v1/gateway/routes/MODEL` returns as JSON (with keys, for administrators): `load`
+  says where the number of `waiting` requests comes from, and is `none` if the upstream reports none.
 
 ## Measured
 

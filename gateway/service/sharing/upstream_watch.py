@@ -75,9 +75,10 @@ class UpstreamWatch:
         provider, name = target.provider, target.provider.name
         if not isinstance(provider, ShareableProvider) or (text := await provider.probe(_METRICS_PATH)) is None:
             return
-        waiting = read_waiting_metric(text)
+        waiting, load = read_waiting_metric(text), self._registry.find_load(name)
+        load.report = "none" if waiting is None else "metrics"
         if waiting is not None:
-            self._registry.find_load(name).report_waiting(waiting, self._registry.clock())
+            load.report_waiting(waiting, self._registry.clock())
         elif name not in self._without_report:
             self._without_report.add(name)
             _log.warning("load_report_missing", upstream=name, hint="load_report: none")

@@ -50,6 +50,38 @@ async def test_the_next_upstream_embeds_what_the_first_could_not() -> None:
         assert [row["in_flight"] for row in rows] == [0, 0]
 
 
+LONG_VECTORS = {**VECTORS, "data": [{"object": "embedding", "index": 0, "embedding": [0.5] * 100_000}]}
+BROKEN_BODIES: dict[str, Script] = {
+    "it breaks off": Reply(headers={"content-type": "application/json"}, body=[b'{"data":"' + b"x" * 200_000, Close()]),
+    "it stalls": Reply(headers={"content-type": "application/json"}, body=[b'{"data":"' + b"x" * 200_000, Hang()]),
+    "it is no JSON": Reply(
+        headers={"content-type": "application/json"}, body=b'{"data": ' + b"x" * 200_000, framing="length"
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN_BODIES.values(), ids=BROKEN_BODIES)
+async def test_a_long_body_is_held_until_it_is_whole(fault: Script) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(fault)
+        second.script(json_reply(LONG_VECTORS))
+        with serving(configure(first.url, second.url)) as running:
+            reply = await embed(running)
+    assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second")
+    assert reply.json() == LONG_VECTORS
+
+
+async def test_a_body_that_is_too_long_to_be_held_is_forwarded_as_it_arrives() -> None:
+    huge = {**VECTORS, "data": [{"object": "embedding", "index": 0, "embedding": [0.5] * 1_500_000}]}
+    async with ScriptedUpstream() as first:
+        first.script(json_reply(huge))
+        config = configure(first.url, first.url)
+        config["providers"]["first"] |= {"max_line_mb": 64, "silence_s": 30, "answer_s": 30}
+        with serving(config) as running:
+            reply = await embed(running)
+    assert (reply.status_code, len(reply.content) > 5_000_000) == (200, True)
+
+
 JSON_PATHS = [row for row in RELAYED_PATHS if not row.takes_form]
 
 
@@ -92,7 +124,7 @@ BODIES: dict[str, tuple[str, Reply]] = {
     "a stream without events": ("completions", Reply(headers=EVENTS, body=[Hang()])),
     "a long JSON body": (
         "embeddings",
-        Reply(headers={"content-type": "application/json"}, body=[b'{"data":"' + b"x" * 100_000, Hang()]),
+        Reply(headers={"content-type": "application/json"}, body=[b'{"data":"' + b"x" * 5_000_000, Hang()]),
     ),
     "sound": ("speech", Reply(headers={"content-type": "audio/mpeg"}, body=[b"sound", Hang()])),
 }

@@ -61,6 +61,7 @@ async def test_the_live_report_has_the_state_of_each_upstream() -> None:
         "state": "parked",
         "in_flight": 0,
         "max_in_flight": None,
+        "load": "none",
         "waiting": 0,
         "ejections": 0,
     }

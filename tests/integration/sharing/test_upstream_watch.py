@@ -83,5 +83,15 @@ async def test_the_queue_of_an_upstream_is_known(form: str, metrics: Script | No
                 reply = await client.post(f"{running.v1}/chat/completions", json=body)
             assert "endpoint-load-metrics" not in reply.headers
             await wait_until(lambda: load_of(running.url)[0]["waiting"] == 4)
+            assert [row["load"] for row in load_of(running.url)] == [form, "none"]
     wanted = "json" if form == "orca" else None
     assert first.requests[0].headers.get("endpoint-load-metrics-format") == wanted
+
+
+async def test_an_upstream_without_a_known_figure_reports_no_load() -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(sound(ANSWERS["chat"]))
+        first.on("/metrics", Reply(headers={"content-type": "text/plain"}, body=b"other_waiting 4\n"))
+        with serving(configure(first.url, second.url, load_report="metrics")) as running:
+            await ask(running.v1, CHAT, stream=False, model="m")
+            await wait_until(lambda: load_of(running.url)[0]["load"] == "none")

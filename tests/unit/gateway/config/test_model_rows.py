@@ -1,11 +1,16 @@
 """gateway/config/model_rows.py: several upstreams of one name, and each mistake with its place and advice."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from gateway.cli.commands import app
+from gateway.config import telemetry_settings
 from gateway.config.hints import find_hints
 from gateway.config.routing_settings import RoutingSettings, TurnRouting
 from gateway.config.settings import Settings, parse_settings
-from gateway.config.yaml_file import ConfigError, parse_yaml, render_path
+from gateway.config.yaml_file import parse_yaml
 
 PROVIDERS = """providers:
   a: {type: openai_compatible, base_url: 'http://localhost:1/v1'}
@@ -34,6 +39,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "  model-one:\n    upstreams:\n      - {provider: a}\n      - {provider: bb}",
         "9: models.model-one.upstreams[1].provider: there is no provider 'bb'; write one of a, b, c",
     ),
+    "an unknown provider with the name of another one": (
+        "  m: {upstreams: [{provider: gpu-aa}]}\nproviders: {gpu-a: {type: scripted}}",
+        "models.m.upstreams[0].provider: there is no provider 'gpu-aa'; did you mean gpu-a?",
+    ),
     "two rows with the same provider and model": (
         "  m: {upstreams: [{provider: a}, {provider: b}, {provider: a}]}",
         "models.m.upstreams[2]: the same provider and model as upstreams[0]: write one row, with the sum of both",
@@ -48,6 +57,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a weight that is not finite": (
         "  m: {upstreams: [{provider: a, weight: .inf}]}",
+        "models.m.upstreams[0].weight: write a finite number",
+    ),
+    "a weight that is not a number": (
+        "  m: {upstreams: [{provider: a, weight: .nan}]}",
         "models.m.upstreams[0].weight: write a finite number",
     ),
     "a weight that is no number": (
@@ -106,10 +119,6 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "  m: {upstreams: [{provider: a}], routing: {fallback_on: [timeout]}}",
         "models.m.routing.fallback_on[0]: write 'context_length_exceeded' or 'content_filter', not 'timeout'",
     ),
-    "a key of routing that is the same for all names": (
-        "  m: {upstreams: [{provider: a}], routing: {eject_s: 1}}",
-        "models.m.routing.eject_s: it is the same for all names: write it in the section routing",
-    ),
     "an unknown key of routing": (
         "  m: {upstreams: [{provider: a}], routing: {attemps: 1}}",
         "models.m.routing.attemps: unknown key; did you mean attempts?",
@@ -118,14 +127,40 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "  m: {provider: d}\nproviders: {d: {type: scripted, max_in_flight: 0}}",
         "providers.d.max_in_flight: should be greater than or equal to 1",
     ),
+    "a limit that is not whole": (
+        "  m: {provider: d}\nproviders: {d: {type: scripted, max_in_flight: 1.5}}",
+        "providers.d.max_in_flight: write a whole number, not 1.5",
+    ),
     "a longest ejection below the first": (
-        "  m: {provider: a}\nrouting: {eject_s: 10, eject_max_s: 9}",
-        "routing: write eject_max_s of at least eject_s, or a smaller eject_s",
+        "  m: {provider: a}\nrouting:\n  eject_s: 10\n  eject_max_s: 9",
+        "9: routing.eject_max_s: write at least eject_s, which is 10 s, or a smaller eject_s",
+    ),
+    "a first ejection above the longest by default": (
+        "  m: {provider: a}\nrouting: {eject_s: 61}",
+        "routing.eject_max_s: write at least eject_s, which is 61 s, or a smaller eject_s",
     ),
     "a longest parking below the first": (
         "  m: {provider: a}\nrouting: {park_s: 10, park_max_s: 9}",
-        "routing: write park_max_s of at least park_s, or a smaller park_s",
+        "routing.park_max_s: write at least park_s, which is 10 s, or a smaller park_s",
     ),
+    **{
+        f"a share of traces of {share}": (
+            f"  m: {{provider: a}}\ntracing: {{endpoint: 'http://collector:4318', sample: {share}}}",
+            f"tracing.sample: should be {bound}",
+        )
+        for share, bound in {"1.5": "less than or equal to 1", "-0.1": "greater than or equal to 0"}.items()
+    },
+    "metrics at the address of the server": (
+        "  m: {provider: a}\nserver: {port: 9464}\nmetrics:\n  listen: 'localhost:9464'",
+        "9: metrics.listen: localhost:9464 is where the server itself listens",
+    ),
+    **{
+        f"the key {key} of routing for one name": (
+            f"  m:\n    upstreams: [{{provider: a}}]\n    routing:\n      {key}: 1",
+            f"9: models.m.routing.{key}: it is the same for all names: write it in the section routing",
+        )
+        for key in sorted(RoutingSettings.model_fields.keys() - TurnRouting.model_fields.keys())
+    },
     **{
         f"the key {key} in a row": (
             f"  m: {{upstreams: [{{provider: a, {key}: {value}}}]}}",
@@ -164,20 +199,38 @@ def settings_of(text: str) -> Settings:
     return parse_settings(document.tree, environ={})
 
 
-@pytest.mark.parametrize(("text", "line"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_one_line_with_its_place_and_advice(
-    text: str, line: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    from gateway.config.settings import load_settings
-
-    file = tmp_path_factory.mktemp("config") / "config.yaml"
+def write_config(text: str, folder: Path) -> Path:
+    file = folder / "config.yaml"
     file.write_text(f"models:\n{text}\n" if "\nproviders:" in text else f"{PROVIDERS}{text}\n")
-    with pytest.raises(ConfigError) as raised:
-        load_settings(file, environ={})
-    lines = str(raised.value).splitlines()
-    assert len(lines) == 1, lines
-    assert line in lines[0]
-    assert lines[0].startswith(f"{file}:")
+    return file
+
+
+def check_config(text: str, folder: Path) -> tuple[int, list[str]]:
+    """Returns the exit status of `check-config`, and the lines that it writes to stderr, without the file's name."""
+    file = write_config(text, folder)
+    result = CliRunner().invoke(app, ["check-config", str(file)])
+    lines = result.stderr.splitlines()
+    assert all(line.startswith(f"{file}:") for line in lines)
+    return result.exit_code, [line.removeprefix(f"{file}:") for line in lines]
+
+
+@pytest.mark.usefixtures("logs_unconfigured")
+@pytest.mark.parametrize(("text", "line"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line_with_its_place_and_advice(text: str, line: str, tmp_path: Path) -> None:
+    code, lines = check_config(text, tmp_path)
+    assert (code, len(lines)) == (2, 1), lines
+    number, _, problem = lines[0].partition(": ")
+    assert number.isdigit()
+    assert (lines[0] if line[0].isdigit() else problem).startswith(line)
+
+
+@pytest.mark.usefixtures("logs_unconfigured")
+def test_traces_without_their_package_are_a_mistake_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry_settings, "_PACKAGE", "nobody.at.all")
+    code, [line] = check_config("  m: {provider: a}\ntracing: {endpoint: 'http://collector:4318'}", tmp_path)
+    assert code == 2
+    assert line.startswith("7: tracing: OpenTelemetry is not installed")
+    assert 'pip install "responses-gateway[tracing]"' in line
 
 
 def test_the_keys_beside_the_rows_are_their_defaults_and_mappings_are_merged() -> None:
@@ -226,34 +279,43 @@ def test_types_of_providers_decide_where_health_and_load_are_reported() -> None:
     assert [providers[name].find_load_report() for name in "vws"] == ["orca", "metrics", "none"]
 
 
+UNUSED_C = "  n: {provider: c}\n"
+
 HINTS: dict[str, tuple[str, str]] = {
     "a gap between tiers": (
-        "  m: {upstreams: [{provider: a}, {provider: b, tier: 2}]}",
-        "models.m.upstreams: there are the tiers 0, 2: a gap between them has no effect",
+        UNUSED_C + "  m:\n    upstreams:\n      - {provider: a}\n      - {provider: b, tier: 2}",
+        "8: warning: models.m.upstreams: there are the tiers 0, 2: a gap between them has no effect",
+    ),
+    "a first tier above 0": (
+        UNUSED_C + "  m:\n    upstreams:\n      - {provider: a, tier: 1}\n      - {provider: b, tier: 1}",
+        "8: warning: models.m.upstreams: there are the tiers 1: a gap between them has no effect",
     ),
     "a weight without others": (
-        "  m: {upstreams: [{provider: a, weight: 3}, {provider: b, tier: 1}]}",
-        "models.m.upstreams[0].weight: it has no effect on the only row of tier 0",
+        UNUSED_C + "  m:\n    upstreams:\n      - {provider: b, tier: 1}\n      - {provider: a, weight: 3}",
+        "10: warning: models.m.upstreams[1].weight: it has no effect on the only row of tier 0",
     ),
     "a wait for content that silence ends": (
-        "  m: {upstreams: [{provider: a}, {provider: b}], routing: {first_content_s: 30}}",
-        "models.m.routing.first_content_s: a provider's silence_s of 30 s ends the wait before",
+        UNUSED_C + "  m:\n    upstreams: [{provider: a}, {provider: b}]\n    routing:\n      first_content_s: 30",
+        "10: warning: models.m.routing.first_content_s: a provider's silence_s of 30 s ends the wait before",
     ),
     "the same in the section": (
-        "  m: {upstreams: [{provider: a}, {provider: b}]}\nrouting: {first_content_s: 30}",
-        "routing.first_content_s: a provider's silence_s of 30 s ends the wait before",
+        UNUSED_C + "  m: {upstreams: [{provider: a}, {provider: b}]}\nrouting:\n  first_content_s: 31",
+        "9: warning: routing.first_content_s: a provider's silence_s of 30 s ends the wait before",
     ),
     "prefixes without affinity": (
-        "  m: {upstreams: [{provider: a}, {provider: b}], balance: prefix, affinity: none}",
-        "models.m.affinity: balance: prefix is an affinity, and affinity: none only turns the other keys off",
+        UNUSED_C + "  m:\n    upstreams: [{provider: a}, {provider: b}]\n    balance: prefix\n    affinity: none",
+        "10: warning: models.m.affinity: balance: prefix is an affinity, and affinity: none only turns the other keys "
+        "off",
     ),
 }
 
 
+@pytest.mark.usefixtures("logs_unconfigured")
 @pytest.mark.parametrize(("text", "line"), HINTS.values(), ids=HINTS)
-def test_what_is_probably_not_meant_is_a_warning(text: str, line: str) -> None:
-    hints = [f"{render_path(hint.path)}: {hint.message}" for hint in find_hints(settings_of(text))]
-    assert line in hints
+def test_what_is_probably_not_meant_is_a_warning(text: str, line: str, tmp_path: Path) -> None:
+    code, lines = check_config(text, tmp_path)
+    assert code == 0
+    assert line in lines
 
 
 def test_two_upstreams_without_further_keys_give_no_warning() -> None:

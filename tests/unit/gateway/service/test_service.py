@@ -137,6 +137,7 @@ async def test_a_job_that_another_process_takes_over_keeps_its_affinity_key(
     )
     accepted = await service.accept(client_request)
     assert accepted.job is not None
+    assert accepted.job.job_request is not None
     assert accepted.attempts is not None
     key = accepted.attempts.turn.key
     assert (None if key is None else key.kind) == kind
