@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import random
 import statistics
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -25,12 +26,16 @@ async def _run_session(number: int, url: str, turns: int, gate: asyncio.Semaphor
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": f"You are agent {number}. " + _make_text(rng, 5_000)}
     ]
+    ended = time.perf_counter()
     async with make_client() as client:
         for _ in range(turns):
             messages.append({"role": "user", "content": _make_text(rng, 600)})
             async with gate:
+                idle_s = time.perf_counter() - ended
                 turn = await send_turn(client, url, messages, max_tokens=4, prompt_cache_key=f"session-{number}")
-            seen.append(turn)
+            ended = time.perf_counter()
+            # An idle connection may be closed by either side, at the moment at which it is used again.
+            seen.append(turn._replace(reason=f"{turn.reason}, {idle_s:.1f} s after the turn before"))
             messages.append({"role": "assistant", "content": turn.text})
 
 
@@ -50,10 +55,13 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--at-once", type=int, default=24)
+    parser.add_argument("--only", choices=WAYS, help="measure only this way")
     options = parser.parse_args()
     print("| turns go by | cached share of the prompt | first content, median | 95th percentile | not ok |")
     print("| --- | --- | --- | --- | --- |")
     for way, model in WAYS.items():
+        if options.only not in (None, way):
+            continue
         with serve_fleet(options.replicas, model, {}) as fleet:
             turns = asyncio.run(_run(fleet.url, options.sessions, options.turns, options.at_once))
         blocks = sum(turn.prompt_blocks for turn in turns)

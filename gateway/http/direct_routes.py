@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.errors import GatewayError, NotFound
 from gateway.http.error_forms import ErrorReplyBuilder
-from gateway.http.guard import ClientDisconnected
+from gateway.http.guard import CLIENT_LEFT, ClientDisconnected
 from gateway.http.json_reply import JsonReply
 from gateway.http.owner_counts import ON_END
 from providers.errors import ProviderError
@@ -58,8 +58,8 @@ class DirectRouter:
             response = await handler(scope, receive)
             if not (isinstance(response, JsonReply) and response.try_send(send)):
                 await response(scope, receive, send)
-        except ClientDisconnected:
-            return
+        except ClientDisconnected:  # before a reply was begun: nobody gets this one, and the log line has its status
+            await Response(status_code=CLIENT_LEFT)(scope, receive, send)
         except (GatewayError, ProviderError, TranslationError) as error:
             await self._build_error_reply(error, scope)(scope, receive, send)
         except Exception as error:

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
+from typing import Final
 
 from starlette.types import Receive, Scope
 
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.errors import ShuttingDown
+
+CLIENT_LEFT: Final = 499
+"""The status, for the log, of a request whose client left before a reply was begun. The number is that of nginx."""
 
 
 class ClientDisconnected(Exception):

@@ -20,7 +20,7 @@ from gateway.dialects.table import CLIENT_DIALECTS, ClientDialect, RouteFactory
 from gateway.http.cross_site import CrossSiteCheck
 from gateway.http.direct_routes import DirectRouter
 from gateway.http.error_forms import ErrorReplyBuilder, build_error_reply
-from gateway.http.guard import ClientDisconnected, DrainState
+from gateway.http.guard import CLIENT_LEFT, ClientDisconnected, DrainState
 from gateway.http.headers import ATTEMPTS_HEADER, UPSTREAM_HEADER
 from gateway.http.middleware import RequestMiddleware
 from gateway.http.path_suggestions import suggest_path
@@ -208,7 +208,7 @@ def _build_store(settings: Settings) -> Store | None:
 
 async def _reply_to_failure(build_reply: ErrorReplyBuilder, request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnected):
-        return Response(status_code=499)
+        return Response(status_code=CLIENT_LEFT)
     return build_reply(error, request.scope)
 
 

@@ -149,6 +149,8 @@ class EventStreamReply(Response):
         except ClientDisconnected:
             if not self._is_complete:
                 _log.info("client_disconnected", started=self._started)
+            if not self._started:
+                raise  # so that its log line has the status of such requests
         except (GatewayError, ProviderError, TranslationError) as error:
             await self._fail(error)
         except Exception as error:
