@@ -21,6 +21,12 @@ _PAIRED: Final = UNSPACED + "\u1100-\u11ff\uac00-\ud7a3"
 """Scripts that are indexed in pairs of characters: those without blanks, and Hangul, whose words carry endings."""
 
 _RUN: Final = re.compile(rf"([{_PAIRED}]+)|((?:(?![{_PAIRED}])[^\W_]){{1,{MAX_WORD}}})")
+_BREAK: Final = re.compile(r"[\s\u3002\uff0c\uff01\uff1f]")
+"""Blanks, and the commas and ends of sentences of scripts without them: nothing of a word comes from both sides."""
+
+_BLOCK: Final = 512
+"""About the characters of the parts that chunks are put together from."""
+
 _VOWEL: Final = re.compile(r"[aeiouy]")
 
 
@@ -46,6 +52,39 @@ def iterate_index_terms(text: str) -> Iterator[str]:
                 yield _encode_word(first + second)
         else:
             yield _encode_word(stem_word(match[2]))
+
+
+class ChunkTerms:
+    """Finds the terms of the chunks of one text. What overlapping chunks have in common is read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text: Final = text
+        self._known: Final[dict[tuple[int, int], str]] = {}
+        """The terms of slices of the text that no later chunk is in front of."""
+
+    def join(self, start: int, end: int) -> str:
+        """Returns the terms of a slice of the text, with blanks between them. Slices are asked for in their order."""
+        bounds = [start, *self._iterate_bounds(start, end), end]
+        joined = " ".join(filter(None, (self._read_terms(*each) for each in pairwise(bounds))))
+        for each in [each for each in self._known if each[0] <= start]:
+            del self._known[each]
+        return joined
+
+    def _iterate_bounds(self, start: int, end: int) -> Iterator[int]:
+        """Yields places within a slice at which it can be cut: no word and no pair of characters lies across them.
+
+        They are the same in all slices of the text.
+        """
+        for block in range(start // _BLOCK * _BLOCK, end, _BLOCK):
+            found = _BREAK.search(self._text, block, min(block + _BLOCK, end))
+            if found is not None and found.start() > start:
+                yield found.start()
+
+    def _read_terms(self, start: int, end: int) -> str:
+        terms = self._known.get((start, end))
+        if terms is None:
+            terms = self._known[start, end] = " ".join(iterate_index_terms(self._text[start:end]))
+        return terms
 
 
 def find_query_terms(query: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Indexes files of vector stores while the server runs: claims them, reads them, and stores their chunks."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -52,7 +52,7 @@ class Indexer:
                 left = list(self._running)
                 for task in (*tasks, *self._running.values()):
                     task.cancel()
-                with suppress(StoreUnavailable):  # the leases expire then
+                with _log_faults("releasing_leases_failed"):  # the leases expire then
                     await self._queue.release_claims(left)
                 await self._parsers.close()
 
@@ -60,14 +60,14 @@ class Indexer:
         while True:
             self._changed.clear()
             free = self._settings.workers - len(self._running)
-            try:
-                claims = await self._queue.claim_entries(free, lease_s=self._lease_s) if free > 0 else []
+            claims: Sequence[IndexingClaim] = []
+            with _log_faults("claiming_files_failed"):
+                if free > 0:
+                    claims = await self._queue.claim_entries(free, lease_s=self._lease_s)
                 for claim in claims:
                     self._running[claim] = group.create_task(self._index(claim))
                 if not claims:
                     await self._queue.remove_chunks()
-            except StoreUnavailable:
-                claims = []
             if len(claims) < free or free <= 0:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_S):
@@ -79,10 +79,9 @@ class Indexer:
             claims = list(self._running)
             if not claims:
                 continue
-            try:
+            held = set(claims)
+            with _log_faults("renewing_leases_failed"):
                 held = set(await self._queue.renew_claims(claims, lease_s=self._lease_s))
-            except StoreUnavailable:
-                continue
             for claim in claims:
                 if claim not in held and (task := self._running.get(claim)) is not None:
                     task.cancel()
@@ -113,6 +112,8 @@ class Indexer:
         except StoreUnavailable as error:
             # The lease ends, and the file is claimed again.
             _log.warning("indexing_interrupted", file_id=claim.file_id, cause=str(error))
+        except Exception:  # the lease ends as well
+            _log.exception("indexing_interrupted", file_id=claim.file_id)
 
     async def _read_file(self, claim: IndexingClaim) -> None:
         settings = self._settings
@@ -143,6 +144,18 @@ class Indexer:
         if batch and not await self._queue.add_chunks(claim, batch):
             return
         await self._queue.complete_entry(claim)
+
+
+@contextmanager
+def _log_faults(event: str) -> Iterator[None]:
+    """Logs what fails in one round of a loop that must not end. The store itself has logged its outages."""
+    with suppress(StoreUnavailable):
+        try:
+            yield
+        except StoreUnavailable:
+            raise
+        except Exception:  # the next round may succeed, and requests do not depend on it
+            _log.exception(event)
 
 
 def _build_chunk(text: str, chunk: IndexedChunk, last_end: int) -> NewChunk:

@@ -4,8 +4,9 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import closing
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, closing
 from typing import Final
 
 import orjson
@@ -35,19 +36,26 @@ class ParserPool:
 
     async def parse(
         self, file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes
-    ) -> AsyncIterator[str | list[IndexedChunk]]:
+    ) -> AsyncGenerator[str | list[IndexedChunk], None]:
         """Yields the pieces of the text of a file, and then its chunks in order, some at a time.
 
-        `file` is a descriptor for reading, at its beginning; it remains the caller's. Raises UnreadableFile if the
-        file has no text, or reading it takes more than the bounds; then what was yielded is of no use.
+        `file` is a descriptor for reading, at its beginning; it remains the caller's. The time that the caller takes
+        for a part does not count. Raises UnreadableFile if the file has no text, or reading it takes more than the
+        bounds; then what was yielded is of no use.
         """
-        async with self._turns:
-            try:
-                async with asyncio.timeout(bounds.seconds + _GRACE_S):
-                    async for part in self._read_child(file, name, bounds, sizes):
-                        yield part
-            except TimeoutError:
-                raise _build_bounds_fault() from None
+        async with self._turns, aclosing(self._read_child(file, name, bounds, sizes)) as parts:
+            left_s = bounds.seconds + _GRACE_S
+            while True:
+                begun = time.monotonic()
+                try:
+                    async with asyncio.timeout(left_s):
+                        part = await anext(parts, None)
+                except TimeoutError:
+                    raise _build_bounds_fault() from None
+                if part is None:
+                    return
+                left_s -= time.monotonic() - begun
+                yield part
 
     async def close(self) -> None:
         """Ends the parser server. Its children end with it."""
@@ -61,7 +69,7 @@ class ParserPool:
 
     async def _read_child(
         self, file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes
-    ) -> AsyncIterator[str | list[IndexedChunk]]:
+    ) -> AsyncGenerator[str | list[IndexedChunk], None]:
         control = await self._start_server()
         ours, theirs = os.pipe()
         reader = asyncio.StreamReader(limit=65_536)

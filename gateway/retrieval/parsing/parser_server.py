@@ -5,6 +5,7 @@ what it finds, and no right to open a file or a socket. Server and children end 
 """
 
 import ctypes
+import io
 import os
 import resource
 import signal
@@ -19,7 +20,7 @@ import orjson
 from gateway.retrieval.chunks import ChunkSizes, cut_chunks
 from gateway.retrieval.parsing.file_text import load_parsers, read_text
 from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
-from gateway.retrieval.terms import iterate_index_terms
+from gateway.retrieval.terms import ChunkTerms
 
 TEXT_SIZE: Final = 16_384
 """The characters of one piece of the text, as it is sent."""
@@ -43,9 +44,9 @@ def parse_file(file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes) -
         for start in range(0, len(text), TEXT_SIZE):
             yield {"text": text[start : start + TEXT_SIZE]}
         batch: list[list[object]] = []
+        terms = ChunkTerms(text)
         for chunk in cut_chunks(text, sizes):
-            terms = " ".join(iterate_index_terms(text[chunk.start : chunk.end]))
-            batch.append([chunk.start, chunk.end, chunk.tokens, terms])
+            batch.append([chunk.start, chunk.end, chunk.tokens, terms.join(chunk.start, chunk.end)])
             if len(batch) == CHUNKS_SIZE:
                 yield {"chunks": batch}
                 batch = []
@@ -92,13 +93,21 @@ def _run_child(file: int, pipe: int, request: dict[str, Any]) -> NoReturn:
         bounds = ParsingBounds(*request["bounds"])
         _bind_to_parent()
         _set_bounds(bounds)
-        with open(pipe, "wb", buffering=65_536) as out:
+        with open(pipe, "wb", buffering=0) as out:
             for frame in parse_file(file, request["name"], bounds, ChunkSizes(*request["sizes"])):
-                data = orjson.dumps(frame)
-                out.write(len(data).to_bytes(4, "big") + data)
+                _send_frame(out, orjson.dumps(frame))
         code = 0
     finally:
         os._exit(code)
+
+
+def _send_frame(out: io.FileIO, data: bytes) -> None:
+    """Writes a frame whole. The alarm of the child rests while it waits for the reader, who may be slow."""
+    left_s, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    unsent = memoryview(len(data).to_bytes(4, "big") + data)
+    while unsent:
+        unsent = unsent[out.write(unsent) :]
+    signal.setitimer(signal.ITIMER_REAL, left_s)
 
 
 def _bind_to_parent() -> None:

@@ -1,9 +1,12 @@
 """Texts are found by the words that people ask with, in the scripts that they write."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.retrieval import terms as terms_module
 from gateway.retrieval.terms import MAX_QUERY_TERMS, find_query_terms, iterate_index_terms, stem_word
 
 
@@ -82,3 +85,34 @@ def test_a_query_has_a_bound() -> None:
     terms = find_query_terms(" ".join(f"word{n}" for n in range(500)) + "猫" * 500)
     assert len(terms) == MAX_QUERY_TERMS
     assert terms[0] == "aword0"
+
+
+@given(
+    st.text(alphabet=st.sampled_from("ab1 \n.,。日本語ขعָ́éÅﬁ\u3099\u00a0" + "x" * 4), max_size=400),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 200)), max_size=8),
+    st.integers(1, 60),
+)
+def test_terms_of_overlapping_slices_are_those_of_each_slice_alone(
+    text: str, slices: list[tuple[int, int]], block: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terms_module, "_BLOCK", block)
+        terms = terms_module.ChunkTerms(text)
+        for start, length in sorted(slices):
+            alone = " ".join(iterate_index_terms(text[start : start + length]))
+            assert terms.join(start, min(start + length, len(text))) == alone
+
+
+def test_what_slices_have_in_common_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def iterate(text: str) -> Iterator[str]:
+        read.append(len(text))
+        return iterate_index_terms(text)
+
+    monkeypatch.setattr(terms_module, "iterate_index_terms", iterate)
+    text = "word, " * 20_000
+    terms = terms_module.ChunkTerms(text)
+    for start in range(0, len(text) - 6000, 3000):
+        terms.join(start, start + 6000)
+    assert sum(read) < 1.3 * len(text)

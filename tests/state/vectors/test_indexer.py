@@ -1,0 +1,176 @@
+"""The indexer goes on whatever its store does, and fails no file because the store is slow."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.blobs.folder import BlobFolder
+from gateway.config.tool_settings import FileSearchSettings
+from gateway.errors import StoreUnavailable
+from gateway.files.blob_keeper import BlobKeeper
+from gateway.files.stored_files import FileRules, StoredFiles
+from gateway.http.forms.form_body import FormPace
+from gateway.http.guard import DrainState
+from gateway.retrieval.parsing import parser_pool
+from gateway.state.file_records import FileQuota, StoredFile
+from gateway.state.sql.store import SqlStore
+from gateway.state.vector_records import NewEntry, NewVectorStore, StoreEntry
+from gateway.vector_stores import indexer as indexer_module
+from gateway.vector_stores.indexer import Indexer
+from tests.polling import read_until, wait_until
+
+OWNER, STORE = "ann", "vs_1"
+QUEUE_METHODS = ("claim_entries", "renew_claims", "add_chunks", "complete_entry", "remove_chunks")
+
+
+class FaultyQueue:
+    """The queue of a store. `faults` are raised by the next calls of methods, and `before` is awaited first."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._queue = store.indexing
+        self.faults: dict[str, list[Exception]] = {}
+        self.before: dict[str, Callable[[], Any]] = {}
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._queue, name)
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            self.calls[name] += 1
+            if name in self.before:
+                await self.before[name]()
+            if faults := self.faults.get(name):
+                raise faults.pop(0)
+            return await method(*arguments, **named)
+
+        return call
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> BlobFolder:
+    return BlobFolder(tmp_path / "files")
+
+
+@pytest.fixture
+def queue(store: SqlStore) -> FaultyQueue:
+    return FaultyQueue(store)
+
+
+@pytest.fixture
+async def add(store: SqlStore, blobs: BlobFolder) -> Callable[[str, bytes], Any]:
+    await store.vector_stores.create_store(OWNER, NewVectorStore(STORE), most=10)
+
+    async def add_file(file_id: str, content: bytes) -> None:
+        await store.files.reserve_blob(OWNER, file_id, hold_s=60)
+        async with blobs.write_blob(file_id) as blob:
+            await blob.write(content)
+            await blob.finish()
+        file = StoredFile(
+            id=file_id, size=len(content), created_at=1_700_000_000, filename="a.txt", purpose="assistants"
+        )
+        await store.files.create_file(OWNER, file, FileQuota(files=100, size=10**9))
+        await store.vector_stores.attach_files(OWNER, STORE, [NewEntry(file_id)], most=100)
+
+    return add_file
+
+
+@pytest.fixture
+async def indexer(
+    store: SqlStore, queue: FaultyQueue, blobs: BlobFolder, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Indexer]:
+    monkeypatch.setattr(indexer_module, "_POLL_S", 0.05)
+    pace = FormPace(10, 60)
+    files = StoredFiles(store.files, blobs, BlobKeeper(store.files, blobs, 60), FileRules(10, pace), DrainState())
+    running: Any = queue
+    made = Indexer(running, files, FileSearchSettings(parse_s=3), lease_s=1.0)
+    async with made.lifespan():
+        yield made
+
+
+async def read_end(store: SqlStore, file_id: str) -> StoreEntry:
+    async def load() -> StoreEntry:
+        entry = await store.vector_stores.load_entry(OWNER, STORE, file_id)
+        assert entry is not None
+        return entry
+
+    return await read_until(load, lambda entry: entry.status != "in_progress")
+
+
+FAULTS: dict[str, Callable[[], Exception]] = {
+    "outage": lambda: StoreUnavailable("the database is away"),
+    "fault": lambda: RuntimeError("no outage"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("method", QUEUE_METHODS)
+async def test_a_fault_of_the_store_ends_neither_the_indexer_nor_what_comes_later(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any], method: str, fault: str
+) -> None:
+    times = 1 if method in ("add_chunks", "complete_entry") else 2
+    queue.faults[method] = [FAULTS[fault]() for _ in range(times)]
+    await add("file-first", b"The first cat.")
+    indexer.notify()
+    if method == "renew_claims":
+        queue.before["add_chunks"] = lambda: wait_until(lambda: not queue.faults[method])
+    await wait_until(lambda: not queue.faults[method])
+    await add("file-second", b"The second cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-second")).status == "completed"
+    # A chunk that cannot be stored, without an outage, is a fault of this file alone.
+    first = await read_end(store, "file-first")
+    failed = fault == "fault" and method in ("add_chunks", "complete_entry")
+    assert (first.status, first.error and first.error[0]) == (
+        ("failed", "server_error") if failed else ("completed", None)
+    )
+
+
+async def test_a_fault_that_cannot_even_be_recorded_costs_a_lease_and_not_the_indexer(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+) -> None:
+    queue.faults = {"add_chunks": [RuntimeError("broken")], "fail_entry": [RuntimeError("broken too")]}
+    await add("file-a", b"A cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-a")).status == "completed"
+    assert queue.calls["add_chunks"] == 2
+
+
+async def test_the_time_of_a_slow_store_is_not_that_of_reading_the_file(
+    store: SqlStore,
+    queue: FaultyQueue,
+    indexer: Indexer,
+    add: Callable[[str, bytes], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await add("file-warm", b"So that the parser server runs.")
+    indexer.notify()
+    await read_end(store, "file-warm")
+    monkeypatch.setattr(parser_pool, "_GRACE_S", 0.0)
+    slow_until = time.monotonic() + 4.0  # longer than `parse_s`
+
+    async def wait_long() -> None:
+        await wait_until(lambda: time.monotonic() > slow_until)
+
+    queue.before["add_chunks"] = wait_long
+    # More than the pipe holds, so that the child has to wait.
+    await add("file-large", b"A sentence about cats. " * 20_000)
+    indexer.notify()
+    ended = await read_end(store, "file-large")
+    assert (ended.status, ended.error) == ("completed", None)
+    assert queue.calls["add_chunks"] > 2
+
+
+async def test_stopping_survives_a_store_that_refuses(store: SqlStore, queue: FaultyQueue, blobs: BlobFolder) -> None:
+    files = StoredFiles(
+        store.files, blobs, BlobKeeper(store.files, blobs, 60), FileRules(10, FormPace(10, 60)), DrainState()
+    )
+    queue.faults = {"release_claims": [RuntimeError("broken")]}
+    running: Any = queue
+    async with asyncio.timeout(20), Indexer(running, files, FileSearchSettings(), lease_s=1.0).lifespan():
+        await wait_until(lambda: queue.calls["claim_entries"])
+    assert queue.calls["release_claims"] == 1
