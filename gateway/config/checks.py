@@ -96,6 +96,7 @@ def validate_settings(
     problems += dict.fromkeys(row_checks)
     problems += _check_model_servers(tree)
     problems += _check_model_searches(tree)
+    problems += _check_model_files(tree)
     problems += _check_families(tree)
     problems += _check_engines(tree)
     problems += check_own_addresses(tree)
@@ -177,6 +178,15 @@ def _check_model_searches(tree: Mapping[str, Any]) -> Iterator[Problem]:
     for name, model in mapping_or_empty(tree.get("models")).items():
         if mapping_or_empty(mapping_or_empty(model).get("tools")).get("web_search") is True and not has_engine:
             yield Problem(("models", name, "tools", "web_search"), "there is no engine: write tools.web_search.engine")
+
+
+def _check_model_files(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    store = tree.get("store")
+    if not isinstance(store, dict) or store.get("url", "") is not None:
+        return
+    for name, model in mapping_or_empty(tree.get("models")).items():
+        if mapping_or_empty(mapping_or_empty(model).get("tools")).get("file_search") is not None:
+            yield Problem(("models", name, "tools", "file_search"), "there are no vector stores: write store.url")
 
 
 def _check_families(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -293,6 +293,14 @@ def _list_query_values(url: str) -> list[str]:
     return [value or name for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
 
 
+class ModelFileSearch(_Section):
+    """A search in files of the operator, for all clients of a model."""
+
+    vector_store_ids: Annotated[tuple[_Text, ...], Field(min_length=1, max_length=16)] = Field(
+        description="The vector stores, of whatever key. Every key that may use the model can search them."
+    )
+
+
 class ModelToolSettings(_Section):
     """Tools that the gateway adds to every request for a model."""
 
@@ -301,9 +309,17 @@ class ModelToolSettings(_Section):
         default=False, description="Whether a web search is added, which the engine of `tools.web_search` runs."
     )
 
+    file_search: ModelFileSearch | None = Field(
+        default=None,
+        description="A search in vector stores that is added. Requests with a file search of their own do not get it.",
+    )
+
     def list_added_tools(self) -> list[dict[str, Any]]:
         """Returns the tools besides those of MCP servers, as tools of the Responses API."""
-        return [{"type": "web_search"}] if self.web_search else []
+        added: list[dict[str, Any]] = [{"type": "web_search"}] if self.web_search else []
+        if self.file_search is not None:
+            added.append({"type": "file_search", "vector_store_ids": list(self.file_search.vector_store_ids)})
+        return added
 
 
 def find_server_problem(servers: Mapping[str, McpServerSettings]) -> str | None:

@@ -311,7 +311,10 @@ def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
     except InvalidRequest as error:
         params.rename_param_of(error)
         raise
-    event_stage = InvisibleOutputCheck(endpoint.reply.visible_items, event_stage)
+    reply = endpoint.reply
+    # Clients of an API that cannot cite files may ask for extensions that do.
+    cites_files = reply.cites_files or facts.has_extensions
+    event_stage = InvisibleOutputCheck(reply.visible_items, event_stage, cites_files=cites_files)
     if turn.sampling:
         event_stage = _check_results(turn.sampling, endpoint, turn_losses, event_stage)
     if facts.tools.is_single_call:

@@ -124,16 +124,17 @@ class Admission:
         """
         if not (facts.tools.hosted or route.target.adds_tools):
             return None
+        prepared = await self._tool_host.prepare(facts.tools.hosted, route.target.added_tools, principal.owner)
         if route.sharing is not None:
             await load_tool_library()  # each target that is planned may need it
-            return self._find_shared_host(endpoint, facts, route, principal)
-        host = self.find_tool_host(endpoint, facts, route.target, principal)
+            return self._find_shared_host(endpoint, facts, route, principal, prepared)
+        host = self.find_tool_host(endpoint, facts, route.target, principal, prepared)
         if host is not None:
             await load_tool_library()
         return host
 
     def _find_shared_host(
-        self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal
+        self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal, prepared: ToolHost
     ) -> ToolHost | None:
         """Returns the host of the tools for the first target that can serve them. Each plan finds its own again.
 
@@ -142,7 +143,7 @@ class Admission:
         refusal: InvalidRequest | None = None
         for target in route.targets:
             try:
-                return self.find_tool_host(endpoint, facts, target, principal)
+                return self.find_tool_host(endpoint, facts, target, principal, prepared)
             except InvalidRequest as error:
                 refusal = refusal or error
         if refusal is not None:
@@ -150,13 +151,20 @@ class Admission:
         return None
 
     def find_tool_host(
-        self, endpoint: Endpoint, facts: RequestFacts, target: Target, principal: Principal
+        self,
+        endpoint: Endpoint,
+        facts: RequestFacts,
+        target: Target,
+        principal: Principal,
+        known: ToolHost | None,
     ) -> ToolHost | None:
         """Returns the host of the tools of a request that this target does not run; None if there are none.
 
-        Raises Unrepresentable for tools that nobody can run.
+        `known` is its host for another target, which knows what its tools name. Raises Unrepresentable for tools that
+        nobody can run.
         """
-        host = find_tool_host(endpoint, facts, target, self._tool_host, principal.mcp_servers)
+        whole = (known and known.prepared) or self._tool_host
+        host = find_tool_host(endpoint, facts, target, whole, principal.mcp_servers)
         return None if host is None else host.serve_owner(principal.owner)
 
     def resolve(self, endpoint: Endpoint, model: str, allowed: Sequence[str], *, owner: str) -> Route:

@@ -247,7 +247,7 @@ class ContextService:
         endpoint, facts, route, principal = request.endpoint, request.facts, request.route, request.principal
         host = await self._admission.open_tool_host(endpoint, facts, route, principal)
         if route.sharing is not None:
-            host = self._admission.find_tool_host(endpoint, facts, request.target, principal)
+            host = self._admission.find_tool_host(endpoint, facts, request.target, principal, host)
         return request._replace(tool_host=host)
 
     async def _prepare_turn(self, request: AdmittedRequest, weight: int, *, runs_tools: bool) -> _PreparedTurn:

@@ -33,7 +33,7 @@ from translation.request_facts import RequestFacts
 _MB: Final = 1024 * 1024
 
 
-FindToolHost: TypeAlias = Callable[[Endpoint, RequestFacts, Target, Principal], ToolHost | None]
+FindToolHost: TypeAlias = Callable[[Endpoint, RequestFacts, Target, Principal, ToolHost | None], ToolHost | None]
 """Returns the host of the tools of a request that a target does not run: see `Admission.find_tool_host`."""
 
 Replan: TypeAlias = Callable[[Target], AdmittedRequest]
@@ -173,7 +173,7 @@ class RunFactory:
         if echo is not None:
             view = echo(view, target)
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.adds_tools):
-            host = self._find_tool_host(planned.endpoint, planned.facts, target, planned.principal)
+            host = self._find_tool_host(planned.endpoint, planned.facts, target, planned.principal, planned.tool_host)
             planned = planned._replace(tool_host=host)
         if target is not planned.target:
             planned = planned.with_target(target)

@@ -193,6 +193,14 @@ class VectorStores(Protocol):
 
     async def load_store(self, owner: str, store_id: str) -> StoredVectorStore | None: ...
 
+    async def find_owners(self, store_ids: Collection[str]) -> Mapping[str, str]:
+        """Returns the owner of each of these stores that exists. Only for stores that the operator names."""
+        ...
+
+    async def find_known(self, owner: str, store_ids: Collection[str]) -> Collection[str]:
+        """Returns those of these ids that are stores of the owner."""
+        ...
+
     async def list_stores(self, owner: str, page: PageRequest) -> Page:
         """Returns a page of vector store objects in the order of their creation. Raises UnknownCursor."""
         ...

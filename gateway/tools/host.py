@@ -1,5 +1,6 @@
 """Decides which tools of a request the gateway runs, and opens their executors."""
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -87,6 +88,9 @@ class ToolHost:
         self._mcp = McpTools(settings, egress, operator_servers, has_store=has_store)
         self._others = kinds
         self._owner = ""
+        self.prepared: ToolHost | None = None
+        """The host that was prepared for a request, before it was known which of its tools an upstream runs itself;
+        None if there was nothing to prepare."""
 
     @property
     def forms(self) -> Mapping[str, CallForm]:
@@ -106,6 +110,16 @@ class ToolHost:
         """Returns the host for the requests of one owner."""
         host = copy(self)
         host._owner = owner
+        return host
+
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> "ToolHost":
+        """Returns the host for a request with these hosted tools, besides those that its model `added`, once it is
+        known what they name. Raises StoreUnavailable."""
+        others = [await kind.prepare(tools, added, owner) for kind in self._others]
+        if all(map(operator.is_, others, self._others)):
+            return self
+        host = self._replace_kinds(self._mcp, others)
+        host.prepared = host
         return host
 
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolHost":

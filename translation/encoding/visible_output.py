@@ -5,7 +5,16 @@ from dataclasses import replace
 from typing import Final
 
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
-from translation.representation.events import Event, Failed, Finished, ItemStarted, Noted, Opaque, PartStarted
+from translation.representation.events import (
+    Annotated,
+    Event,
+    Failed,
+    Finished,
+    ItemStarted,
+    Noted,
+    Opaque,
+    PartStarted,
+)
 
 UNREPORTED_FACT: Final = "unreported"
 """The name of the fact that a reply lacks something: a result that was requested, by the client's parameter, or output
@@ -24,11 +33,14 @@ STEP_ITEMS: Final = frozenset(
 """Types of items that are steps to the answer: what they found is in its text, and APIs without such items lose
 nothing of it."""
 
+FILE_CITATION: Final = "file_citation"
+"""The type of annotations that cite a file. Nothing of them is in the text, unlike the links that cite pages."""
+
 _THOUGHT_PARTS: Final = frozenset({"reasoning_text", "summary_text"})
 
 _OUTPUT_APART: Final = frozenset({Opaque})
-_PLACES: Final = frozenset({ItemStarted, PartStarted, Opaque})
-"""The types of events that say where output is, or that it has no place."""
+_PLACES: Final = frozenset({ItemStarted, PartStarted, Opaque, Annotated})
+"""The types of events that say where output is, or that it has no place, and that have more output than text."""
 _PLACES_AND_END: Final = _PLACES | {Finished}
 
 _VISIBLE_PARTS: Final = frozenset({"output_text", "refusal"}) | _THOUGHT_PARTS
@@ -39,17 +51,20 @@ class InvisibleOutputCheck:
 
     With None the API shows all items with all their parts, and lacks only output that is no part of an item. The stage
     adds the fact `unreported` for each type before the end, and says so in the end itself, which encoders show at the
-    end of a stream. If nothing of the answer is shown, the reply fails instead.
-    `event_stage` sees the events first.
+    end of a stream. If nothing of the answer is shown, the reply fails instead. Citations of files are such output,
+    unless the API `cites_files`. `event_stage` sees the events first.
     """
 
     _has_answer = False
     _watched = _PLACES
     """The types of events that are examined."""
 
-    def __init__(self, visible_items: frozenset[str] | None, event_stage: EventStage | None) -> None:
+    def __init__(
+        self, visible_items: frozenset[str] | None, event_stage: EventStage | None, *, cites_files: bool = False
+    ) -> None:
         self._visible_items = visible_items
         self._event_stage = event_stage
+        self._cites_files = cites_files
         self._invisible: dict[str, None] = {}
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
@@ -69,6 +84,9 @@ class InvisibleOutputCheck:
                 continue
             if isinstance(event, ItemStarted):
                 self._examine_item(event.item["type"])
+            elif isinstance(event, Annotated):
+                if not self._cites_files and event.annotation.get("type") == FILE_CITATION:
+                    self._invisible[FILE_CITATION] = None
             elif isinstance(event, PartStarted):
                 self._examine_part(event.part.get("type"))
             elif isinstance(event, Opaque) and event.is_output and isinstance(part := event.payload, dict):

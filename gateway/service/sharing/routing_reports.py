@@ -101,7 +101,9 @@ class RoutingReporter:
             return facts._replace(refusal=_OTHER_MAKER)
         planned = request._replace(target=target)
         if planned.facts.tools.hosted or target.adds_tools:
-            host = self._admission.find_tool_host(planned.endpoint, planned.facts, target, planned.principal)
+            host = self._admission.find_tool_host(
+                planned.endpoint, planned.facts, target, planned.principal, planned.tool_host
+            )
             planned = planned._replace(tool_host=host)
         try:
             plan = make_plan(planned)

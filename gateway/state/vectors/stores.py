@@ -1,6 +1,6 @@
 """Stores vector stores, their files and their batches in SQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Select, and_, delete, func, insert, select, update
@@ -84,6 +84,19 @@ class SqlVectorStores:
             return None
         async with self._database.read_transaction(owner) as connection:
             return await _load_store(connection, owner, store_id)
+
+    async def find_owners(self, store_ids: Collection[str]) -> Mapping[str, str]:
+        query = select(vector_stores.c.id, vector_stores.c.owner).where(vector_stores.c.id.in_(_filter_ids(store_ids)))
+        async with self._database.read_transaction() as connection:
+            return {row.id: row.owner for row in await connection.execute(query)}
+
+    async def find_known(self, owner: str, store_ids: Collection[str]) -> Collection[str]:
+        ids = _filter_ids(store_ids)
+        if not ids:
+            return []
+        query = select(vector_stores.c.id).where(vector_stores.c.owner == owner, vector_stores.c.id.in_(ids))
+        async with self._database.read_transaction(owner) as connection:
+            return (await connection.scalars(query)).all()
 
     async def list_stores(self, owner: str, page: PageRequest) -> Page:
         query = select(vector_stores).where(vector_stores.c.owner == owner)
@@ -378,6 +391,10 @@ async def delete_vector_stores(connection: AsyncConnection, keys: Sequence[tuple
             .values(stores=vector_store_usage.c.stores - 1)
         )
     return deleted_count
+
+
+def _filter_ids(store_ids: Collection[str]) -> list[str]:
+    return [store_id for store_id in store_ids if is_valid_id(store_id)]
 
 
 def _compute_expiry(days: int | None, used_us: int) -> int | None:

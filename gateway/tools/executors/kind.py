@@ -44,6 +44,13 @@ class ToolKind(Protocol):
         choice."""
         ...
 
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> "ToolKind":
+        """Returns the kind for one request, once it has looked at what its hosted tools name.
+
+        `added` are the tools that the configuration of the model adds. Raises StoreUnavailable.
+        """
+        ...
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolKind":
         """Returns the kind for an upstream that runs tools of these types itself."""
         ...

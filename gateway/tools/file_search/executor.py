@@ -1,7 +1,7 @@
 """Runs the file searches of one response."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,6 +62,8 @@ class FileSearchOptions:
     threshold: float = 0.0
     param: str = "tools"
     """The parameter that names the stores."""
+    shared_ids: Collection[str] = ()
+    """Those of the stores that the configuration of the model names, which may be those of other owners."""
 
 
 class FileSearchExecutor:
@@ -75,6 +77,8 @@ class FileSearchExecutor:
         self._owner = owner
         self._options = options
         self._citations = citations
+        self._owners: Mapping[str, str] = {}
+        """The owners of the stores that are shared."""
 
     def list_secrets(self) -> Sequence[str]:
         return []
@@ -84,9 +88,11 @@ class FileSearchExecutor:
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
         """Returns the tool. Raises VectorStoreNotFound and VectorStoreExpired, before the model is asked."""
-        param = self._options.param
+        if self._options.shared_ids:
+            self._owners = await self._stores.find_owners(self._options.shared_ids)
         for store_id in self._options.store_ids:
-            store = await self._stores.load_store(self._owner, store_id)
+            store = await self._stores.load_store(self._find_owner(store_id), store_id)
+            param = "model" if store_id in self._options.shared_ids else self._options.param
             if store is None:
                 raise VectorStoreNotFound(store_id, param=param)
             if store.has_expired:
@@ -128,10 +134,13 @@ class FileSearchExecutor:
             return _fail(queries, _GONE)
         return self._show_results(queries, [chunk for chunks in existing for chunk in chunks])
 
+    def _find_owner(self, store_id: str) -> str:
+        return self._owners.get(store_id, self._owner)
+
     async def _search(self, store_id: str, query: ChunkQuery) -> Sequence[ScoredChunk] | None:
         """Returns what a store has; None if it has been deleted or has expired meanwhile."""
         try:
-            return await self._stores.search(self._owner, store_id, query)
+            return await self._stores.search(self._find_owner(store_id), store_id, query)
         except VectorStoreExpired:
             return None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Final
 
 from gateway.retrieval.search_params import read_filters, read_threshold
@@ -20,6 +21,7 @@ _DEFAULT_RESULTS: Final = 20
 _MAX_RESULTS: Final = 50
 _RANKERS: Final = ("auto", "default-2024-11-15")
 _HYBRID: Final = "hybrid_search"
+_IDS: Final = "vector_store_ids"
 
 
 class FileSearchTools:
@@ -30,12 +32,30 @@ class FileSearchTools:
     def __init__(self, stores: VectorStores | None) -> None:
         """`stores` is None where nothing is stored: then the tool is none of the gateway's."""
         self._stores = stores
+        self._shared_ids: frozenset[str] = frozenset()
+        """The stores that the configuration of the model names: every client may search them."""
+        self._names_own_stores = False
+        """Whether the request names a store that exists here, so that no upstream gets its searches."""
 
     def runs_tool(self, tool: Json) -> bool:
         return self._stores is not None and tool.get("type") == FILE_SEARCH
 
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
+        searches = [tool for tool in tools if self.runs_tool(tool)]
+        shared = frozenset(each for tool in added if self.runs_tool(tool) for each in tool[_IDS])
+        if self._stores is None or not (searches or shared):
+            return self
+        prepared = copy(self)
+        prepared._shared_ids = shared
+        named = {each for tool in searches for each in _list_ids(tool)}
+        # A request with a search of its own does not get that of the model.
+        prepared._names_own_stores = (
+            not searches or not named.isdisjoint(shared) or bool(await self._stores.find_known(owner, named))
+        )
+        return prepared
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
-        if FILE_SEARCH not in hosted_tools:
+        if FILE_SEARCH not in hosted_tools or self._names_own_stores:
             return self
         left = copy(self)
         left._stores = None
@@ -59,16 +79,22 @@ class FileSearchTools:
             )
         param = f"tools[{searches[0]}]"
         options = _read_options(tools[searches[0]], param)
+        options = replace(options, shared_ids=self._shared_ids.intersection(options.store_ids))
         return [FileSearchExecutor(self._stores, context.owner, options, context.citations)]
+
+
+def _list_ids(tool: Json) -> list[str]:
+    """Returns the ids in a tool whose shape is not checked yet."""
+    ids = tool.get(_IDS)
+    return [each for each in ids if isinstance(each, str)] if isinstance(ids, list) else []
 
 
 def _read_options(tool: Json, param: str) -> FileSearchOptions:
     """Returns what a tool says about its searches. Raises InvalidRequest."""
-    ids = tool.get("vector_store_ids")
+    ids = tool.get(_IDS)
     if not isinstance(ids, list) or not 1 <= len(ids) <= MAX_STORES or not all(isinstance(each, str) for each in ids):
         raise InvalidRequest(
-            f"vector_store_ids must be a list of 1 to {MAX_STORES} ids of vector stores",
-            param=f"{param}.vector_store_ids",
+            f"{_IDS} must be a list of 1 to {MAX_STORES} ids of vector stores", param=f"{param}.{_IDS}"
         )
     limit = tool.get("max_num_results")
     limit = _DEFAULT_RESULTS if limit is None else limit
@@ -84,5 +110,5 @@ def _read_options(tool: Json, param: str) -> FileSearchOptions:
         accepts=read_filters(tool.get("filters"), f"{param}.filters"),
         limit=limit,
         threshold=read_threshold(ranking, f"{param}.ranking_options", _RANKERS),
-        param=f"{param}.vector_store_ids",
+        param=f"{param}.{_IDS}",
     )

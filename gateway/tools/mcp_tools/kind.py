@@ -58,6 +58,9 @@ class McpTools:
         restricted._allowed = allowed
         return restricted
 
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> "McpTools":
+        return self
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "McpTools":
         """Returns the kind for an upstream: one that calls MCP servers itself calls those whose URL a request gives."""
         if "mcp" not in hosted_tools or not self._takes_urls:

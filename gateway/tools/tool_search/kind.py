@@ -30,6 +30,9 @@ class ToolSearchTools:
     def runs_tool(self, tool: Json) -> bool:
         return self._is_on and tool.get("type") == TOOL_SEARCH and tool.get("execution") != _CLIENT
 
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
+        return self
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
         if TOOL_SEARCH not in hosted_tools:
             return self

@@ -42,6 +42,9 @@ class WebSearchTools:
         """Whether the gateway runs this tool. A client may ask for a search that stays offline, which no engine is."""
         return self._is_on and is_search_tool(tool) and tool.get("external_web_access") is not False
 
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
+        return self
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
         if not any(each.startswith(WEB_SEARCH) for each in hosted_tools):
             return self

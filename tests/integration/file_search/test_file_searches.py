@@ -1,45 +1,15 @@
 """A model searches the files of its user: the items and events of a search, and the citations in the answer."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import openai
-import orjson
 import pytest
 
-from tests.databases import ready_sqlite
-from tests.integration.mcp.tool_gateway import Hosting, hosting, items_of
+from tests.integration.file_search.file_gateway import CATS, DOGS, MORE, search, searching
+from tests.integration.mcp.tool_gateway import hosting, items_of
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
-from tests.upstream.script import Script
-
-CATS: Final = "A cat sleeps 【7】 for sixteen hours a day. 猫"
-DOGS: Final = "A dog barks at the postman."
-
-
-def search(*queries: str) -> tuple[str, str]:
-    return "file_search", orjson.dumps({"queries": [*queries]}).decode()
-
-
-ANSWER: Final = ("Cats 🐈 sleep (猫) ", "【1】.")
-SEARCHED: Final = (chat_calls(search("sleeping cats")), chat_text(*ANSWER))
-MORE: Final = (*SEARCHED, chat_text("Again 【1】", "."))
-
-
-@asynccontextmanager
-async def searching(tmp_path: Path, *scripts: Script, **config: Any) -> AsyncIterator[tuple[Hosting, str]]:
-    """Serves a gateway with a vector store of two files, and yields the id of the store."""
-    folders = {"store": {"url": ready_sqlite(tmp_path / "state.db")}, "files": {"path": str(tmp_path / "files")}}
-    async with hosting(*(scripts or SEARCHED), **folders, **config) as served:
-        stores = served.client.vector_stores
-        store = await stores.create()
-        for name, text in (("cats【1】.txt", CATS), ("dogs.txt", DOGS)):
-            file = await served.client.files.create(file=(name, text.encode()), purpose="assistants")
-            entry = await stores.files.create_and_poll(file.id, vector_store_id=store.id, attributes={"name": name})
-            assert entry.status == "completed"
-        yield served, store.id
 
 
 async def test_a_stream_has_the_item_the_events_and_an_exact_citation(tmp_path: Path) -> None:

@@ -124,6 +124,9 @@ class SearchKind:
     def runs_tool(self, tool: Json) -> bool:
         return self._is_on and str(tool.get("type")).startswith(WEB_SEARCH)
 
+    async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> "SearchKind":
+        return self
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "SearchKind":
         return SearchKind(is_on=WEB_SEARCH not in hosted_tools)
 

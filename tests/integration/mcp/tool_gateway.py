@@ -33,14 +33,19 @@ class Hosting(NamedTuple):
 
 
 @asynccontextmanager
-async def hosting(*scripts: Script, mcp: Any = None, **config: Any) -> AsyncIterator[Hosting]:
-    """Serves the model `m`. By default it calls the tool `look_up` and then replies `Done.`."""
+async def hosting(
+    *scripts: Script, mcp: Any = None, provider: Json | None = None, **config: Any
+) -> AsyncIterator[Hosting]:
+    """Serves the model `m`. By default it calls the tool `look_up` and then replies `Done.`.
+
+    `provider` adds to the settings of its provider.
+    """
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", *(scripts or (chat_calls(LOOK_UP), chat_text("Done."))))
         whole = {
             "egress": {"allow": ["127.0.0.1"]},
             "tools": {"mcp": mcp or {}},
-            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url}},
+            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, **(provider or {})}},
             "models": {"m": {"provider": "up"}},
             **config,
         }

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from translation.chat import reply_objects
-from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, Noted
+from translation.encoding.visible_output import FILE_CITATION
+from translation.representation.events import Annotated, Delta, Event, ItemEnded, ItemStarted, Noted
 from translation.representation.json_types import Json
 
 _CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
@@ -18,6 +19,7 @@ class ChunkRecorder:
         self._types: list[str] = []
         self._call_numbers: dict[int, int] = {}
         self._mcp_calls: list[Json] = []
+        self._file_citations: list[Json] = []
 
     def feed(self, batch: Sequence[Event]) -> None:
         """Takes one batch of events."""
@@ -33,6 +35,9 @@ class ChunkRecorder:
                     )
             elif isinstance(event, Noted):
                 self._mcp_calls = (event.facts or {}).get(reply_objects.MCP_CALLS, self._mcp_calls)
+            elif isinstance(event, Annotated):
+                if event.annotation.get("type") == FILE_CITATION:
+                    self._file_citations.append(event.annotation)
             elif isinstance(event, ItemEnded) and event.index in self._call_numbers:
                 status = event.status if event.item is None else event.item.get("status", event.status)
                 self._tool_calls.append({"index": self._call_numbers[event.index], "status": status})
@@ -42,10 +47,11 @@ class ChunkRecorder:
 
         `reasoning_chunks` are texts. `tool_call_chunks` are as in a stream's `delta.tool_calls`: for each call its
         start, the pieces of its arguments, and its end with the `status` of the call. `mcp_calls` are the calls that
-        the gateway ran, if there are any.
+        the gateway ran, and `file_citations` the places of the text that cite files, if there are any.
         """
-        calls = {reply_objects.MCP_CALLS: self._mcp_calls} if self._mcp_calls else {}
-        return {"reasoning_chunks": self._reasoning, "tool_call_chunks": self._tool_calls, **calls}
+        more = {reply_objects.MCP_CALLS: self._mcp_calls, "file_citations": self._file_citations}
+        present = {name: values for name, values in more.items() if values}
+        return {"reasoning_chunks": self._reasoning, "tool_call_chunks": self._tool_calls, **present}
 
     def _record_delta(self, event: Delta) -> None:
         item_type = self._types[event.index]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.chat.client.schema import uses_legacy_functions
+from translation.chat.client.schema import HOSTED_TOOL_TYPES, uses_legacy_functions
 from translation.representation.json_types import Json
 from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
 from translation.tools.credentials import list_credentials
@@ -30,7 +30,7 @@ _SEARCH: Final[Sequence[Json]] = ({"type": WEB_SEARCH},)
 
 
 def read_facts(body: Json) -> RequestFacts:
-    """Returns the facts of a validated body. The only hosted tool that a chat request can name is a web search."""
+    """Returns the facts of a validated body."""
     get = body.get
     state = _STORED if get("store") is True else _UNSTORED
     if _FACT_PARAMS.isdisjoint(body):
@@ -55,9 +55,14 @@ def read_facts(body: Json) -> RequestFacts:
 
 
 def _read_tools(body: Json) -> ToolFacts:
+    tools = body.get("tools") or ()
+    types = {tool.get("type") for tool in tools}
+    hosted = _NO_SEARCH if body.get("web_search_options") is None else _SEARCH
+    if not HOSTED_TOOL_TYPES.isdisjoint(types):
+        hosted = (*hosted, *(tool for tool in tools if tool.get("type") in HOSTED_TOOL_TYPES))
     return ToolFacts(
-        hosted=_NO_SEARCH if body.get("web_search_options") is None else _SEARCH,
-        kinds=_KINDS.intersection(tool.get("type") for tool in body.get("tools") or ()),
+        hosted=hosted,
+        kinds=_KINDS.intersection(types),
         is_single_call=uses_legacy_functions(body),
         credentials=tuple(list_credentials(body)),
     )

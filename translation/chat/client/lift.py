@@ -104,7 +104,8 @@ def _lift_reasoning(params: Mapping[str, Any]) -> tuple[bool | None, Json | None
 def _lift_tools(params: Mapping[str, Any]) -> list[Json]:
     if _uses_functions(params):
         return [_lift_function(function) for function in params["functions"]]
-    tools = [_TOOL_LIFTERS[tool["type"]](tool) for tool in params.get("tools", ())]
+    lifters = _TOOL_LIFTERS
+    tools = [lifters[kind](tool) if (kind := tool["type"]) in lifters else tool for tool in params.get("tools", ())]
     if "web_search_options" in params:
         tools.append(_lift_web_search(params["web_search_options"]))
     return tools

@@ -178,7 +178,19 @@ class CustomTool(TypedDict, total=False):
     custom: Required[Custom]
 
 
-Tool = Annotated[FunctionTool | CustomTool, Field(discriminator="type")]
+class FileSearchTool(TypedDict, total=False):
+    type: Required[Literal["file_search"]]
+    vector_store_ids: Required[list[str]]
+
+
+class WebSearchTool(TypedDict, total=False):
+    type: Required[Literal["web_search"]]
+
+
+HOSTED_TOOL_TYPES = frozenset({"file_search", "web_search"})
+"""The types of tools that are written as in the Responses API. OpenAI's own Chat Completions API has none of them."""
+
+Tool = Annotated[FunctionTool | CustomTool | FileSearchTool | WebSearchTool, Field(discriminator="type")]
 
 
 class Named(TypedDict, total=False):

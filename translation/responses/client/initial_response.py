@@ -1,11 +1,12 @@
 """Builds the response object that a run starts with: the client's parameters echoed, and no output yet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from translation.representation.json_types import Json
+from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.shared_tools import SharedTools, derive
 from translation.tools.credentials import remove_credentials
+from translation.tools.searches import is_search_tool
 
 _ECHOED_DEFAULTS: dict[str, Any] = {
     "instructions": None,
@@ -63,6 +64,14 @@ _MCP_DEFAULTS = {"allowed_tools": None, "headers": None, "require_approval": Non
 """Keys that an echoed tool of an MCP server always has. Source: recorded responses of OpenAI."""
 
 
+_FILE_SEARCH_DEFAULTS = {"filters": None, "max_num_results": 20}
+_RANKING_DEFAULTS = {"ranker": "auto", "score_threshold": 0}
+"""What an echoed file search always has. Source: recorded responses of OpenAI."""
+
+_WEB_SEARCH_DEFAULTS = {"filters": None, "search_context_size": "medium", "user_location": None}
+"""What an echoed web search always has. Source: recorded responses of OpenAI."""
+
+
 def new_response(body: Json, *, response_id: str, created_at: int, model: str) -> Json:
     """Returns a response with the status `in_progress` for a validated request `body`.
 
@@ -95,7 +104,7 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     return response
 
 
-def _without_nulls(values: Json) -> Json:
+def _without_nulls(values: Mapping[str, Any]) -> Json:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -109,4 +118,7 @@ def _echo_tool(tool: Json) -> Json:
         return _FUNCTION_DEFAULTS | tool
     if tool.get("type") == "mcp" and tool.get("server_url"):  # what holds for others is in the configuration
         return _MCP_DEFAULTS | tool | {"require_approval": tool.get("require_approval") or "always"}
-    return tool
+    if tool.get("type") == "file_search":
+        ranking = _RANKING_DEFAULTS | _without_nulls(mapping_or_empty(tool.get("ranking_options")))
+        return _FILE_SEARCH_DEFAULTS | _without_nulls(tool) | {"ranking_options": ranking}
+    return _WEB_SEARCH_DEFAULTS | _without_nulls(tool) if is_search_tool(tool) else tool

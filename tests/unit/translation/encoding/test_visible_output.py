@@ -11,6 +11,7 @@ from gateway.dialects.messages.endpoint import MESSAGES
 from gateway.dialects.ollama.endpoint import OLLAMA_CHAT
 from translation.encoding.visible_output import STEP_ITEMS, UNREPORTED_FACT, InvisibleOutputCheck
 from translation.representation.events import (
+    Annotated,
     Delta,
     Event,
     Failed,
@@ -115,3 +116,24 @@ def test_an_api_that_shows_all_items_gets_whole_replies_unchanged() -> None:
 
 def test_a_batch_without_output_of_other_types_is_unchanged() -> None:
     assert feed(frozenset({"message"}), Delta(0, 0, "Here.")) == [Delta(0, 0, "Here.")]
+
+
+FILE_CITATION: Event = Annotated(0, 0, {"type": "file_citation", "file_id": "file-1", "filename": "a", "index": 4})
+PAGE_CITATION: Event = Annotated(0, 0, {"type": "url_citation", "url": "u", "start_index": 0, "end_index": 1})
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("annotation", "cites_files", "is_lost"),
+    [(FILE_CITATION, False, True), (FILE_CITATION, True, False), (PAGE_CITATION, False, False)],
+)
+def test_citations_of_files_are_noted_where_an_api_has_none(
+    annotation: Event, cites_files: bool, is_lost: bool, at_once: bool
+) -> None:
+    check = InvisibleOutputCheck(CHAT.reply.visible_items, None, cites_files=cites_files)
+    events = [*TEXT[:3], annotation, *TEXT[3:], END]
+    found = list(check.feed(events)) if at_once else [each for event in events for each in check.feed([event])]
+    lost = "output.file_citation"
+    assert found[-1] == (replace(END, lacks=(lost,)) if is_lost else END)
+    assert (Noted(facts={UNREPORTED_FACT: lost}) in found) == is_lost
+    assert annotation in found

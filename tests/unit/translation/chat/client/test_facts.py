@@ -10,6 +10,8 @@ from translation.request_facts import RequestFacts, StateFacts, ToolFacts
 Json = dict[str, Any]
 FUNCTION: Json = {"type": "function", "function": {"name": "f"}}
 
+SEARCH: Json = {"type": "file_search", "vector_store_ids": ["vs_1"]}
+
 FACTS: dict[str, tuple[Json, RequestFacts]] = {
     "nothing": ({}, RequestFacts()),
     "nothing, as null": (dict.fromkeys(("stream", "store", "tools", "functions", "n", "thinking")), RequestFacts()),
@@ -18,6 +20,10 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
     "storage": ({"store": True}, RequestFacts(state=StateFacts(is_stored=True))),
     "tools of the client": ({"tools": [FUNCTION]}, RequestFacts(tools=ToolFacts(kinds=frozenset({"function"})))),
     "a call in the legacy form": ({"functions": [{}]}, RequestFacts(tools=ToolFacts(is_single_call=True))),
+    "tools of the gateway beside them": (
+        {"tools": [FUNCTION, SEARCH], "web_search_options": {}},
+        RequestFacts(tools=ToolFacts(hosted=({"type": "web_search"}, SEARCH), kinds=frozenset({"function"}))),
+    ),
     "thinking": ({"thinking": True}, RequestFacts(sets_thinking=True)),
     "extensions": ({"extensions": True}, RequestFacts(has_extensions=True, needs_translation=True)),
     "padding": ({"stream_options": {"include_obfuscation": True}}, RequestFacts(is_obfuscated=True)),

@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         body(messages=[{"role": "tool", "content": "t"}]), "messages[0].tool_call_id", MISSING,
     ),
     "a flat tool": (body(tools=[{"type": "function", "name": "f"}]), "tools[0].function", MISSING),
-    "an unknown kind of tool": (body(tools=[{"type": "web_search"}]), "tools[0].type", VALUE),
+    "an unknown kind of tool": (body(tools=[{"type": "code_interpreter"}]), "tools[0].type", VALUE),
     "a tool without a name": (body(tools=[{"type": "function", "function": {}}]), "tools[0].function.name", MISSING),
     "an unknown word as tool choice": (body(tool_choice="any"), "tool_choice", VALUE),
     "a choice among no tools": (

@@ -165,3 +165,43 @@ def test_options_of_the_prompt_cache_are_read_back_where_they_were_sent() -> Non
     options = {"mode": "implicit", "ttl": "12h"}
     assert new(prompt_cache_options=options)["prompt_cache_options"] == options
     assert "prompt_cache_options" not in new(prompt_cache_options=None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "echoed"),
+    [
+        (
+            {"type": "file_search", "vector_store_ids": ["vs_1"]},
+            {
+                "type": "file_search",
+                "vector_store_ids": ["vs_1"],
+                "filters": None,
+                "max_num_results": 20,
+                "ranking_options": {"ranker": "auto", "score_threshold": 0},
+            },
+        ),
+        (
+            {
+                "type": "file_search",
+                "vector_store_ids": ["vs_1"],
+                "filters": {"type": "eq", "key": "a", "value": 1},
+                "max_num_results": 3,
+                "ranking_options": {"score_threshold": 0.5, "ranker": None},
+            },
+            {
+                "type": "file_search",
+                "vector_store_ids": ["vs_1"],
+                "filters": {"type": "eq", "key": "a", "value": 1},
+                "max_num_results": 3,
+                "ranking_options": {"ranker": "auto", "score_threshold": 0.5},
+            },
+        ),
+        (
+            {"type": "web_search", "search_context_size": "low"},
+            {"type": "web_search", "filters": None, "search_context_size": "low", "user_location": None},
+        ),
+        ({"type": "custom", "name": "c"}, {"type": "custom", "name": "c"}),
+    ],
+)
+def test_searches_are_echoed_with_their_defaults(sent: Json, echoed: Json) -> None:
+    assert new(tools=[sent])["tools"] == [echoed]
