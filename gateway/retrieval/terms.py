@@ -76,9 +76,9 @@ class ChunkTerms:
         They are the same in all slices of the text.
         """
         for block in range(start // _BLOCK * _BLOCK, end, _BLOCK):
-            found = _BREAK.search(self._text, block, min(block + _BLOCK, end))
-            if found is not None and found.start() > start:
-                yield found.start()
+            place = _BREAK.search(self._text, block, min(block + _BLOCK, end))
+            if place is not None and place.start() > start:
+                yield place.start()
 
     def _read_terms(self, start: int, end: int) -> str:
         terms = self._known.get((start, end))
