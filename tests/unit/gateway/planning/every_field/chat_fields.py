@@ -142,6 +142,9 @@ CASES: Final[dict[str, Case]] = {
     "File.file_data": _part("file.file_data", _file(), _file(file_data=f"{_PAPER[:-8]}QkJC"), "QkJC"),
     "File.file_id": _part("file.file_id", None, {"type": "file", "file": {"file_id": "file_1"}}, "file_1"),
     "File.filename": _part("file.filename", _nameless(), _file(filename="NAME.pdf"), "NAME.pdf"),
+    "FileSearchTool.vector_store_ids": Case(
+        "tools.vector_store_ids", _body(), _body(tools=[{"type": "file_search", "vector_store_ids": ["vs_1"]}]), "vs_1"
+    ),
     "Function.name": _tool("function.name", _function(), _function(name="NAME"), "NAME"),
     "Function.description": _tool("function.description", _function(), _function(description="WORDS"), "WORDS"),
     "Function.parameters": _tool("function.parameters", _function(), _function(parameters=_FIELD), "FIELD"),
