@@ -7,7 +7,7 @@ values, which are 30 MB of empty lists, would stop every stream for seconds.
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from translation.framing.outside_strings import iterate_outside_strings
+from translation.framing.reply_weight import iterate_outside_strings
 
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
 """Maps each byte that separates values to the change of the nesting level behind it."""

@@ -398,7 +398,7 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
     settings = _load_settings_with_store(config)
 
     from gateway.blobs.folder import BlobFolder, find_folder
-    from gateway.files.blob_removal import remove_unused_blobs
+    from gateway.files.blob_keeper import remove_unused_blobs
     from gateway.state.sql.store import SqlStore
 
     async def erase_owner() -> int:

@@ -2,16 +2,19 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from typing import Final
 
 import structlog
 
 from gateway.blobs.blob_store import BlobStore, BlobWriter
 from gateway.errors import BodyTooSlow, FileStorageUnavailable, StoreUnavailable
-from gateway.files.blob_removal import remove_unused_blobs
 from gateway.state.file_records import BlobKey, BlobNotReserved, FileStore
 from providers.new_id import random_hex
 
 _log = structlog.get_logger(__name__)
+
+_BATCH: Final = 200
+"""The blobs that are removed at once."""
 
 
 class BlobKeeper:
@@ -64,3 +67,21 @@ class BlobKeeper:
             return
         if removed_count:
             _log.info("stray_uploads_removed", count=removed_count)
+
+
+async def remove_unused_blobs(files: FileStore, blobs: BlobStore, *, owner: str | None = None) -> int:
+    """Removes the unused blobs of one owner, or of all. Returns how many.
+
+    Rows are deleted before, so a crash leaves no row whose bytes are gone. If the storage of files fails, the rest
+    stays listed for the next time. Raises StoreUnavailable.
+    """
+    removed_count = 0
+    while keys := await files.list_unused_blobs(_BATCH, owner=owner):
+        try:
+            await blobs.remove_blobs([key.id for key in keys])
+        except FileStorageUnavailable as error:
+            _log.warning("file_removal_failed", cause=error.reason)
+            return removed_count
+        await files.remove_unused_blobs(keys)
+        removed_count += len(keys)
+    return removed_count

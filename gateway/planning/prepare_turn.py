@@ -16,9 +16,10 @@ from gateway.replies.endpoints import Endpoint
 from providers.base import Batch, Exchange, batch_source_of
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
+from translation.hygiene.outputs import truncate_outputs
+from translation.hygiene.past_calls import with_unique_call_ids
 from translation.hygiene.reply import ReplyNormalizer
-from translation.hygiene.schema_shims import shim_format
-from translation.hygiene.turn import normalize_turn
+from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn, remove_lines_of_turn
 from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in
 from translation.representation.delta_runs import DeltaRun, EventStage
@@ -187,3 +188,20 @@ def _grant_delta_run(event_stage: EventStage, run: DeltaRun) -> DeltaRun | None:
     """Returns the run with the observers of the stage; None if its deltas have to be fed to the stage."""
     observers = event_stage.delta_observers(run.text_key)
     return None if observers is None else StagedDeltaRun(run, run.text_key, observers)
+
+
+def normalize_turn(turn: Turn, profile: Profile, losses: list[Loss]) -> Turn:
+    """Returns the turn with unique ids of past calls, and with outputs, tools and `parallel_tool_calls` per the
+    profile.
+
+    Returns `turn` itself if nothing changes. Raises InvalidRequest, which names the id, for a call without an output or
+    an output without a call.
+    """
+    items = truncate_outputs(with_unique_call_ids(turn.items, turn.call_pairs), profile.max_tool_output_bytes, losses)
+    tools = apply_schema_shims(turn.tools, profile.schema_shims, losses)
+    parallel = turn.parallel_tool_calls
+    if parallel is None and tools:
+        parallel = profile.parallel_tool_calls
+    if items is turn.items and tools is turn.tools and parallel is turn.parallel_tool_calls:
+        return turn
+    return replace(turn, items=items, tools=tools, parallel_tool_calls=parallel)

@@ -36,7 +36,7 @@ from gateway.routes.files import build_files_routes
 from gateway.routes.health import build_health_routes
 from gateway.routes.mcp_servers import build_mcp_servers_routes
 from gateway.routes.models import build_models_routes
-from gateway.routes.owner_data import build_owner_data_routes
+from gateway.routes.own_paths import build_own_routes
 from gateway.routes.pages import build_pages_routes
 from gateway.routes.relayed import build_relayed_routes
 from gateway.routes.uploads import build_uploads_routes
@@ -58,7 +58,7 @@ _OTHER_ROUTES: Sequence[RouteFactory] = (
     build_files_routes,
     build_uploads_routes,
     build_vector_stores_routes,
-    build_owner_data_routes,
+    build_own_routes,
     build_mcp_servers_routes,
     build_health_routes,
     build_pages_routes,

@@ -1,12 +1,10 @@
-"""GET /healthz, GET /readyz, and GET /v1/gateway/routes/{model}."""
+"""GET /healthz and GET /readyz."""
 
 from collections import Counter
 
 from fastapi import APIRouter
-from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.service.service import Service
 from translation.representation.json_types import Json
@@ -34,19 +32,6 @@ def build_health_routes(service: Service) -> APIRouter:
         """
         await service.current.reachability.examine()
         return build_json_reply(*report_readiness(service))
-
-    @router.get("/v1/gateway/routes/{model:path}", tags=["Gateway"])
-    async def explain_route(model: str, request: Request) -> Response:
-        """Explain where the turns of a model go: its upstreams, their shares and their state in this process.
-
-        With keys, for administrators.
-        """
-        if service.settings.auth is None:
-            service.authenticate(request)
-        else:
-            service.authenticate_admin(request)
-        query_params.check_param_names(request.query_params, ())
-        return build_json_reply(service.current.routing.report(model))
 
     return router
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from providers.harmony.encoding import Encoding
 from providers.harmony.token_repair import TokenRepairer
-from translation.parsers.stop_strings import StopStrings
+from translation.hygiene.stop_sequences import StopStrings
 from translation.representation.events import Event, ItemStatus
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId

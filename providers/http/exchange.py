@@ -41,10 +41,10 @@ from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.reply_weight import LIGHT_BYTES
 from translation.framing.sse import DONE_PAYLOAD
-from translation.lowering.turn_params import find_turn_param
 from translation.representation.events import Event, Failed, Finished
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.representation.param_names import find_turn_param
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 

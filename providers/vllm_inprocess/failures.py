@@ -15,7 +15,7 @@ from providers.errors import (
 )
 from translation.chat.upstream.lower import TURN_PARAMS
 from translation.errors import TranslationError
-from translation.lowering.turn_params import find_turn_param
+from translation.representation.param_names import find_turn_param
 
 ENGINE_DIED: Final = "the engine died and is being restarted"
 

@@ -1,8 +1,9 @@
-"""What the parameters of a turn are called in one client API. A turn names them as the Responses API does."""
+"""What the parameters of a turn are called by clients and upstreams. A turn names them as the Responses API does."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from translation.representation.json_types import Json
 
@@ -14,7 +15,7 @@ The last argument is the client's body. Names without another one in the API are
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamNames:
-    """The names of one API, for errors and losses."""
+    """The names of one client API, for errors and losses."""
 
     input: str
     """The list of which a turn's items are lifted."""
@@ -35,3 +36,24 @@ class ParamNames:
     """Path within an `mcp` tool of a turn -> the API's parameter, if MCP servers are no tools in it.
 
     The empty path is the server. Errors of such an API have no key for a parameter, so messages begin with it."""
+
+
+_SEPARATOR: Final = re.compile(r"[.\[\]]+")
+
+_BODY_KEY: Final = "body"
+"""Servers that are built with FastAPI begin the path of a parameter with it."""
+
+
+def find_turn_param(param: str, names: Mapping[str, str]) -> str:
+    """Returns the turn's parameter for one of an upstream's request, such as `input` for `messages[2].content`.
+
+    `names` maps the upstream's parameters to the turn's. A parameter without a name there keeps its first key.
+    Positions are left out, because lowering joins, splits and moves items and tools.
+    """
+    keys = [key for key in _SEPARATOR.split(param) if key and not key.isdecimal()]
+    if keys[:1] == [_BODY_KEY]:
+        keys = keys[1:]
+    for length in range(len(keys), 0, -1):
+        if (name := names.get(".".join(keys[:length]))) is not None:
+            return name
+    return keys[0] if keys else param

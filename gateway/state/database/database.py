@@ -6,18 +6,19 @@ Knows no table except `workers`, which it writes to probe whether the database h
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import BigInteger, ColumnElement, Select, cast, delete, func, select
+from sqlalchemy import BigInteger, ColumnElement, CursorResult, Insert, Row, Select, cast, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.fair_turns import FairTurns
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.errors import StoreUnavailable
 from gateway.histograms import Histogram
 from gateway.state.database.engines import (
@@ -330,3 +331,19 @@ class Database:
             await connection.execute(delete(responses).where(responses.c.owner == MAINTENANCE, responses.c.id == ""))
         async with self.read_transaction() as connection:
             await connection.execute(select(responses.c.id).limit(1))
+
+
+_ROWS_AT_ONCE: Final = 1000
+"""So many rows take a few milliseconds."""
+
+
+async def fetch_rows(result: CursorResult[Any]) -> Sequence[Row[Any]]:
+    """Returns all rows of a result. Many are built in a thread."""
+    rows = result.fetchmany(_ROWS_AT_ONCE)
+    return rows if len(rows) < _ROWS_AT_ONCE else [*rows, *await run_in_pool(result.all)]
+
+
+async def insert_rows(connection: AsyncConnection, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Inserts rows, a part of them at a time."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        await connection.execute(statement, rows[start : start + _ROWS_AT_ONCE])

@@ -9,8 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import RunInProgress
-from gateway.state.database.database import Database
-from gateway.state.database.many_rows import fetch_rows, insert_rows
+from gateway.state.database.database import Database, fetch_rows, insert_rows
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import dump_json, is_valid_id, lookup_id_of, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts

@@ -8,8 +8,7 @@ from sqlalchemy import Row, and_, func, literal, null, select, union_all
 
 from dataplane.body_weight import INLINE_BYTES, weigh_documents
 from dataplane.sharing.work_pool import run_for_count, run_in_pool
-from gateway.state.database.database import Database
-from gateway.state.database.many_rows import fetch_rows
+from gateway.state.database.database import Database, fetch_rows
 from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import is_valid_id, parse_json
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id

@@ -8,8 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_for_count
 from gateway.state import endings
-from gateway.state.database.database import Database
-from gateway.state.database.many_rows import fetch_rows, insert_rows
+from gateway.state.database.database import Database, fetch_rows, insert_rows
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, events, items, jobs, responses, workers
 from gateway.state.row_values import dump_json, dump_without_output, lookup_id_of, parse_json
 from gateway.state.sql.call_journal import load_call_records, settle_calls

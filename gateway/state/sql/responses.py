@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
-from gateway.state.database.database import Database
-from gateway.state.database.many_rows import insert_rows
+from gateway.state.database.database import Database, insert_rows
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput

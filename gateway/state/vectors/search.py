@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.scoring import Corpus, QueryScorer, join_scores
-from gateway.state.database.many_rows import fetch_rows
+from gateway.state.database.database import fetch_rows
 from gateway.state.database.tables import files, vector_chunks, vector_store_files
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry

@@ -13,10 +13,9 @@ from gateway.errors import TurnFailed
 from gateway.replies.client_params import RejectionParams
 from providers.errors import ContextLengthExceeded, UpstreamRejected
 from providers.http.dialects import DIALECTS
-from translation.lowering.turn_params import find_turn_param
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
-from translation.representation.param_names import ParamNames
+from translation.representation.param_names import ParamNames, find_turn_param
 
 UPSTREAM_WORDS: dict[str, Mapping[str, str]] = {
     "chat": {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.decoding.embeddings import count_input, read_vectors
+from gateway.service.embeddings import count_input, read_vectors
 from translation.errors import ProtocolViolation
 
 

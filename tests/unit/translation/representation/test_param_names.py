@@ -2,7 +2,7 @@
 
 import pytest
 
-from translation.lowering.turn_params import find_turn_param
+from translation.representation.param_names import find_turn_param
 
 NAMES = {"messages": "input", "generationConfig.topP": "top_p", "generationConfig": "generation"}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from translation.hygiene.turn import normalize_turn
+from gateway.planning.prepare_turn import normalize_turn
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translation.parsers.stop_strings import StopStrings
+from translation.hygiene.stop_sequences import StopStrings
 
 
 @given(st.lists(st.text("ab", max_size=3), max_size=8), st.lists(st.text("ab", max_size=3), max_size=3))
