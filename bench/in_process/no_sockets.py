@@ -4,11 +4,12 @@ The CPU of a request is then spent by Python and the event loop alone, so that i
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 import orjson
@@ -17,6 +18,7 @@ import uvloop
 from uvicorn.server import ServerState
 
 from bench.load.replies import Model, build_stream_writes, build_whole_reply, find_fault
+from bench.load.requests import LoadSpec, build_request
 from dataplane.http_protocol import HttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import DrainState
@@ -95,20 +97,36 @@ class UpstreamLoop(uvloop.Loop):
 class InProcessClient:
     """One connection to a gateway of its own. It sends one request at a time."""
 
-    def __init__(self, model: str, *, stream: bool, counts: bool = True, traces: dict[str, Any] | None = None) -> None:
-        """`model` is a name in the form of `bench.load.replies.Model`. `counts` turns metrics on, and `traces` is the
-        section for traces."""
+    def __init__(
+        self,
+        model: str,
+        *,
+        stream: bool,
+        path: str = _PATH,
+        tools: int = 0,
+        upstreams: int = 1,
+        counts: bool = True,
+        traces: dict[str, Any] | None = None,
+    ) -> None:
+        """`model` is a name in the form of `bench.load.replies.Model`, `path` the API of the requests.
+
+        `tools` is the number of function tools that they declare, and `upstreams` that of the upstreams that share
+        them. `counts` turns metrics on, and `traces` is the section for traces.
+        """
+        providers = {
+            f"upstream_{number}": {
+                "type": "openai_compatible",
+                "base_url": f"http://127.0.0.1:{number + 9}/v1",
+                "capabilities": {"models": False},  # the upstream here has no list
+            }
+            for number in range(upstreams)
+        }
+        rows = [{"provider": name} for name in providers]
         settings = Settings.model_validate(
             {
                 "store": {"url": None},
-                "providers": {
-                    "upstream": {
-                        "type": "openai_compatible",
-                        "base_url": "http://127.0.0.1:9/v1",
-                        "capabilities": {"models": False},  # the upstream here has no list
-                    }
-                },
-                "models": {"*": {"provider": "upstream"}},
+                "providers": providers,
+                "models": {"*": rows[0] if upstreams == 1 else {"upstreams": rows}},
                 "metrics": {"enabled": counts},
                 "tracing": traces,
             }
@@ -124,12 +142,9 @@ class InProcessClient:
         self._protocol = HttpProtocol(config, ServerState(), {})
         self._protocol.connection_made(_Transport(self._receive))
         self._model, self._stream = Model.named(model), stream
-        body = orjson.dumps({"model": model, "input": "Say the tokens.", "store": False, "stream": stream})
-        head = (
-            f"POST {_PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            "authorization: Bearer bench\r\n"
-        )
-        self._request = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+        spec = LoadSpec(80, path, model, stream, connections=1, seconds=0, tools=tools)
+        self._dialect = spec.dialect
+        self._request = build_request(spec, model)
         self._end = b"0\r\n\r\n" if stream else b"}"
         self._received: list[bytes] = []
         self._answered: asyncio.Future[None]
@@ -149,7 +164,7 @@ class InProcessClient:
         if self._stream:
             parts = body.split(b"\r\n")[1::2]
             body = b"".join(parts)
-        if fault := find_fault(body, self._model, dialect="responses", streamed=self._stream):
+        if fault := find_fault(body, self._model, dialect=self._dialect, streamed=self._stream):
             raise RuntimeError(fault)
 
     def _receive(self, data: bytes) -> None:
@@ -166,13 +181,22 @@ _SHORT, _LONG = 4, 260
 
 @contextmanager
 def run_upstream_loop() -> Iterator[asyncio.Runner]:
-    """Opens a runner with an `UpstreamLoop`. Until the block ends, log lines are rendered and go nowhere."""
-    with Path("/dev/null").open("w") as nowhere:
-        stderr, sys.stderr = sys.stderr, nowhere
+    """Opens a runner with an `UpstreamLoop`. Until the block ends, log lines are written to a pipe, as in a container,
+    whose other end drops them."""
+    read_end, write_end = os.pipe()
+    Thread(target=_drop_all, args=(read_end,), daemon=True).start()
+    with os.fdopen(write_end, "w") as pipe:
+        stderr, sys.stderr = sys.stderr, pipe
         configure_logs()
         sys.stderr = stderr
         with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
             yield runner
+
+
+def _drop_all(descriptor: int) -> None:
+    with os.fdopen(descriptor, "rb", buffering=0) as pipe:
+        while pipe.read(1 << 16):
+            continue
 
 
 async def measure_http_steps(cost: CostMeter, times: int) -> dict[str, float]:
