@@ -32,6 +32,7 @@ class ReasoningMover:
         """Keys of a delta that hold content. Once content was sent, a retry would repeat it."""
         self._upstream_fields = upstream_fields
         self._client_fields = client_fields
+        self._read_keys = frozenset({DETAILS_FIELD, *upstream_fields})
         # A chunk of the client's only field is right as it is. With several fields, each chunk gets the others too.
         moved = set(upstream_fields) - (client_fields if len(client_fields) == 1 else set())
         hidden = () if client_fields else (DETAILS_FIELD,)
@@ -44,6 +45,8 @@ class ReasoningMover:
 
     def move(self, message: Json) -> bool:
         """Moves the reasoning of a delta or message, in place. Returns whether anything changed."""
+        if self._read_keys.isdisjoint(message):
+            return False
         text = next((text for field in self._upstream_fields if (text := message.get(field))), None)
         hidden = not self._client_fields and message.get(DETAILS_FIELD)
         if not (text or hidden):

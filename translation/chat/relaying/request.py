@@ -26,12 +26,12 @@ from translation.representation.turn import SHARED_PARAMS, LoweredRequest
 _STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
 """Fields of an assistant message that are dropped from a content part. Reasoning fields are moved to the message."""
 
-_GATEWAY_PARAMS = ("thinking", "extensions")
+_GATEWAY_PARAMS: Final = frozenset({"thinking", "extensions"})
 """The gateway's own parameters. They are not forwarded."""
 
 _SYSTEM_ROLES = ("system", "developer")
 
-_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+_LIMIT_FIELDS: Final = frozenset({"max_tokens", "max_completion_tokens"})
 
 _PLAIN_PARAMS: Final = SHARED_PARAMS | {"model", "messages", "stream", "stream_options", "stop", *_LIMIT_FIELDS}
 
@@ -72,8 +72,9 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     sent. Raises InvalidRequest if `tool_choice` names a tool that is not in `tools`, or requires a tool when there are
     none.
     """
-    relayed = {name: value for name, value in body.items() if value is not None and name not in _GATEWAY_PARAMS}
-    relayed["model"] = model
+    relayed = {**body, "model": model}
+    if None in body.values() or not _GATEWAY_PARAMS.isdisjoint(body):
+        relayed = {name: value for name, value in relayed.items() if value is not None and name not in _GATEWAY_PARAMS}
     losses: list[Loss] = []
     unique = with_unique_message_call_ids(body["messages"])
     if profile.removed_lines:
@@ -82,7 +83,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         unique = move_volatile_lines(unique, profile.volatile_lines)
     messages = [_relay_message(message, index, profile, losses) for index, message in enumerate(unique)]
     relayed["messages"] = _merge_system_messages(messages, profile, losses)
-    _rename_limit(relayed, profile)
+    if not _LIMIT_FIELDS.isdisjoint(relayed):
+        _rename_limit(relayed, profile)
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         relayed.setdefault(profile.raw_text_field, "none")
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
@@ -122,10 +124,8 @@ def _shim_format(answer_format: Json, profile: Profile, losses: list[Loss]) -> J
 def _rename_limit(relayed: Json, profile: Profile) -> None:
     if profile.max_tokens_field in relayed:
         return
-    for name in _LIMIT_FIELDS:
-        if name in relayed:
-            relayed[profile.max_tokens_field] = relayed.pop(name)
-            return
+    name = "max_tokens" if "max_tokens" in relayed else "max_completion_tokens"
+    relayed[profile.max_tokens_field] = relayed.pop(name)
 
 
 def _merge_system_messages(messages: list[Json], profile: Profile, losses: list[Loss]) -> list[Json]:

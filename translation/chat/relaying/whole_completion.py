@@ -1,6 +1,6 @@
 """Relays a whole chat completion of a chat upstream, and contains the rules for choices that relayed streams share."""
 
-from typing import Any
+from typing import Final
 
 from translation.chat import reply_objects
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
@@ -14,6 +14,8 @@ from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
+
+_NO_COMPLETION: Final = "the upstream's reply is not a chat completion"
 
 
 def relay_completion(
@@ -34,27 +36,22 @@ def relay_completion(
     choice broke off. `model=None` keeps the upstream's name. Raises ProtocolViolation for anything that is not a
     completion. `completion` itself is not changed.
     """
-    choices = completion.get("choices")
-    if (
-        not isinstance(choices, list)
-        or not choices
-        or not all(isinstance(_message_of(choice), dict) for choice in choices)
-    ):
-        raise ProtocolViolation("the upstream's reply is not a chat completion")
-    relayed = {**completion, "choices": [{**choice, "message": dict(choice["message"])} for choice in choices]}
+    choices = _copy_choices(completion)
+    relayed = {**completion, "choices": choices}
     reasoning = make_reasoning_mover(upstream_fields, reasoning_fields)
     warnings: list[Json] = []
-    for choice in relayed["choices"]:
-        reasoning.flatten_content(choice["message"])
+    for choice in choices:
+        message = choice["message"]
+        reasoning.flatten_content(message)
         if (splitter := build_splitter(profile, upstream_fields[0])) is not None:
-            splitter.split_whole(choice["message"])
-        reasoning.move(choice["message"])
-        normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
-        normalizer.normalize_message(
-            choice["message"], cut=str(choice.get("finish_reason")) in reply_objects.CUT_REASONS
-        )
-        warnings += normalizer.warnings
-        called = bool(choice["message"].get("tool_calls") or choice["message"].get("function_call"))
+            splitter.split_whole(message)
+        reasoning.move(message)
+        called = False
+        if message.get("tool_calls") or message.get("function_call") is not None:  # few messages have calls
+            normalizer = CallNormalizer(call_rules, legacy=legacy_functions)
+            normalizer.normalize_message(message, cut=str(choice.get("finish_reason")) in reply_objects.CUT_REASONS)
+            warnings += normalizer.warnings
+            called = bool(message.get("tool_calls") or message.get("function_call"))
         reply_objects.normalize_finish_reason(choice, called=called, legacy=legacy_functions)
     if model is not None:
         relayed["model"] = model
@@ -90,5 +87,15 @@ def build_broken_off_failure(choice: Json) -> Failed:
     return failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
 
 
-def _message_of(choice: Any) -> Any:
-    return choice.get("message") if isinstance(choice, dict) else None
+def _copy_choices(completion: Json) -> list[Json]:
+    """Returns copies of the choices and of their messages. Raises ProtocolViolation if there are none."""
+    listed = completion.get("choices")
+    copies: list[Json] = []
+    for choice in listed if isinstance(listed, list) else ():
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(message, dict):
+            raise ProtocolViolation(_NO_COMPLETION)
+        copies.append({**choice, "message": {**message}})
+    if not copies:
+        raise ProtocolViolation(_NO_COMPLETION)
+    return copies
