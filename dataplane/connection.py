@@ -46,7 +46,10 @@ class UnreadBody:
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
-        self.clear()
+        self.byte_count = 0
+        """The number of bytes read since the last take, those between the pieces included."""
+        self.is_paused = False
+        """Whether the socket is not read, because too many bytes wait."""
 
     def take(self) -> bytes:
         """Returns the pieces as one, and forgets them. There must be some."""
@@ -57,13 +60,6 @@ class UnreadBody:
         read = b"".join(pieces)
         pieces.clear()
         return read
-
-    def clear(self) -> None:
-        self.pieces.clear()
-        self.byte_count = 0
-        """The number of bytes read since the last take, those between the pieces included."""
-        self.is_paused = False
-        """Whether the socket is not read, because too many bytes wait."""
 
 
 class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver is no Protocol
@@ -105,7 +101,8 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self._reset()
 
     def _reset(self) -> None:
-        self._unread.clear()
+        unread = self._unread
+        unread.byte_count, unread.is_paused = 0, False  # all pieces were taken, or there were none
         self._failure: Exception | None = None
         self.between_chunks = False
         self._at_chunk_boundary = False

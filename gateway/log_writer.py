@@ -55,6 +55,11 @@ class LogWriter:
 
     def write(self, line: bytes) -> int:
         """Writes a line, or queues it. Never waits for a reader, and never raises because of the stream."""
+        if self._pipe is not None and not self._queued_bytes and len(line) <= _ATOMIC_BYTES:
+            try:
+                return os.write(self._pipe, line)
+            except OSError:
+                pass  # the thread waits for the reader, or finds out that there is none
         if self._descriptor is None:
             try:
                 self._stream.write(line)
@@ -62,11 +67,6 @@ class LogWriter:
             except (OSError, ValueError):
                 pass  # there is no other place to report it
             return len(line)
-        if self._pipe is not None and not self._queued_bytes and len(line) <= _ATOMIC_BYTES:
-            try:
-                return os.write(self._pipe, line)
-            except OSError:
-                pass  # the thread waits for the reader, or finds out that there is none
         with self._changed:
             if self._queued_bytes + len(line) > self._max_queued_bytes:
                 self._dropped += 1

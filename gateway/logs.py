@@ -116,18 +116,21 @@ class _WriterHandler(logging.Handler):
             self.handleError(record)
 
 
-def log_request(method: str, path: str, status: int, ms: float) -> None:
-    """Writes the access line of a finished request, with all bound fields, and clears the fields. `ms` is its duration.
+def log_request(method: str, path: str, status: int, ms: float, fields: Mapping[str, object] | None = None) -> None:
+    """Writes the access line of a finished request, and clears the bound fields. `ms` is its duration, and `fields` are
+    its other fields: by default the bound ones.
 
     It is a warning if the request failed because of the server or an upstream.
     """
-    bound = _BOUND_FIELDS.get()
-    level = "warning" if status >= _SERVER_ERROR or has_failed(bound) else "info"
+    if fields is None:
+        fields = _BOUND_FIELDS.get()
+    level = "warning" if status >= _SERVER_ERROR or has_failed(fields) else "info"
     if _access_stream is None:
+        _BOUND_FIELDS.set(fields)
         getattr(_access_log, level)("request", method=method, path=path, status=status, ms=ms)
     else:
         line = {
-            **bound,
+            **fields,
             "method": method,
             "path": path,
             "status": status,
@@ -244,16 +247,17 @@ def bind_usage(usage: Usage | None) -> None:
     """
     if usage is None:
         return
-    fields = dict(_BOUND_FIELDS.get())
-    if usage.raw and (usage.input is None or usage.output is None) and (counts := list_impossible_counts(usage.raw)):
+    read, written, cached = usage.input, usage.output, usage.cache_read
+    fields = {**_BOUND_FIELDS.get()}
+    if (read is None or written is None) and usage.raw and (counts := list_impossible_counts(usage.raw)):
         fields["impossible_tokens"] = counts
-    if usage.input is not None:
-        fields["input_tokens"] = usage.input
-    if usage.output is not None:
-        fields["output_tokens"] = usage.output
-    if usage.input is not None and usage.cache_read is not None:
-        fields["cached_tokens"] = usage.cache_read
-        fields["cached_share"] = round(usage.cache_read / usage.input, 3) if usage.input else 0.0
+    if read is not None:
+        fields["input_tokens"] = read
+    if written is not None:
+        fields["output_tokens"] = written
+    if cached is not None and read is not None:
+        fields["cached_tokens"] = cached
+        fields["cached_share"] = round(cached / read, 3) if read else 0.0
     if usage.reasoning is not None:
         fields["reasoning_tokens"] = usage.reasoning
     _BOUND_FIELDS.set(fields)

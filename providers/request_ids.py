@@ -37,15 +37,14 @@ class HttpTrace(Protocol):
 class RequestIds:
     """`own` is sent to the upstream. `upstream` is set once an upstream has replied; it is empty if it sent none."""
 
-    __slots__ = ("own", "served_by", "trace", "upstream")
+    upstream = ""
+    served_by = ""
+    """The server behind the upstream that replied, if the upstream names it."""
+    trace: HttpTrace | None = None
+    """The trace of the request; None while traces are off."""
 
     def __init__(self, own: str) -> None:
         self.own = own
-        self.upstream = ""
-        self.served_by = ""
-        """The server behind the upstream that replied, if the upstream names it."""
-        self.trace: HttpTrace | None = None
-        """The trace of the request; None while traces are off."""
 
     def list_log_fields(self) -> dict[str, str]:
         """Returns what the log line of the request has of its upstream's reply."""

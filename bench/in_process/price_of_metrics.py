@@ -77,7 +77,7 @@ def measure_recording(requests: int = 1000, rounds: int = 20) -> dict[str, float
         figures.observe_end(_END)
         figures.end(200, time.perf_counter_ns() - figures.began)
 
-    record, log = partial(observe, RequestWatch([meter])), partial(observe, RequestWatch())
+    record, log = partial(observe, RequestWatch(meter)), partial(observe, RequestWatch())
 
     recording = adding = logging = library = float("inf")
     for _ in range(rounds):

@@ -90,7 +90,10 @@ def parse_json_object(body: bytes, limits: BodyLimits, weight: int, shape: JsonS
     if not body:
         raise NotJson("the body is empty: send a JSON object")
     max_depth = limits.max_depth
-    if shape is None and _needs_measuring(body, limits, weight):
+    # Most bodies are too small to exceed a limit.
+    if shape is None and (
+        len(body) > INLINE_BYTES or weight > limits.max_values or body.count(b"[") + body.count(b"{") > max_depth
+    ):
         shape = measure_json(body)
     depth = 0
     if shape is not None:
@@ -170,10 +173,3 @@ def _invalid_utf8_offset(body: bytes) -> int | None:
     except UnicodeDecodeError as error:
         return error.start
     return None
-
-
-def _needs_measuring(body: bytes, limits: BodyLimits, weight: int) -> bool:
-    """Whether a body may exceed the limits of values or levels. Most bodies are too small for that."""
-    return (
-        len(body) > INLINE_BYTES or weight > limits.max_values or body.count(b"[") + body.count(b"{") > limits.max_depth
-    )

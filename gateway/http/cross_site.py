@@ -8,7 +8,7 @@ the key decides, because no page knows one. Without keys these headers do, which
 - `Origin` and `Sec-Fetch-Site` say that another site caused the request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.responses import Response
@@ -47,12 +47,12 @@ class CrossSiteCheck:
         self._origins = frozenset(() if server.cors is None else server.cors.origins)
         self._accepted_hosts: set[bytes] = set()
 
-    def find_refusal(self, scope: Scope) -> Response | None:
-        """Returns the reply to a request that is refused, or None. `scope` is that of a request or of a WebSocket.
+    def find_refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+        """Returns the reply to a request that is refused, or None. `scope` is that of a request or of a WebSocket, and
+        `headers` are its headers.
 
         The origin of a WebSocket is checked on every server: no other rule of browsers limits them.
         """
-        headers = headers_of(scope)
         host = headers.get(b"host")
         if host in self._accepted_hosts and _PAGE_HEADERS.isdisjoint(headers):
             return None  # most requests: no page sent this one, with keys or without

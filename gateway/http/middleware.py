@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 from starlette.responses import Response
@@ -82,11 +82,15 @@ class ReplySender:
         return ((b"x-upstream-request-id", upstream.encode()), own) if upstream else (own,)
 
 
+FindRefusal: TypeAlias = Callable[[Scope, Mapping[bytes, bytes]], Response | None]
+"""Returns the reply to a request that is refused, or None, by its scope and its headers."""
+
+
 class RequestMeter(Protocol):
     """Measures one request."""
 
-    def end(self, status: int, elapsed_ns: int) -> None:
-        """The request has ended, and its log line is written next. It must not raise."""
+    def end(self, status: int, elapsed_ns: int) -> Mapping[str, object]:
+        """The request has ended. Returns the fields of its log line, which is written next. It must not raise."""
         ...
 
 
@@ -110,7 +114,7 @@ class RequestMiddleware:
     def __init__(
         self,
         app: ASGIApp,
-        find_refusal: Callable[[Scope], Response | None] = lambda _: None,
+        find_refusal: FindRefusal = lambda *_: None,
         meters: RequestMeters | None = None,
         unlogged: Mapping[str, ASGIApp] = _NO_APPS,
     ) -> None:
@@ -124,13 +128,15 @@ class RequestMiddleware:
         self._unlogged = unlogged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in _SCOPE_TYPES:
+        kind = scope["type"]
+        if kind not in _SCOPE_TYPES:
             await self._app(scope, receive, send)
             return
-        if scope["path"] in self._unlogged and scope["type"] == "http":
+        if scope["path"] in self._unlogged and kind == "http":
             await self._unlogged[scope["path"]](scope, receive, send)
             return
-        client_id = headers_of(scope).get(b"x-request-id")
+        headers = headers_of(scope)
+        client_id = headers.get(b"x-request-id")
         request_id = (client_id and parse_request_id(client_id)) or new_request_id()
         ids = RequestIds(request_id)
         began = time.perf_counter_ns()
@@ -140,9 +146,9 @@ class RequestMiddleware:
         reset_fields(request_id=request_id)
         CURRENT_IDS.set(ids)
         meters = self._meters
-        meter = meters.begin_request(scope, began) if meters is not None and scope["type"] == "http" else None
+        meter = meters.begin_request(scope, began) if meters is not None and kind == "http" else None
         try:
-            app = self._find_refusal(scope) or self._app
+            app = self._find_refusal(scope, headers) or self._app
             await app(scope, receive, reply_sender)
         except Exception:
             # The framework raises an unexpected error again after it has replied. The server would then close the
@@ -156,9 +162,8 @@ class RequestMiddleware:
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ns = time.perf_counter_ns() - began
             elapsed_ms = (elapsed_ns + 50_000) // 100_000 / 10
-            if meter is not None:
-                meter.end(reply_sender.status, elapsed_ns)
-            log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms)
+            fields = None if meter is None else meter.end(reply_sender.status, elapsed_ns)
+            log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms, fields)
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]
             if (on_end := scope.pop(ON_END, None)) is not None:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Final, Protocol
 
@@ -40,8 +40,8 @@ class JobNotResumable(Exception):
 class JobMeter(Protocol):
     """Measures one run of a job."""
 
-    def end(self, status: int, elapsed_ns: int) -> None:
-        """The run has ended, and its log line is written next. It must not raise."""
+    def end(self, status: int, elapsed_ns: int) -> Mapping[str, object]:
+        """The run has ended. Returns the fields of its log line, which is written next. It must not raise."""
         ...
 
 

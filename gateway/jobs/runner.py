@@ -20,7 +20,7 @@ from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.jobs.job_attempt import JobAttempt, JobNotResumable, UnstartedRun
-from gateway.logs import bind_fields, has_failed, read_bound_fields, reset_fields
+from gateway.logs import bind_fields, has_failed, read_bound_fields, replace_fields, reset_fields
 from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
@@ -310,7 +310,7 @@ class JobRunner:
             elapsed_ns = time.perf_counter_ns() - began_ns
             bind_fields(**ids.list_log_fields())
             if meter is not None:
-                meter.end(status, elapsed_ns)
+                replace_fields(meter.end(status, elapsed_ns))
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("job", status=status, ms=round(elapsed_ns / 1e6, 1))
 

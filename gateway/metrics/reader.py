@@ -10,7 +10,7 @@ from gateway.logs import FAILED_UPSTREAM
 from gateway.metrics.labels import NONE, OTHER, ModelLabels, RouteLabels, find_first_part
 from gateway.metrics.recent import RecentRequests, RequestLabels
 from gateway.metrics.samples import Count, Series
-from gateway.replies.request_figures import AttemptEnd, RequestFigures
+from gateway.replies.request_figures import RequestFigures
 from gateway.upstreams.outcomes import ResultName
 from translation.representation.events import Usage
 
@@ -98,6 +98,27 @@ class UpstreamCell:
         self._first_content = series.histogram("gateway_first_content_seconds", model, upstream)
         self._interval = series.histogram("gateway_output_interval_seconds", model, upstream)
 
+    def end_attempt(
+        self,
+        figures: RequestFigures,
+        elapsed_ns: int,
+        result: ResultName | None,
+        usage: Usage | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        self.in_flight -= 1
+        if usage is not None:
+            self.usages.append(usage)
+        if result == "ok":
+            self.times.append(elapsed_ns)
+        elif result is not None:
+            self.add_attempts(result, [elapsed_ns])
+        if is_last and figures.first_content and figures.streams:
+            self.first_content_times.append(figures.first_content - figures.began)
+            if usage is not None and usage.output is not None and usage.output > 1:
+                self.intervals.append((perf_counter_ns() - figures.first_content) // (usage.output - 1))
+
     def add_attempts(self, result: ResultName, times: list[int]) -> None:
         """Counts attempts that have ended with the same result, and empties the list of their times."""
         self._series.count("gateway_attempts_total", self.model, self.upstream, result).value += len(times)
@@ -146,27 +167,13 @@ class MetricsReader:
     def begin_stream(self, figures: RequestFigures) -> None:
         self.open_streams += 1
 
-    def begin_attempt(self, figures: RequestFigures) -> None:
+    def begin_attempt(self, figures: RequestFigures) -> UpstreamCell:
         key = (figures.model or OTHER, figures.upstream, figures.is_shared)
         cell = self._upstream_cells.get(key)
         if cell is None:
             cell = self._upstream_cells[key] = UpstreamCell(self.series, *key)
         cell.in_flight += 1
-
-    def end_attempt(self, figures: RequestFigures, end: AttemptEnd) -> None:
-        elapsed_ns, result, usage, is_last = end
-        cell = self._upstream_cells[figures.model or OTHER, figures.upstream, figures.is_shared]
-        cell.in_flight -= 1
-        if usage is not None:
-            cell.usages.append(usage)
-        if result == "ok":
-            cell.times.append(elapsed_ns)
-        elif result is not None:
-            cell.add_attempts(result, [elapsed_ns])
-        if is_last and figures.first_content and figures.streams:
-            cell.first_content_times.append(figures.first_content - figures.began)
-            if usage is not None and usage.output is not None and usage.output > 1:
-                cell.intervals.append((perf_counter_ns() - figures.first_content) // (usage.output - 1))
+        return cell
 
     def end_request(self, figures: RequestFigures, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None:
         """Requests that no model answers are not counted. A job is counted, and not the request that submitted it."""

@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 from gateway.errors import GatewayError, MethodNotAllowed, NotAdministrator, NotFound
 from gateway.http.error_forms import ErrorReplyBuilder
 from gateway.http.headers import headers_of
+from gateway.http.middleware import FindRefusal
 from gateway.metrics.samples import Sample, WorkerSamples, merge_samples
 from gateway.service.service import Service
 
@@ -92,7 +93,7 @@ class MainPortFigures:
         self,
         build_figures: Callable[[Scope], Awaitable[Response]],
         service: Service,
-        find_refusal: Callable[[Scope], ASGIApp | None],
+        find_refusal: FindRefusal,
         build_error_reply: ErrorReplyBuilder,
     ) -> None:
         self._build_figures = build_figures
@@ -101,7 +102,7 @@ class MainPortFigures:
         self._build_error_reply = build_error_reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (reply := self._find_refusal(scope)) is None:
+        if (reply := self._find_refusal(scope, headers_of(scope))) is None:
             try:
                 self._authorize(scope)
                 reply = await self._build_figures(scope)

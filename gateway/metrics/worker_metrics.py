@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from starlette.responses import Response
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 
 from gateway.http.error_forms import ErrorReplyBuilder
+from gateway.http.middleware import FindRefusal
 from gateway.metrics.activity import ACTIVITY_PATH, ActivityReplies, parse_activity
 from gateway.metrics.place import MetricsPlace
 from gateway.metrics.reader import MetricsReader
@@ -36,7 +36,7 @@ class WorkerMetrics:
     def build_main_port_apps(
         self,
         service: Service,
-        find_refusal: Callable[[Scope], Response | None],
+        find_refusal: FindRefusal,
         build_error_reply: ErrorReplyBuilder,
     ) -> Mapping[str, ASGIApp]:
         """Returns the applications of the main port by their paths: that of the home page's activity, and that of

@@ -1,7 +1,7 @@
 """Decides how a routed request is served: relayed, translated, or refused by parameter. Nothing is sent here."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,13 +23,12 @@ from gateway.tools.tool_events import ToolEvents
 from providers.base import Exchange, RelayExchange
 from translation.encoding.visible_output import InvisibleOutputCheck
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
+from translation.hygiene.call_tracker import CallRules
 from translation.hygiene.past_calls import validate_relayed_calls
 from translation.lowering.reasoning import find_thinking_losses
 from translation.representation.delta_runs import EventStage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.representation.profile import Profile
 from translation.request_facts import RequestFacts
 from translation.tools.searches import SEARCH_ITEM
 from translation.tools.tool_rewriting import has_accepted_names
@@ -76,7 +75,7 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
     if target.reasoning_seal is not None and isinstance(facts.input_value, list):
         target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
     if facts.wants_summary:
-        target = replace(target, profile=replace(target.profile, reasoning_part="summary_text"))
+        target = target.with_summaries
         request = request._replace(target=target)
     buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
     plan: RelayPlan | TranslationPlan | None = None
@@ -183,7 +182,7 @@ def require_no_loss(losses: Sequence[Loss], *, strict: bool) -> None:
 def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> RelaySpec | None:
     """Returns how a request is relayed, if the upstream has the endpoint's API and the gateway need not work on it."""
     relay, can = endpoint.relay, target.capabilities
-    if relay is None or relay.dialect not in can.dialects or _changes_replies(target.profile):
+    if relay is None or relay.dialect not in target.relayed_dialects:
         return None
     if facts.needs_translation or (facts.sets_thinking and target.profile.thinking_switch != "none"):
         return None
@@ -194,18 +193,6 @@ def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> Relay
     return relay if facts.tools.kinds <= can.tool_kinds else None
 
 
-def _changes_replies(profile: Profile) -> bool:
-    """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do.
-
-    A relay separates `leading_think_tags` itself.
-    """
-    if profile.parsing_format == "think_tags" or profile.two_pass != "off":
-        return True
-    if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
-        return True
-    return profile.max_tool_calls_per_turn is not None or bool(profile.fix_empty_final)
-
-
 def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     """Returns the relay of a request; None if its tools need other names for the upstream, or it names files, as only a
     translation gives them. Raises InvalidRequest and StoreUnavailable."""
@@ -213,13 +200,7 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     if relay.needs_no_checks is not None and relay.needs_no_checks(body, target.capabilities):
         lowered = relay.build_body(body, target.profile, model=target.upstream_model)
         exchange = target.provider.prepare_relay(relay.dialect, lowered.body, facts.tools.credentials)
-        max_args_bytes = target.profile.max_tool_args_bytes
-        call_rules = (
-            DEFAULT_RULES
-            if max_args_bytes == DEFAULT_RULES.max_args_bytes
-            else CallRules(max_args_bytes=max_args_bytes)
-        )
-        return RelayPlan(relay, exchange, [*lowered.losses, *exchange.losses], call_rules)
+        return RelayPlan(relay, exchange, [*lowered.losses, *exchange.losses], target.call_rules)
     known = body
     if request.refusal is not None and endpoint.request.keep_known is not None:
         known = endpoint.request.keep_known(body)
@@ -289,8 +270,7 @@ def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
     turn, params = lift_request(request)
     if facts.tools.is_single_call:
         # A message has one legacy `function_call`, and a client that reads it does not look for others.
-        target = replace(request.target, profile=replace(request.target.profile, max_tool_calls_per_turn=1))
-        request = request._replace(target=target)
+        request = request._replace(target=request.target.with_single_calls)
     losses: list[Loss] = []
     event_stage: EventStage | None = None
     loop_io: LoopIO | None = None

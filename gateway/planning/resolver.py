@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
@@ -12,17 +12,19 @@ from typing import Any, Final
 from gateway.config.model_config import ModelConfig, UpstreamRow
 from gateway.config.settings import Settings
 from gateway.errors import UnknownModel
+from gateway.logs import MAX_LOGGED_CHARS
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from gateway.upstreams.candidates import Candidate, TurnCandidates, prepare_candidates
 from gateway.upstreams.health import UpstreamName
 from gateway.upstreams.load_reports import LOAD_REQUEST
 from gateway.upstreams.registry import Sharing, UpstreamRegistry
-from providers.base import Capabilities, Provider, ShareableProvider
+from providers.base import Capabilities, Dialect, Provider, ShareableProvider
 from providers.engine_checks import explain_absent_model, find_tool_parser_problem
 from providers.model_families import ModelFamily, find_family
 from providers.profiles import build_profile
 from translation.errors import InvalidRequest
+from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 
@@ -34,11 +36,12 @@ _MIN_SIMILARITY: Final = 0.6
 _MAX_SUGGESTIONS: Final = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Target:
     """A provider and upstream model that can serve a request, with the model's capabilities and profile.
 
-    A plan is made for one target. It is all that planning knows of the model's configuration.
+    A plan is made for one target. It is all that planning knows of the model's configuration. What follows from its
+    fields alone is found once, for all requests.
     """
 
     provider: Provider
@@ -61,10 +64,30 @@ class Target:
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
 
-    @property
+    @cached_property
     def adds_tools(self) -> bool:
         """Whether the configuration adds tools to each request, which the gateway runs."""
         return bool(self.mcp_servers or self.added_tools)
+
+    @cached_property
+    def relayed_dialects(self) -> frozenset[Dialect]:
+        """The APIs whose requests may be relayed: those of the upstream, unless the profile changes replies."""
+        return frozenset() if _changes_replies(self.profile) else self.capabilities.dialects
+
+    @cached_property
+    def call_rules(self) -> CallRules:
+        """The rules for the tool calls of relayed replies to requests without earlier calls."""
+        return CallRules(max_args_bytes=self.profile.max_tool_args_bytes)
+
+    @cached_property
+    def with_summaries(self) -> "Target":
+        """The target for requests whose client wants reasoning as a summary."""
+        return replace(self, profile=replace(self.profile, reasoning_part="summary_text"))
+
+    @cached_property
+    def with_single_calls(self) -> "Target":
+        """The target for requests in whose replies there is room for one call."""
+        return replace(self, profile=replace(self.profile, max_tool_calls_per_turn=1))
 
     def can_read(self, provider: str, model: str) -> bool:
         """Whether this upstream can use what a model of a provider sealed."""
@@ -83,10 +106,22 @@ class Target:
         return replace(self, reasoning_seal=seal)
 
 
+def _changes_replies(profile: Profile) -> bool:
+    """Whether the profile parses the text of replies, or adds or removes items, which a relay cannot do.
+
+    A relay separates `leading_think_tags` itself.
+    """
+    if profile.parsing_format == "think_tags" or profile.two_pass != "off":
+        return True
+    if profile.tool_parser != "openai" or profile.text_tool_calls != "none":
+        return True
+    return profile.max_tool_calls_per_turn is not None or bool(profile.fix_empty_final)
+
+
 _NO_CANDIDATES: Final = TurnCandidates((), ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Route:
     """What serves requests for the model `name`."""
 
@@ -106,10 +141,15 @@ class Route:
     candidates: TurnCandidates = _NO_CANDIDATES
     """The upstreams of the targets, if their turns are shared."""
 
-    @property
+    @cached_property
     def target(self) -> Target:
         """The first choice."""
         return self.targets[0]
+
+    @cached_property
+    def log_fields(self) -> Mapping[str, str]:
+        """What the log line of a request says of its route."""
+        return {"model": self.name[:MAX_LOGGED_CHARS], "provider": self.target.provider.name}
 
     @property
     def serving_targets(self) -> Sequence[Target]:

@@ -106,7 +106,7 @@ def build_app(
         from gateway.tracing.worker_traces import WorkerTraces  # imports OpenTelemetry
 
         traces = WorkerTraces(settings.tracing, lambda: service.settings)
-    watch = RequestWatch(() if metrics is None else (metrics.reader,), None if traces is None else traces.tracer)
+    watch = RequestWatch(None if metrics is None else metrics.reader, None if traces is None else traces.tracer)
     service = Service(settings, providers, drain, store, job_endpoints, watch)
     lifetimes = ProviderLifetimes(providers)
 

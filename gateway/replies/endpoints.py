@@ -17,7 +17,7 @@ from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.param_names import ParamNames
-from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest, Turn
 from translation.request_facts import RequestFacts
 
@@ -38,23 +38,30 @@ class SentStream(NamedTuple):
     last_sequence_number: int
 
 
-@dataclass
-class Presentation:
-    """The presentation of replies to the client, by the settings and the route.
-
-    `reported_model` is the model name that a relay reports; None leaves the upstream's name. Fields that most replies
-    do not have are attributes of the class until they are set, and cost these replies nothing.
-    """
+@dataclass(frozen=True, slots=True)
+class TargetPresentation:
+    """What the presentation of all replies of one target has in common, by the settings and the route."""
 
     reasoning_fields: frozenset[str]
     max_frame_bytes: int
     clock: Callable[[], int]
-    reported_model: str | None = None
-    profile: Profile = DEFAULT_PROFILE
+    reported_model: str | None
+    """The model name that a relay reports; None leaves the upstream's name."""
+    profile: Profile
     """The profile of the upstream: where a relayed reply has its reasoning."""
-    is_stored: bool = False
+
+
+@dataclass
+class Presentation:
+    """The presentation of one reply to the client.
+
+    Fields that most replies do not have are attributes of the class until they are set, and cost these replies nothing.
+    """
+
+    common: TargetPresentation
+    is_stored: bool
     """Whether the gateway stores the reply. A relayed reply then has the gateway's id and time of creation."""
-    scrub: Callable[[str], str] = str
+    scrub: Callable[[str], str]
     """Removes secrets and addresses from an upstream's error message, for the client to read."""
     item_seal: ItemSeal | None = field(default=None, init=False)
     """Seals output items of the Responses API; None leaves them unchanged."""
@@ -213,9 +220,9 @@ class PeekedOptions(NamedTuple):
 class ResponseForm(NamedTuple):
     """How bodies of the Responses API are echoed by their responses, and continued upstream."""
 
-    echo: Callable[[Json, Profile, bool, bool], Json]
-    """Returns the body as its response echoes it, for (body, profile, whether it is stored, whether it runs in the
-    background): parameters that the gateway decides have their effective values."""
+    echo: Callable[[bool, bool, Json, Profile], Json]
+    """Returns the body as its response echoes it, for (whether it is stored, whether it runs in the background, body,
+    profile): parameters that the gateway decides have their effective values."""
     echo_storage: Callable[[Json, bool, bool], Json]
     """Returns the body as the responses of all upstreams echo it, for (body, whether it is stored, whether it runs in
     the background)."""
@@ -297,8 +304,6 @@ class RequestForm:
 
     def remove_own_params(self, body: Json) -> Json:
         """Returns a body without the parameters for the gateway alone."""
-        if self.own_params.isdisjoint(body):
-            return body
         return {name: value for name, value in body.items() if name not in self.own_params}
 
 

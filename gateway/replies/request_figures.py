@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from gateway.errors import TurnFailed
 from gateway.http.guard import ClientDisconnected
-from gateway.logs import bind_fields, bind_usage, read_bound_fields, replace_fields
+from gateway.logs import bind_fields, bind_usage, read_bound_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
 from providers.request_ids import CURRENT_IDS
@@ -28,18 +28,6 @@ RequestKind: TypeAlias = Literal["request", "submission", "job"]
 _ENDED: Final[Scope] = {"type": "http", "path": ""}
 
 _ROUTING_KEYS: Final = ("type", "method", "path", "route")
-
-
-class AttemptEnd(NamedTuple):
-    """What is known of an attempt that has ended."""
-
-    elapsed_ns: int
-    result: ResultName | None
-    """None if its turn is shared, and counts its attempts itself."""
-    usage: Usage | None
-    """The token counts of the whole reply, if this is its last attempt."""
-    is_last: bool
-    """Whether the reply has ended, unless another attempt begins: it is not the end of a round of hosted tools."""
 
 
 class RequestDescription(NamedTuple):
@@ -91,15 +79,31 @@ class RequestTracer(Protocol):
         ...
 
 
+class AttemptMeter(Protocol):
+    """Counts the attempts at one upstream. Its method must not raise."""
+
+    def end_attempt(
+        self,
+        figures: "RequestFigures",
+        elapsed_ns: int,
+        result: ResultName | None,
+        usage: Usage | None,
+        *,
+        is_last: bool,
+    ) -> None:
+        """An attempt has ended. `result` is None if its turn is shared, and counts its attempts itself.
+
+        `usage` has the token counts of the whole reply, if this is its last attempt. `is_last`: the reply has ended,
+        unless another attempt begins; this is not the end of a round of hosted tools.
+        """
+        ...
+
+
 class FiguresReader(Protocol):
     """Counts requests and attempts by their figures. Its methods must not raise."""
 
-    def begin_attempt(self, figures: "RequestFigures") -> None:
-        """An attempt has begun, at the upstream of the figures."""
-        ...
-
-    def end_attempt(self, figures: "RequestFigures", end: AttemptEnd) -> None:
-        """An attempt has ended, at the upstream of the figures."""
+    def begin_attempt(self, figures: "RequestFigures") -> AttemptMeter:
+        """An attempt has begun, at the upstream of the figures. Returns the object that counts its end."""
         ...
 
     def begin_stream(self, figures: "RequestFigures") -> None:
@@ -116,13 +120,13 @@ class FiguresReader(Protocol):
 class RequestWatch:
     """Keeps the figures of the requests of one server process."""
 
-    def __init__(self, readers: Sequence[FiguresReader] = (), tracer: RequestTracer | None = None) -> None:
-        self.readers: Final = tuple(readers)
+    def __init__(self, reader: FiguresReader | None = None, tracer: RequestTracer | None = None) -> None:
+        self._reader = reader
         self._tracer = tracer
 
     def begin_request(self, scope: Scope, began_ns: int) -> "RequestFigures":
         """Returns the figures of a request that has arrived, which its context has from now on."""
-        figures = RequestFigures(self.readers, scope, began_ns)
+        figures = RequestFigures(self._reader, scope, began_ns)
         _CURRENT.set(figures)
         if self._tracer is not None:
             figures.begin_trace(self._tracer.begin_trace(scope))
@@ -135,15 +139,14 @@ class RequestWatch:
         if is_job:
             figures = self._submit_job(figures, streams=streams)
         elif figures is None or figures.model is not None:
-            figures = RequestFigures(self.readers, _ENDED, perf_counter_ns())
+            figures = RequestFigures(self._reader, _ENDED, perf_counter_ns())
         figures.model = model
         figures.streams = streams
         figures.is_shared = is_shared
         if figures.trace is not None:
             figures.trace.endpoint = endpoint
-        if streams and figures.kind == "request":
-            for reader in self.readers:
-                reader.begin_stream(figures)
+        if streams and figures.kind == "request" and self._reader is not None:
+            self._reader.begin_stream(figures)
         return figures
 
     def _submit_job(self, submission: "RequestFigures | None", *, streams: bool) -> "RequestFigures":
@@ -154,9 +157,9 @@ class RequestWatch:
             submission.kind = "submission"
             if streams:
                 submission.streams = True
-                for reader in self.readers:
-                    reader.begin_stream(submission)
-        figures = RequestFigures(self.readers, scope, perf_counter_ns())
+                if self._reader is not None:
+                    self._reader.begin_stream(submission)
+        figures = RequestFigures(self._reader, scope, perf_counter_ns())
         figures.kind = "job"
         if self._tracer is not None:
             trace = None if submission is None else submission.trace
@@ -191,12 +194,14 @@ class RequestFigures(LogObserver):
     trace: TraceRecord | None = None
     """Its trace; None while traces are off."""
     _attempt_began = 0
+    _attempt_meter: AttemptMeter | None = None
+    """Counts the attempt in progress, if somebody counts."""
     _tried: Sequence[dict[str, object]] = ()
     """The rounds of hosted tools that have ended, unless a turn keeps them."""
     _round_usage: Usage | None = None
 
-    def __init__(self, readers: Sequence[FiguresReader], scope: Scope, began_ns: int) -> None:
-        self._readers = readers
+    def __init__(self, reader: FiguresReader | None, scope: Scope, began_ns: int) -> None:
+        self._reader = reader
         self.scope = scope
         """The scope of the request; of a job only the keys of routing."""
         self.began = began_ns
@@ -227,8 +232,8 @@ class RequestFigures(LogObserver):
         self._attempt_began = perf_counter_ns()
         if self.trace is not None:
             self.trace.begin_attempt(provider, model)
-        for reader in self._readers:
-            reader.begin_attempt(self)
+        if self._reader is not None:
+            self._attempt_meter = self._reader.begin_attempt(self)
 
     def observe_content(self) -> None:
         if not self.first_content:
@@ -286,8 +291,8 @@ class RequestFigures(LogObserver):
         if result is not None and (self.attempt_count > 1 or not is_last):
             tried = {"upstream": self.upstream, "result": result, "ms": round_ms(elapsed)}
             self._tried = [*self._tried, tried]
-        for reader in self._readers:
-            reader.end_attempt(self, AttemptEnd(elapsed, result, usage, is_last))
+        if self._attempt_meter is not None:
+            self._attempt_meter.end_attempt(self, elapsed, result, usage, is_last=is_last)
 
     def _find_result(self, error: BaseException | None, failed: Failed | None) -> ResultName:
         """Returns the result of an attempt that failed, by the exception that ended it or the failure in its reply."""
@@ -298,34 +303,30 @@ class RequestFigures(LogObserver):
             return "client_gone"
         return "cut" if self.first_content else outcome.result
 
-    def end(self, status: int, elapsed_ns: int) -> None:
-        """The request has ended. Adds its times to the log line, which is written next, and lets readers count it."""
+    def end(self, status: int, elapsed_ns: int) -> Mapping[str, object]:
+        """The request has ended: lets readers count it. Returns the fields of its log line, with its times."""
         if self._attempt_began:  # nobody read the reply
             if self.trace is not None and not self.is_shared:
                 self.trace.note_result("client_gone")
             self._end_attempt(None if self.is_shared else "client_gone", None, is_last=True)
-        fields = self._bind_times(elapsed_ns) if self.attempt_count else read_bound_fields()
-        for reader in self._readers:
-            reader.end_request(self, status, elapsed_ns, fields)
+        fields = read_bound_fields()
+        if self.attempt_count:
+            overhead_ns = elapsed_ns - self.upstream_ns
+            if "queue_ms" in fields and isinstance(queue_ms := fields["queue_ms"], float):
+                overhead_ns -= int(queue_ms * 1e6)
+            self.overhead_ns = overhead_ns = overhead_ns if overhead_ns > 0 else 0
+            fields = {**fields, "overhead_ms": round_ms(overhead_ns)}
+            if self.first_content and self.streams:
+                fields["first_content_ms"] = round_ms(self.content_ns)
+            if len(self._tried) > 1:
+                fields["tried"] = self._tried
+        if self._reader is not None:
+            self._reader.end_request(self, status, elapsed_ns, fields)
         if self.trace is not None:
             self.trace.end(self, status, elapsed_ns, fields)
         self.scope = _ENDED  # the figures may be kept, and the scope has the headers of the client
         if self.model is None:
             self.model = ""  # what runs on in the context of this request is another one
-
-    def _bind_times(self, elapsed_ns: int) -> Mapping[str, object]:
-        """Adds the times to the log line. Returns all its fields."""
-        bound = read_bound_fields()
-        overhead_ns = elapsed_ns - self.upstream_ns
-        if "queue_ms" in bound and isinstance(queue_ms := bound["queue_ms"], float):
-            overhead_ns -= int(queue_ms * 1e6)
-        self.overhead_ns = overhead_ns if overhead_ns > 0 else 0
-        fields = {**bound, "overhead_ms": round_ms(self.overhead_ns)}
-        if self.first_content and self.streams:
-            fields["first_content_ms"] = round_ms(self.content_ns)
-        if len(self._tried) > 1:
-            fields["tried"] = self._tried
-        replace_fields(fields)
         return fields
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
-from gateway.logs import MAX_LOGGED_CHARS, bind_fields
+from gateway.logs import bind_fields
 from gateway.planning.admitted_request import AdmittedRequest, ThreadRun
 from gateway.planning.plan import find_tool_host
 from gateway.planning.resolver import Resolver, Route, Target
@@ -171,7 +171,7 @@ class Admission:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
         seal = (self._sealer, owner) if endpoint.reply.has_seals else None
         route = self._resolver.resolve(model, allowed, seal)
-        bind_fields(model=route.name[:MAX_LOGGED_CHARS], provider=route.target.provider.name)
+        bind_fields(**route.log_fields)
         return route
 
     def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
@@ -182,7 +182,11 @@ class Admission:
         self._check_lengths(endpoint, body)
         if form.tools_param in body:
             body = self._check_tools(form, body)
-        refusal = find_refusal(form, body)
+        refusal: InvalidRequest | None = None
+        try:
+            form.validate(body)
+        except InvalidRequest as error:
+            refusal = require_known_part(form, body, error)
         model = body.get("model")
         if not model and adapter is not None:
             model = adapter.choose_default_model(principal.models)
@@ -195,9 +199,9 @@ class Admission:
         if route.request_defaults:
             hides_thinking = form.expects_thinking is not None and not form.expects_thinking(body)
             body = form.add_defaults(body, route.request_defaults)
-            refusal = find_refusal(form, body, merged=True)
+            refusal = find_refusal(form.validate_merged or form.validate, form, body)
         facts = form.read_facts(body)
-        if form.own_params:
+        if not form.own_params.isdisjoint(body):
             body = form.remove_own_params(body)
         identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
         return AdmittedRequest(
@@ -205,7 +209,7 @@ class Admission:
             body,
             facts,
             route,
-            route.targets[0],
+            route.target,
             principal,
             identity,
             strict,
@@ -253,22 +257,28 @@ class Admission:
         return body if form.share_tools is None else form.share_tools(body)
 
 
-def find_refusal(form: RequestForm, body: Json, *, merged: bool = False) -> InvalidRequest | None:
+def find_refusal(validate: Callable[[Json], None], form: RequestForm, body: Json) -> InvalidRequest | None:
     """Returns why a body is not valid, if an upstream with the same API may still take it; None for a valid body.
 
-    With `merged`, the body has the defaults of its model. Raises InvalidRequest if no upstream can take it.
+    Raises InvalidRequest if no upstream can take it.
     """
     try:
-        ((form.validate_merged if merged else None) or form.validate)(body)
+        validate(body)
     except InvalidRequest as error:
-        if form.keep_known is None:
-            raise
-        try:
-            form.keep_known(body)
-        except InvalidRequest:
-            raise error from None
-        return error
+        return require_known_part(form, body, error)
     return None
+
+
+def require_known_part(form: RequestForm, body: Json, error: InvalidRequest) -> InvalidRequest:
+    """Returns the error of a body that is not valid, if an upstream with the same API may still take it. Else raises
+    it."""
+    if form.keep_known is None:
+        raise error
+    try:
+        form.keep_known(body)
+    except InvalidRequest:
+        raise error from None
+    return error
 
 
 @contextmanager

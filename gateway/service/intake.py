@@ -36,21 +36,30 @@ class InputFiles:
         """Whether the ids in requests are of files here, and not of an upstream."""
         return self._contents is not None
 
-    async def plan(
+    def plan(
         self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
-    ) -> _ResultT:
+    ) -> Awaitable[_ResultT]:
         """Returns what `plan` returns for the request and its weight.
 
         Most requests name no files, and whether one does is known once its turn is lifted, with its history. So it is
         planned again with the contents if it does. Raises FileNotFound with the parameter, and what `plan` raises.
         """
         if self._contents is None:
-            return await plan(request, weight)
-        try:
-            return await plan(request._replace(files=_NOT_LOADED), weight)
-        except FilesNeeded as needed:
-            contents, size = await self._contents.load(request.owner, needed.params)
-        return await plan(request._replace(files=contents), weight + size)
+            return plan(request, weight)
+        return _plan_with_files(self._contents, request, weight, plan)
+
+
+async def _plan_with_files(
+    contents: FileContents,
+    request: AdmittedRequest,
+    weight: int,
+    plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]],
+) -> _ResultT:
+    try:
+        return await plan(request._replace(files=_NOT_LOADED), weight)
+    except FilesNeeded as needed:
+        loaded, size = await contents.load(request.owner, needed.params)
+    return await plan(request._replace(files=loaded), weight + size)
 
 
 class Intake:

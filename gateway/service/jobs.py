@@ -117,7 +117,7 @@ class JobIntake:
             tool_host=await self._admission.open_tool_host(endpoint, facts, route, principal),
             approvals=approvals,
             in_background=echoed_facts.state.in_background,
-            refusal=find_refusal(endpoint.request, body),
+            refusal=find_refusal(endpoint.request.validate, endpoint.request, body),
             affinity_key=restore_affinity_key(key) if (key := request.get("affinity")) else None,
         )
         planned = await fill_compaction_threshold(planned)

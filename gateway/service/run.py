@@ -175,9 +175,9 @@ class Run:
 
     def build_attempt_stream(self, *, is_begun: bool = True) -> AttemptStream:
         """Returns the stream of the plan of the attempt in progress."""
-        target, plan, presentation, body = self.attempt
+        _, plan, presentation, body = self.attempt
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
-        observer = self._begin_attempt(target) if is_begun else self.observer
+        observer = self._begin_attempt(self.attempt) if is_begun else self.observer
         unbegun, self._unbegun_stream = self._unbegun_stream, None
         if unbegun is not None and observer is self.observer:  # building one costs more than choosing the upstream
             return unbegun
@@ -203,20 +203,20 @@ class Run:
             observer,
         )
 
-    def _begin_attempt(self, target: Target) -> RequestObserver:
+    def _begin_attempt(self, attempt: Attempt) -> RequestObserver:
         """Reports that an attempt begins, if it is not a round of hosted tools. Returns its observer."""
-        provider, loop_io = target.provider.name, self.loop_io
+        observer, target, plan = self.observer, attempt.target, attempt.plan
+        loop_io = plan.loop_io if isinstance(plan, TranslationPlan) else None
         if loop_io is None or self.attempts is not None:
-            self.observer.observe_attempt(provider, 1, target.upstream_model)
+            observer.observe_attempt(target.provider.name, 1, target.upstream_model)
         if loop_io is not None:
             is_shared = self.attempts is not None
             self._rounds = loop_io.observer = ObservedRounds(
-                self.observer, provider, target.upstream_model, is_shared=is_shared
+                observer, target.provider.name, target.upstream_model, is_shared=is_shared
             )
-        if not chooses_model(target.profile):
-            return self.observer
-        self._model_observer = ModelObserver(self.observer)
-        return self._model_observer
+        if chooses_model(target.profile):
+            observer = self._model_observer = ModelObserver(observer)
+        return observer
 
     async def plan_attempt(self, index: int) -> None:
         """Replaces the plan by one for another target. Raises InvalidRequest if that cannot serve the request."""
@@ -261,16 +261,15 @@ class Run:
 
     async def _produce_reply(self) -> Json:
         try:
-            if self.attempts is None:
-                return await self._produce_attempt()
-            return await self._produce_by_attempts(self.attempts)
+            attempts = self.attempts
+            return await (self._produce_attempt() if attempts is None else self._produce_by_attempts(attempts))
         except (ProviderError, TurnFailed) as error:
             self._rejection_params.name_param_of(error)
             raise
 
     def _produce_attempt(self) -> Awaitable[Json]:
-        target, plan, _, _ = self.attempt
-        observer = self._begin_attempt(target)
+        attempt = self.attempt
+        plan, observer = attempt.plan, self._begin_attempt(attempt)
         if isinstance(plan, RelayPlan):
             return self._relay_reply(plan, observer)
         return self._translate_reply(plan, observer)

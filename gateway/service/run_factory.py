@@ -1,7 +1,8 @@
 """Plans requests, and makes the runs that produce their replies."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.config.settings import Settings
@@ -11,7 +12,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require_no_loss, set_tool_options
 from gateway.planning.resolver import Route, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
-from gateway.replies.endpoints import Endpoint, Presentation
+from gateway.replies.endpoints import Endpoint, Presentation, TargetPresentation
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.replies.request_figures import RequestDescription, RequestFigures
 from gateway.sealing.reply_seal import ReplyItemSeal
@@ -28,9 +29,13 @@ from providers.redaction import Redactor
 from translation.errors import InvalidRequest
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Json
+from translation.representation.profile import Profile
 from translation.request_facts import RequestFacts
 
 _MB: Final = 1024 * 1024
+
+_MAX_TARGETS: Final = 1024
+"""The most targets of which it is kept how their replies are presented."""
 
 
 FindToolHost: TypeAlias = Callable[[Endpoint, RequestFacts, Target, Principal, ToolHost | None], ToolHost | None]
@@ -39,8 +44,8 @@ FindToolHost: TypeAlias = Callable[[Endpoint, RequestFacts, Target, Principal, T
 Replan: TypeAlias = Callable[[Target], AdmittedRequest]
 """Returns the request as it is planned for a target."""
 
-EchoBody: TypeAlias = Callable[[Json, Target], Json]
-"""Returns a client's body, which has the defaults of a target, as the reply of that target echoes it."""
+EchoBody: TypeAlias = Callable[[Json, Profile], Json]
+"""Returns a client's body, which has the defaults of a target, as a reply by the profile of that target echoes it."""
 
 
 class RunFactory:
@@ -66,6 +71,10 @@ class RunFactory:
         self._buffers_sentences = settings.server.sentence_buffer
         self._reports_tools = settings.tools.events
         self._clock: Callable[[], int] = lambda: int(time.time())
+        # Targets are made once for all requests for a name. A method would refer back to this object, whose providers
+        # are closed once nothing refers to it.
+        build_common = partial(_build_common, self._reasoning_fields, self._max_frame_bytes, self._clock)
+        self._find_common = lru_cache(_MAX_TARGETS)(build_common)
 
     def build_run(
         self,
@@ -100,7 +109,7 @@ class RunFactory:
             description = RequestDescription(request.identity.id, state.conversation_id, request.body)
             observer.trace.describe(description)
         if sharing is None:
-            view = request.body if echo is None else echo(request.body, request.target)
+            view = request.body if echo is None else echo(request.body, request.target.profile)
             attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)
             run = Run(request, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
             if is_job and isinstance(observer, RequestFigures):
@@ -171,7 +180,7 @@ class RunFactory:
             view = planned.endpoint.request.add_defaults(view, target.request_defaults)
             planned = _add_target_defaults(planned, target)
         if echo is not None:
-            view = echo(view, target)
+            view = echo(view, target.profile)
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.adds_tools):
             host = self._find_tool_host(planned.endpoint, planned.facts, target, planned.principal, planned.tool_host)
             planned = planned._replace(tool_host=host)
@@ -218,18 +227,29 @@ class RunFactory:
         redact: Callable[[str], str] = target.provider.redact
         if route.sharing is not None:
             redact = _find_shared_redact(route, redact, plan)
-        presentation = Presentation(
-            self._reasoning_fields,
-            self._max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES),
-            self._clock,
-            None if route.name == target.upstream_model else route.name,
-            target.profile,
-            is_stored,
-            build_redactor(credentials, redact) if credentials else redact,
-        )
+        if credentials:
+            redact = build_redactor(credentials, redact)
+        presentation = Presentation(self._find_common(target, route.name), is_stored, redact)
         if isinstance(plan, RelayPlan):
             presentation.call_rules, presentation.summarizes_reasoning = plan.call_rules, plan.summarizes_reasoning
         return presentation
+
+
+def _build_common(
+    reasoning_fields: frozenset[str],
+    max_frame_bytes: Mapping[str, int],
+    clock: Callable[[], int],
+    target: Target,
+    route_name: str,
+) -> TargetPresentation:
+    """Returns what the replies of a target have in common. `max_frame_bytes` are those of the providers."""
+    return TargetPresentation(
+        reasoning_fields,
+        max_frame_bytes.get(target.provider.name, DEFAULT_MAX_FRAME_BYTES),
+        clock,
+        None if route_name == target.upstream_model else route_name,
+        target.profile,
+    )
 
 
 def _find_shared_redact(
@@ -300,7 +320,7 @@ def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRe
     body = form.add_defaults(planned.body, target.request_defaults)
     (form.validate_merged or form.validate)(body)
     own = form.read_facts(body)
-    if form.own_params:
+    if not form.own_params.isdisjoint(body):
         body = form.remove_own_params(body)
     facts = own._replace(
         streams=facts.streams,

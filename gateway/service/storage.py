@@ -5,7 +5,7 @@ A response may continue others and a conversation. It is kept in the foreground 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gateway.errors import StoreUnavailable
@@ -85,7 +85,7 @@ def choose_storage_options(facts: RequestFacts, *, resumable: bool, has_key: boo
 @lru_cache
 def echo_as(form: ResponseForm, options: StorageOptions) -> EchoBody:
     """Returns the function that returns a body as its response echoes it, if that is stored with these options."""
-    return lambda body, target: form.echo(body, target.profile, options.stored, options.background)
+    return partial(form.echo, options.stored, options.background)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, RequestGuard
-from gateway.logs import bind_fields, has_failed, read_bound_fields, read_bound_request_id
+from gateway.logs import bind_fields, has_failed, read_bound_fields, read_bound_request_id, replace_fields
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import require_response
@@ -237,7 +237,7 @@ class TurnRunner:
                 await writer.close()
             bind_fields(**ids.list_log_fields())
             elapsed_ns = time.perf_counter_ns() - began_ns
-            meter.end(status, elapsed_ns)
+            replace_fields(meter.end(status, elapsed_ns))
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("turn", status=status, ms=round_ms(elapsed_ns))
 

@@ -190,7 +190,7 @@ class HttpExchange(Source[Batch]):
         if check is not None:
             await check(body)
         try:
-            reply = await self._upstream.post_turn(path, body, stream=stream, credentials=credentials)
+            reply = await self._upstream.post(path, body, stream=stream, credentials=credentials)
         except UpstreamRejected as rejection:
             if rejection.param is not None:
                 rejection.param = find_turn_param(rejection.param, turn_params)
@@ -314,7 +314,7 @@ class HttpExchange(Source[Batch]):
                 batch += self._decode_late(late_payloads)
 
     def _decode_whole(self, body: bytes) -> list[Event]:
-        answer = self._upstream.parse_answer(body)
+        answer = self._upstream.parse_json(body, limits_parts=True)
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
         except _PROTOCOL_ERRORS as error:

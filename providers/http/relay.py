@@ -3,11 +3,13 @@
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 
+from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
 from providers.errors import UpstreamRejected
 from providers.http.dialects import SSE, Framing, RelayDialectSpec
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import UpstreamReply, select_headers
+from translation.framing.reply_weight import LIGHT_BYTES
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -67,7 +69,7 @@ class HttpRelay(Source[bytes]):
     async def _post(self, *, stream: bool) -> UpstreamReply:
         prefix = self._dialect.limit_prefix
         try:
-            reply = await self._upstream.post_turn(
+            reply = await self._upstream.post(
                 self._dialect.path, self._body, stream=stream, credentials=self._credentials, headers=self._headers
             )
         except UpstreamRejected as rejection:
@@ -110,14 +112,15 @@ class HttpRelay(Source[bytes]):
     async def fetch_body(self) -> Json | bytes:
         reply = await self._post(stream=False)
         body = await reply.read_body(self._upstream.max_frame_bytes)
-        is_stream = reply.content_type == "text/event-stream" and not body.lstrip().startswith(b"{")
-        return body if is_stream else await self._upstream.call_weighed(self._parse, body)
+        if reply.content_type == SSE.media_type and not body.lstrip().startswith(b"{"):
+            return body
+        return self._parse(body) if len(body) <= LIGHT_BYTES else await run_in_pool(self._parse, body)
 
     def _build_stream(self, body: bytes) -> bytes:
         return self._dialect.to_stream(self._parse(body))
 
     def _parse(self, body: bytes) -> Json:
-        answer = self._upstream.parse_answer(body)
+        answer = self._upstream.parse_json(body, limits_parts=True)
         # A response object has a member `error`, which may be set in a valid reply to this request.
         if answer.get("object") != "response" and (rejection := self._upstream.find_error(answer, self._credentials)):
             raise rejection

@@ -147,35 +147,23 @@ class Upstream:
         at_root: bool = False,
         headers: Mapping[str, str] | None = None,
         accept: str | None = None,
+        credentials: Sequence[str] = (),
     ) -> Awaitable[UpstreamReply]:
         """Sends a JSON body and returns the reply once it has a success status. With `at_root` the path is not below
-        the API's `/v1`. `headers` replace configured headers. `accept` is JSON or an event stream by default.
+        the API's `/v1`. `headers` replace configured headers. `accept` is JSON or an event stream by default. Errors
+        lose the `credentials` of the body, which the upstream may quote.
 
         Raises ProviderError. If the connection fails before the reply begins, the request is retried up to `retries`
         times.
         """
         if accept is None:
             accept = _EVENT_STREAM if stream else "application/json"
-        path = f"{_ROOT_PREFIX}{path}" if at_root else path
-        kind = ("POST", path, accept)
+        kind = ("POST", f"{_ROOT_PREFIX}{path}" if at_root else path, accept)
         template = None if headers else self._request_templates.get(kind)
         if template is None:
             read_s = self._config.silence_s if stream else self._config.answer_s
             template = self._build_request_template(*kind, read_s, headers)
-        return self._send(template, write_json(body), body.get("model"))
-
-    def post_turn(
-        self,
-        path: str,
-        body: Json,
-        *,
-        stream: bool,
-        credentials: Sequence[str] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> Awaitable[UpstreamReply]:
-        """Sends the body of a turn, as `post` does. Errors lose the credentials of its tools, which the upstream may
-        quote."""
-        sending = self.post(path, body, stream=stream, headers=headers)
+        sending = self._send(template, write_json(body), body.get("model"))
         return self._redact_failures_of(sending, credentials) if credentials else sending
 
     async def upload(
@@ -250,28 +238,24 @@ class Upstream:
         """Calls a function that parses a body: here if it is short, else in a thread."""
         return function(body) if len(body) <= LIGHT_BYTES else await run_in_pool(function, body)
 
-    def parse_json(self, body: bytes) -> Json:
-        """Parses a body. Raises UpstreamGarbled if it is not a JSON object, or has too many values."""
+    def parse_json(self, body: bytes, *, limits_parts: bool = False) -> Json:
+        """Parses a body. Raises UpstreamGarbled if it is not a JSON object, or has too many values.
+
+        With `limits_parts`, which is for whole replies to turns, it may not have too many parts either.
+        """
+        is_heavy = len(body) > LIGHT_BYTES
         try:
-            if len(body) > LIGHT_BYTES:
+            if is_heavy:
                 require_few_values(body, self.max_frame_bytes)
             parsed = parse_with_tool_data(body)
+            if not isinstance(parsed, dict):
+                raise UpstreamGarbled("the upstream's reply is not a JSON object", provider=self.name)
+            if is_heavy and limits_parts:
+                require_few_parts(parsed, self.max_frame_bytes)
         except orjson.JSONDecodeError as error:
             raise UpstreamGarbled("the upstream's reply is not JSON", provider=self.name) from error
         except ProtocolViolation as violation:
             raise UpstreamGarbled(str(violation), provider=self.name) from violation
-        if not isinstance(parsed, dict):
-            raise UpstreamGarbled("the upstream's reply is not a JSON object", provider=self.name)
-        return parsed
-
-    def parse_answer(self, body: bytes) -> Json:
-        """Parses the whole reply to a turn. Raises UpstreamGarbled as `parse_json` does, and for too many parts."""
-        parsed = self.parse_json(body)
-        if len(body) > LIGHT_BYTES:
-            try:
-                require_few_parts(parsed, self.max_frame_bytes)
-            except ProtocolViolation as violation:
-                raise UpstreamGarbled(str(violation), provider=self.name) from violation
         return parsed
 
     async def aclose(self) -> None:

@@ -20,27 +20,30 @@ def read_logprobs(choice: Json) -> list[Json] | None:
     return read_token_logprobs(reported.get("content") or reported.get("refusal"))
 
 
+_COUNTS: Final = ("input", "output", "cache_read", "cache_write", "reasoning")
+"""The counts of Usage, in their order there."""
+
+_INPUT, _OUTPUT, _CACHE_READ, _CACHE_WRITE, _REASONING = range(len(_COUNTS))
+
 _COUNT_PATHS: Final = (
-    ("input", "prompt_tokens", None),
-    ("input", "input_tokens", None),
-    ("output", "completion_tokens", None),
-    ("output", "output_tokens", None),
-    ("cache_read", "prompt_tokens_details", "cached_tokens"),
-    ("cache_read", "prompt_cache_hit_tokens", None),  # DeepSeek
-    ("cache_read", "cached_tokens", None),  # Moonshot
-    ("cache_read", "cache_read_input_tokens", None),  # Anthropic's name, which some gateways pass on
-    ("cache_write", "prompt_tokens_details", "cache_write_tokens"),
-    ("cache_write", "prompt_tokens_details", "created_cache_tokens"),  # vLLM
-    ("cache_write", "cache_creation_input_tokens", None),
-    ("reasoning", "completion_tokens_details", "reasoning_tokens"),
-    ("reasoning", "reasoning_tokens", None),
+    (_INPUT, "prompt_tokens", None),
+    (_INPUT, "input_tokens", None),
+    (_OUTPUT, "completion_tokens", None),
+    (_OUTPUT, "output_tokens", None),
+    (_CACHE_READ, "prompt_tokens_details", "cached_tokens"),
+    (_CACHE_READ, "prompt_cache_hit_tokens", None),  # DeepSeek
+    (_CACHE_READ, "cached_tokens", None),  # Moonshot
+    (_CACHE_READ, "cache_read_input_tokens", None),  # Anthropic's name, which some gateways pass on
+    (_CACHE_WRITE, "prompt_tokens_details", "cache_write_tokens"),
+    (_CACHE_WRITE, "prompt_tokens_details", "created_cache_tokens"),  # vLLM
+    (_CACHE_WRITE, "cache_creation_input_tokens", None),
+    (_REASONING, "completion_tokens_details", "reasoning_tokens"),
+    (_REASONING, "reasoning_tokens", None),
 )
-"""(field of Usage, key in `usage`, key in the object under that key or None). The first number found is used."""
+"""(place of a count, key in `usage`, key in the object under that key or None). The first number found is used."""
 
-_NO_COUNTS: Final[dict[str, int | None]] = dict.fromkeys(("input", "output", "cache_read", "cache_write", "reasoning"))
-
-_SUBCOUNTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
-"""(field of Usage, the field whose count includes it)."""
+_SUBCOUNTS: Final = ((_CACHE_READ, _INPUT), (_CACHE_WRITE, _INPUT), (_REASONING, _OUTPUT))
+"""(place of a count, place of the count that includes it)."""
 
 
 def read_usage(reported: Json, before: Usage | None = None) -> Usage:
@@ -49,32 +52,32 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     Counts never fall below those in `before`, are never negative, and no part is larger than its whole. `raw` is the
     upstream's object, unchanged.
     """
-    counts: dict[str, int | None] = _NO_COUNTS.copy()
+    counts: list[int | None] = [None] * len(_COUNTS)
     paths, subcounts = _paths_in(*reported)
-    for name, key, inner in paths:
-        if counts[name] is not None:
+    for place, key, inner in paths:
+        if counts[place] is not None:
             continue
         value: Any = reported[key]
         if inner is not None:
             value = value.get(inner) if isinstance(value, dict) else None
-        counts[name] = read_count(value)
+        counts[place] = read_count(value)
     if before is not None:
-        for name, count in counts.items():
-            earlier = getattr(before, name)
-            counts[name] = earlier if count is None else max(count, earlier or 0)
-    for name, whole in subcounts if before is None else _SUBCOUNTS:
-        counts[name] = clamp_part(counts[name], counts[whole])
-    return Usage(
-        counts["input"], counts["output"], counts["cache_read"], counts["cache_write"], counts["reasoning"], reported
-    )
+        subcounts = _SUBCOUNTS
+        for place, name in enumerate(_COUNTS):
+            earlier, count = getattr(before, name), counts[place]
+            counts[place] = earlier if count is None else max(count, earlier or 0)
+    for place, whole in subcounts:
+        counts[place] = clamp_part(counts[place], counts[whole])
+    total_input, output, cache_read, cache_write, reasoning = counts
+    return Usage(total_input, output, cache_read, cache_write, reasoning, reported)
 
 
 @lru_cache(64)
-def _paths_in(*keys: str) -> tuple[Sequence[tuple[str, str, str | None]], Sequence[tuple[str, str]]]:
+def _paths_in(*keys: str) -> tuple[Sequence[tuple[int, str, str | None]], Sequence[tuple[int, int]]]:
     """Returns the rows of `_COUNT_PATHS` for an object with these keys, and the rows of `_SUBCOUNTS` they can fill.
 
     The result is cached, because the usage objects of one upstream nearly always have the same keys.
     """
     paths = tuple(path for path in _COUNT_PATHS if path[1] in keys)
-    names = {name for name, _, _ in paths}
-    return paths, tuple(subcount for subcount in _SUBCOUNTS if subcount[0] in names)
+    places = {place for place, _, _ in paths}
+    return paths, tuple(subcount for subcount in _SUBCOUNTS if subcount[0] in places)

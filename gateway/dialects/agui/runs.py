@@ -125,7 +125,7 @@ class _AguiRun:
 
     def build_encoder(self, view: Json, identity: ReplyIdentity, presentation: Presentation) -> AguiReplyEncoder:
         initial = new_response(view, response_id=identity.id, created_at=identity.created, model=identity.model)
-        snapshot = Snapshot(initial, presentation.clock, presentation.item_seal)
+        snapshot = Snapshot(initial, presentation.common.clock, presentation.item_seal)
         return AguiReplyEncoder(self.make_encoder(identity.id, identity.model), snapshot, self.on_end)
 
     def make_encoder(

@@ -45,7 +45,7 @@ def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) ->
         completion_id=identity.id,
         created=identity.created,
         model=identity.model,
-        reasoning_fields=presentation.reasoning_fields,
+        reasoning_fields=presentation.common.reasoning_fields,
         include_usage=_includes_usage(body),
         extensions=bool(body.get("extensions")),
         legacy_functions=uses_legacy_functions(body),
@@ -58,25 +58,26 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
         completion_id=identity.id,
         created=identity.created,
         model=identity.model,
-        reasoning_fields=presentation.reasoning_fields,
+        reasoning_fields=presentation.common.reasoning_fields,
         extensions=bool(body.get("extensions")),
         legacy_functions=uses_legacy_functions(body),
     )
 
 
 def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Relay:
+    common = presentation.common
     members = {"id": identity.id, "created": identity.created, "model": identity.model}
     relay = ChatRelay(
-        OwnCompletion(presentation.reported_model, members, presentation.is_stored),
+        OwnCompletion(common.reported_model, members, presentation.is_stored),
         ChunkForm(
-            presentation.reasoning_fields,
+            common.reasoning_fields,
             _includes_usage(body),
             body.get("n") or 1,
             uses_legacy_functions(body),
-            presentation.profile,
+            common.profile,
         ),
-        upstream_fields=list_text_fields(presentation.profile.reasoning_fields),
-        max_frame_bytes=presentation.max_frame_bytes,
+        upstream_fields=list_text_fields(common.profile.reasoning_fields),
+        max_frame_bytes=common.max_frame_bytes,
         call_rules=presentation.call_rules,
         scrub=presentation.scrub,
     )
@@ -92,14 +93,15 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
     if (failed := whole_completion.failure_of(upstream_reply)) is not None:
         failed.redact(presentation.scrub)
         raise TurnFailed(failed)
+    common = presentation.common
     completion = whole_completion.relay_completion(
         upstream_reply,
-        model=presentation.reported_model,
-        reasoning_fields=presentation.reasoning_fields,
-        upstream_fields=list_text_fields(presentation.profile.reasoning_fields),
+        model=common.reported_model,
+        reasoning_fields=common.reasoning_fields,
+        upstream_fields=list_text_fields(common.profile.reasoning_fields),
         call_rules=presentation.call_rules,
         legacy_functions=uses_legacy_functions(body),
-        profile=presentation.profile,
+        profile=common.profile,
     )
     return completion | {"id": identity.id, "created": identity.created} if presentation.is_stored else completion
 

@@ -82,16 +82,16 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
 
 def _relay(_body: Json, _identity: ReplyIdentity, presentation: Presentation) -> MessagesRelay:
     return MessagesRelay(
-        model=presentation.reported_model,
-        max_frame_bytes=presentation.max_frame_bytes,
+        model=presentation.common.reported_model,
+        max_frame_bytes=presentation.common.max_frame_bytes,
         scrub=presentation.scrub,
     )
 
 
 def _relay_json(_body: Json, upstream_reply: Json, _identity: ReplyIdentity, presentation: Presentation) -> Json:
-    if presentation.reported_model is None:
+    if presentation.common.reported_model is None:
         return upstream_reply
-    return {**upstream_reply, "model": presentation.reported_model}
+    return {**upstream_reply, "model": presentation.common.reported_model}
 
 
 def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:

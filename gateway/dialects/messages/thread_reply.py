@@ -48,7 +48,7 @@ class ThreadReply:
         return ThreadCollector(collector, self._start_snapshot(presentation))
 
     def _start_snapshot(self, presentation: Presentation) -> Snapshot:
-        self._snapshot = Snapshot(self._initial_response, presentation.clock, presentation.item_seal)
+        self._snapshot = Snapshot(self._initial_response, presentation.common.clock, presentation.item_seal)
         return self._snapshot
 
 

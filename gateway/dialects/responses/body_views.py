@@ -13,7 +13,7 @@ _STATE_PARAMS: Final = frozenset({"previous_response_id", "conversation", "backg
 state."""
 
 
-def echo_body(body: Json, profile: Profile, is_stored: bool, in_background: bool) -> Json:
+def echo_body(is_stored: bool, in_background: bool, body: Json, profile: Profile) -> Json:
     """Returns the body as its response echoes it: parameters that the gateway decides have their effective values."""
     view = echo_storage(body, is_stored, in_background)
     if body.get("parallel_tool_calls") is None and profile.parallel_tool_calls is not None:

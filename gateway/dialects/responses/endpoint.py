@@ -59,19 +59,19 @@ def _head(body: Json, identity: ReplyIdentity) -> Json:
 
 
 def _own_response(body: Json, identity: ReplyIdentity, presentation: Presentation) -> OwnResponse:
-    return OwnResponse(presentation.reported_model, _head(body, identity), presentation.is_stored)
+    return OwnResponse(presentation.common.reported_model, _head(body, identity), presentation.is_stored)
 
 
 def _encoder(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesEncoder:
     included = body.get("include") or ()
-    encoder = ResponsesEncoder(_head(body, identity), presentation.clock, presentation.item_seal, included)
+    encoder = ResponsesEncoder(_head(body, identity), presentation.common.clock, presentation.item_seal, included)
     if presentation.sent_stream is not None:
         encoder.restore(*presentation.sent_stream)
     return encoder
 
 
 def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) -> Snapshot:
-    return Snapshot(_head(body, identity), presentation.clock, presentation.item_seal)
+    return Snapshot(_head(body, identity), presentation.common.clock, presentation.item_seal)
 
 
 def _show_reply(body: Json, reply: Json) -> Json:
@@ -81,7 +81,7 @@ def _show_reply(body: Json, reply: Json) -> Json:
 def _relay(body: Json, identity: ReplyIdentity, presentation: Presentation) -> ResponsesRelay:
     return ResponsesRelay(
         _own_response(body, identity, presentation),
-        max_frame_bytes=presentation.max_frame_bytes,
+        max_frame_bytes=presentation.common.max_frame_bytes,
         scrub=presentation.scrub,
         seal=presentation.item_seal,
         calls=presentation.call_rules,

@@ -26,7 +26,7 @@ def _new_meter() -> MetricsReader:
 
 
 def _begin(meter: MetricsReader, *, streams: bool = False, is_shared: bool = False) -> RequestFigures:
-    watch = RequestWatch([meter])
+    watch = RequestWatch(meter)
     figures = watch.begin_request(_SCOPE, 0)
     assert watch.observe_request("responses", "m", streams=streams, is_shared=is_shared) is figures
     figures.observe_attempt("gpu", 1, "m")
@@ -129,7 +129,7 @@ def test_the_exception_of_an_attempt_is_its_result() -> None:
 def test_what_runs_on_after_a_request_has_figures_of_its_own() -> None:
     def run(ends_before: bool) -> None:
         meter = _new_meter()
-        watch = RequestWatch([meter])
+        watch = RequestWatch(meter)
         figures = watch.begin_request({**_SCOPE, "method": "GET"}, 0)
         if ends_before:
             figures.end(200, 1)

@@ -50,7 +50,7 @@ class Server(Source[bytes]):
     def __init__(self, reads: Iterable[bytes]) -> None:
         self.reads = list(reads)
 
-    async def post_turn(self, *_: Any, **__: Any) -> "Server":
+    async def post(self, *_: Any, **__: Any) -> "Server":
         return self
 
     def redact(self, message: str) -> str:

@@ -14,9 +14,9 @@ BODY: Json = {"model": "m", "input": "a"}
 
 def test_a_reply_reports_what_is_really_stored() -> None:
     body = {**BODY, "conversation": "conv_1", "background": None, "store": None}
-    view = echo_body(body, Profile(), True, False)
+    view = echo_body(True, False, body, Profile())
     assert (view["store"], view["background"], view["conversation"]) == (True, False, {"id": "conv_1"})
-    assert echo_body({**BODY, "store": True}, Profile(), False, False)["store"] is False
+    assert echo_body(False, False, {**BODY, "store": True}, Profile())["store"] is False
 
 
 def test_parameters_about_stored_state_are_not_sent_upstream() -> None:
@@ -39,9 +39,9 @@ def test_an_input_without_history_is_sent_unchanged() -> None:
     [({}, False), ({"parallel_tool_calls": None}, False), ({"parallel_tool_calls": True}, True)],
 )
 def test_the_configured_parallel_tool_calls_are_read_back(more: Json, echoed: bool) -> None:
-    view = echo_body({**BODY, **more}, Profile(parallel_tool_calls=False), True, False)
+    view = echo_body(True, False, {**BODY, **more}, Profile(parallel_tool_calls=False))
     assert view["parallel_tool_calls"] is echoed
 
 
 def test_unset_parallel_tool_calls_are_left_to_their_default() -> None:
-    assert "parallel_tool_calls" not in echo_body(BODY, Profile(), True, False)
+    assert "parallel_tool_calls" not in echo_body(True, False, BODY, Profile())
