@@ -85,6 +85,9 @@ class ByteReply(Response):
                 with guard_client(scope, receive, self._drain):
                     await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                     if self._head:
+                        if self._is_event_stream:
+                            has_content = True
+                            observer.observe_content()
                         await send_body({"type": "http.response.body", "body": self._head, "more_body": True})
                     async for read in self._rest:
                         if not has_content:

@@ -1,5 +1,7 @@
 """Serves the relayed paths: their table, and the relay of a body to the model's upstream and of the reply back."""
 
+import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -33,6 +35,12 @@ _HELD_BYTES = 4 * 1024 * 1024
 
 
 _ResultT = TypeVar("_ResultT")
+
+
+_FIRST_EVENT: Final = re.compile(rb"^data:[ ]?([^\r\n]+)\r?\n", re.MULTILINE)
+
+_ERROR_BYTES: Final = 64
+"""The bytes of an event within which an error has its name."""
 
 
 class RelayedPath(NamedTuple):
@@ -262,14 +270,20 @@ class RelayedPaths:
             reads = reply.iterate_reads()
             is_json = reply.content_type.endswith("json") or (row.replies_json and not reply.content_type)
             head = b""
+            may_repeat = route.turn is not None and route.turn.repeats
             if is_json:
-                may_repeat = route.turn is not None and route.turn.repeats
                 head, is_whole = await _read_head(reads, _HELD_BYTES if may_repeat else _EXAMINED_BYTES)
                 await _run_for_size(head, partial(_check_json, head, target, is_whole=is_whole))
                 _check_length(reply, head, target, is_whole=is_whole)
             elif reply.content_type == "text/html" or (row.replies_json and reply.content_type != EVENT_STREAM):
                 raise _build_garbled_error(target, f"is of the type {reply.content_type:.100}")
             turn = route.turn
+            if may_repeat and turn is not None and reply.content_type == EVENT_STREAM:
+                try:
+                    async with asyncio.timeout(turn.routing.first_content_s):
+                        head = await _read_first_event(reads, target)
+                except TimeoutError:
+                    raise turn.build_timeout() from None
             if turn is not None and turn.deadline is not None:
                 reads = turn.bound_reads(reads)
             end = AttemptWatchers(route.observer, _end_of(turn))
@@ -361,6 +375,32 @@ async def _read_head(reads: AsyncIterator[bytes], most_bytes: int) -> tuple[byte
         if len(head) > most_bytes:
             return bytes(head), False
     return bytes(head), True
+
+
+async def _read_first_event(reads: AsyncIterator[bytes], target: PathTarget) -> bytes:
+    """Returns the beginning of an event stream up to its first event: until then another upstream may be asked.
+
+    Raises UpstreamBroken if there is none, and UpstreamRejected if it is an error.
+    """
+    head, line_start = bytearray(), 0
+    async for read in reads:
+        head += read
+        event = _FIRST_EVENT.search(head, line_start)
+        line_start = head.rfind(b"\n") + 1
+        if event is not None and event[1].startswith(b"{") and b'"error"' in event[1][:_ERROR_BYTES]:
+            _check_event(bytes(event[1]), target)
+        if event is not None or len(head) > _EXAMINED_BYTES:
+            return bytes(head)
+    raise UpstreamBroken("the upstream ended its stream before an event", provider=target.provider.name)
+
+
+def _check_event(payload: bytes, target: PathTarget) -> None:
+    """Raises UpstreamRejected for an error. What is no JSON may be an event of the path all the same."""
+    try:
+        orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return
+    _parse(payload, target)
 
 
 def _check_json(head: bytes, target: PathTarget, *, is_whole: bool) -> None:

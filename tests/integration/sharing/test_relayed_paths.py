@@ -15,6 +15,7 @@ from tests.upstream.script import Close, Hang, Reply, Script, reset, silence
 from tests.upstream.server import ScriptedUpstream, closed_port
 
 Json = dict[str, Any]
+EVENTS = {"content-type": "text/event-stream"}
 VECTORS = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "m"}
 
 
@@ -71,6 +72,57 @@ async def test_a_long_body_is_held_until_it_is_whole(fault: Script) -> None:
     assert reply.json() == LONG_VECTORS
 
 
+EVENT = b'data: {"choices":[{"text":"Hi"}]}\n\n'
+EMPTY_STREAMS: dict[str, Reply] = {
+    "it ends": Reply(headers=EVENTS, body=[Close()]),
+    "it ends after a comment": Reply(headers=EVENTS, body=[b": ping\n\n", Close()]),
+    "it begins with an error": Reply(headers=EVENTS, body=[b'data: {"error": {"message": "no"}}\n\n', Close()]),
+    "it stalls": Reply(headers=EVENTS, body=[Hang()]),
+}
+
+
+async def complete(running: Gateway) -> httpx.Response:
+    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        body = {"model": "scripted-model", "prompt": "Hi", "stream": True}
+        return await client.post(f"{running.v1}/completions", json=body)
+
+
+def configure_completions(first: str, second: str, **provider: Any) -> Json:
+    config = configure(first, second)
+    for each in config["providers"].values():
+        each |= {"capabilities": {"endpoints": ["completions"]}, **provider}
+    return config
+
+
+@pytest.mark.parametrize("stall", ["silence_s", "first_content_s"])
+@pytest.mark.parametrize("fault", EMPTY_STREAMS.values(), ids=EMPTY_STREAMS)
+async def test_a_stream_without_an_event_is_made_by_the_next_upstream(fault: Reply, stall: str) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(fault)
+        second.script(Reply(headers=EVENTS, body=[EVENT, b"data: [DONE]\n\n"]))
+        config = configure_completions(first.url, second.url)
+        if stall == "first_content_s":
+            config["providers"]["first"]["silence_s"] = 30
+            config["routing"] = {"first_content_s": 0.3}
+        with serving(config) as running:
+            reply = await complete(running)
+    assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second")
+    assert reply.content == EVENT + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("payload", [b"[1]", b'{"id":"error"}', b'{"error":', b"error"])
+async def test_a_stream_that_breaks_after_an_event_ends_in_a_failure(payload: bytes) -> None:
+    event = b"data: " + payload + b"\n\n"
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(Reply(headers=EVENTS, body=[event, Close()]))
+        with serving(configure_completions(first.url, second.url)) as running:
+            reply = await complete(running)
+    assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "first")
+    assert reply.content.startswith(event)
+    assert b'"code":"upstream_disconnected"' in reply.content
+    assert not second.requests
+
+
 async def test_a_body_that_is_too_long_to_be_held_is_forwarded_as_it_arrives() -> None:
     huge = {**VECTORS, "data": [{"object": "embedding", "index": 0, "embedding": [0.5] * 1_500_000}]}
     async with ScriptedUpstream() as first:
@@ -118,7 +170,6 @@ async def test_a_turn_of_a_relayed_path_has_its_time_and_no_more() -> None:
     assert not second.requests
 
 
-EVENTS = {"content-type": "text/event-stream"}
 BODIES: dict[str, tuple[str, Reply]] = {
     "a stream": ("completions", Reply(headers=EVENTS, body=[b'data: {"choices":[]}\n\n', Hang()])),
     "a stream without events": ("completions", Reply(headers=EVENTS, body=[Hang()])),
