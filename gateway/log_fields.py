@@ -86,6 +86,12 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
     "upstream": LogField("the address of the upstream", "an upstream failed"),
     "upstream_status": LogField("the status of its reply", "the upstream replied with an error"),
     "cause": LogField("the network error", "an upstream could not be reached, or broke off"),
+    "tools": LogField(
+        "what [hosted tools](tools.md#what-tools-have-done) did: for each the `calls`, those that `failed`, and their "
+        "`ms`, `bytes` and `results`; also those that were `skipped`, or whose results were `cut` or `redacted`",
+        "the gateway ran a tool",
+        "tool -> numbers",
+    ),
     "file_id": LogField("the id of the [file](files.md)", "the request is about a file"),
     "file_bytes": LogField("its size", "a file was uploaded or downloaded", "bytes"),
     "vector_store_id": LogField(

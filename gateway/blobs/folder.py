@@ -17,8 +17,6 @@ from typing import Final, TypeVar
 from dataplane.sharing.fair_turns import PerLoop
 from dataplane.sharing.work_pool import WorkPool
 from gateway.blobs.blob_store import BlobMissing
-from gateway.config.database_urls import SQLITE_PREFIX
-from gateway.config.settings import Settings
 from gateway.errors import FileStorageUnavailable
 
 _PIECE_BYTES: Final = 256 * 1024
@@ -31,19 +29,6 @@ _ResultT = TypeVar("_ResultT")
 
 _pools: Final = PerLoop(WorkPool)
 """Threads of their own: a slow disk must not delay the parsing of requests."""
-
-
-_DEFAULT_FOLDER: Final = "responses-gateway-files"
-
-
-def find_folder(settings: Settings) -> Path:
-    """Returns the folder of the bytes: `files.path`, or a folder beside the SQLite file."""
-    if settings.files.path is not None:
-        return Path(settings.files.path)
-    url = settings.store.url or ""
-    is_sqlite = url.startswith(SQLITE_PREFIX)
-    beside = Path(url.removeprefix(SQLITE_PREFIX).partition("?")[0]).parent if is_sqlite else Path()
-    return beside / _DEFAULT_FOLDER
 
 
 class BlobFolder:

@@ -397,7 +397,7 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
     """Delete everything that is stored for one owner. Its running responses are deleted too."""
     settings = _load_settings_with_store(config)
 
-    from gateway.blobs.folder import BlobFolder, find_folder
+    from gateway.blobs.open_blobs import open_blobs
     from gateway.files.blob_keeper import remove_unused_blobs
     from gateway.state.sql.store import SqlStore
 
@@ -405,7 +405,7 @@ def erase(owner: OwnerOption, config: ConfigOption = None) -> None:
         async with aclosing(SqlStore(settings.store, settings.background)) as store:
             await store.open()
             erased_count = await store.owner_data.erase_owner(owner)
-            await remove_unused_blobs(store.files, BlobFolder(find_folder(settings)), owner=owner)
+            await remove_unused_blobs(store.files, open_blobs(settings), owner=owner)
             return erased_count
 
     typer.echo(f"erased {_format_count(_run_store_command(settings, erase_owner()), 'object')} of {owner}")

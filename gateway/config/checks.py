@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.config.model_rows import ModelRow, check_upstreams, list_model_rows
 from gateway.config.own_address import check_metrics_address, check_own_addresses
+from gateway.config.storage_settings import check_bucket_package
 from gateway.config.telemetry_settings import check_tracing_package
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
@@ -30,6 +31,8 @@ _ENVIRONMENT_KEYS = {
     "keys_env": "keys",
     "bearer_env": "bearer",
     "client_secret_env": "client_secret",
+    "access_key_env": "access_key",
+    "secret_key_env": "secret_key",
 }
 """Key that names an environment variable -> key that gets its value."""
 
@@ -102,6 +105,7 @@ def validate_settings(
     problems += check_own_addresses(tree)
     problems += check_metrics_address(tree)
     problems += check_tracing_package(tree)
+    problems += check_bucket_package(tree)
     problems += _check_exposure(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)

@@ -16,10 +16,10 @@ from pydantic_core import PydanticCustomError
 from gateway.config import yaml_file
 from gateway.config.auth_settings import AuthSettings, LimitSettings
 from gateway.config.checks import find_fixed_changes, validate_settings
-from gateway.config.database_urls import find_url_problem
 from gateway.config.env_file import read_env_file
 from gateway.config.model_config import FamilyConfig, ModelConfig, NonEmptyText
 from gateway.config.routing_settings import RoutingSettings
+from gateway.config.storage_settings import FileSettings, find_url_problem
 from gateway.config.telemetry_settings import MetricsSettings, TracingSettings
 from gateway.config.tool_settings import ToolSettings
 from gateway.config.yaml_file import ConfigError, Document
@@ -325,23 +325,6 @@ class EgressSettings(_Section):
         "size.",
     )
     deadline_s: Number = Field(default=30.0, gt=0, description="Seconds for all downloads of one request.")
-
-
-class FileSettings(_Section):
-    """Files that clients upload. Their names and sizes are in the store, and their bytes in a folder."""
-
-    path: NonEmptyText | None = Field(
-        default=None,
-        description="The folder of the bytes, which is made when the first file is uploaded. By default "
-        "`responses-gateway-files` beside the SQLite file, or in the working directory with PostgreSQL. All servers of "
-        "one database need the same folder.",
-    )
-    max_file_mb: Number = Field(default=512.0, gt=0, description="The largest file, in MiB.")
-    max_part_mb: Number = Field(default=64.0, gt=0, description="The largest part of an upload, in MiB.")
-    max_parts: WholeNumber = Field(default=10_000, ge=1, le=100_000, description="The most parts of an upload.")
-    upload_hours: Number = Field(
-        default=1.0, gt=0, description="Hours in which the parts of an upload must arrive. Then they are deleted."
-    )
 
 
 class Settings(_Section):

@@ -12,6 +12,7 @@ import typer
 
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Diagnosis
+from gateway.doctor.file_storage import examine_storage
 from gateway.doctor.html_report import render_html
 from gateway.doctor.mcp_servers import examine_servers, render_servers
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
@@ -37,7 +38,7 @@ def run_doctor(
 ) -> bool:
     """Examines the models, prints the report, saves the results, and writes the page if `html` names a file.
 
-    Without `names`, the MCP servers and the search engine of the configuration are examined too.
+    Without `names`, the MCP servers, the search engine and the bucket of the configuration are examined too.
 
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. The
     gateway's error logs are written there too. Raises NoModelsSelected, and what `serve` raises.
@@ -47,16 +48,20 @@ def run_doctor(
     with interrupt_waits(), _draw_progress(steps) as on_step:
         diagnoses = diagnose(settings, names, serve, deadline_s, on_step)
         servers = [] if names else examine_servers(settings)
-        engine = None if names else examine_engine(settings)
+        backends = {} if names else {"web_search": examine_engine(settings), "files": examine_storage(settings)}
+        others = {key: diagnosis for key, diagnosis in backends.items() if diagnosis is not None}
     origin = describe_origin(settings)
     typer.echo(
         rendered_json(
-            diagnoses, origin, [server.as_json() for server in servers], None if engine is None else engine.as_json()
+            diagnoses,
+            origin,
+            [server.as_json() for server in servers],
+            {key: diagnosis.as_json() for key, diagnosis in others.items()},
         ).decode()
         if as_json
         else render_text(diagnoses, _colour_verdict, typer.get_terminal_size().columns)
     )
-    examined = [*servers, *([] if engine is None else [engine])]
+    examined = [*servers, *others.values()]
     if examined and not as_json:
         typer.echo(render_servers(examined))
     if settings.server.doctor_report is not None:

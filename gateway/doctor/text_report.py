@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Final, get_args
 
 import orjson
@@ -31,12 +32,18 @@ _REPORT_KEYS: Final = {"request_text": "asked", "reply_text": "came"}
 """Field of a finding -> its key in the JSON report, if the two differ."""
 
 
+_NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
+
+
 def render_json(
-    diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[Json] = (), engine: Json | None = None
+    diagnoses: Sequence[Diagnosis],
+    origin: ReportOrigin,
+    servers: Sequence[Json] = (),
+    others: Mapping[str, Json] = _NOTHING,
 ) -> bytes:
-    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are MCP servers, and `engine`
-    is the search engine."""
-    examined = [*servers, *([] if engine is None else [engine])]
+    """Returns the report as one JSON object. `ok` is false if any check failed. `servers` are MCP servers, and `others`
+    what else was examined, by its key in the report."""
+    examined = [*servers, *others.values()]
     backends = [
         {
             "model": diagnosis.model,
@@ -58,7 +65,7 @@ def render_json(
         "ok": not any(diagnosis.failed for diagnosis in diagnoses) and all(each["ok"] for each in examined),
         "backends": backends,
         **({"mcp_servers": servers} if servers else {}),
-        **({"web_search": engine} if engine is not None else {}),
+        **others,
     }
     return orjson.dumps(report, option=orjson.OPT_INDENT_2)
 

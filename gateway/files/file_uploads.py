@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.blobs.blob_store import BlobMissing, BlobStore, BlobWriter
-from gateway.config.settings import FileSettings
+from gateway.config.storage_settings import FileSettings
 from gateway.errors import FileTooLarge, GatewayError, UploadNotFound
 from gateway.files.blob_form import BlobForm
 from gateway.files.blob_keeper import BlobKeeper

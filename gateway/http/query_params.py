@@ -7,6 +7,7 @@ from typing import Final, get_args
 from starlette.datastructures import QueryParams
 
 from translation.errors import InvalidRequest
+from translation.responses.client.item_view import GATEWAY_REPORT
 from translation.responses.schema.parts import Includable
 
 _BRACKETED: Final = re.compile(r"(include|metadata)\[")
@@ -75,12 +76,16 @@ def parse_boolean(query: QueryParams, name: str) -> bool:
     return _BOOLEANS[text]
 
 
-def parse_include(query: QueryParams) -> frozenset[str]:
-    """Returns the values of `include`. Raises InvalidRequest unless the API knows all of them."""
+def parse_include(query: QueryParams, *, of_response: bool = False) -> frozenset[str]:
+    """Returns the values of `include`, which is about items, or with `of_response` also about their response.
+
+    Raises InvalidRequest unless the API knows all of them.
+    """
+    known = _INCLUDABLE if of_response else [name for name in _INCLUDABLE if name != GATEWAY_REPORT]
     values = [value for key, value in query.multi_items() if _base_name(key) == "include"]
     for value in values:
-        if value not in _INCLUDABLE:
-            expected = ", ".join(f"'{name}'" for name in _INCLUDABLE)
+        if value not in known:
+            expected = ", ".join(f"'{name}'" for name in known)
             raise InvalidRequest(
                 f"Invalid value for 'include': '{value:.{_MAX_QUOTED}}'. Expected one of {expected}.", param="include"
             )

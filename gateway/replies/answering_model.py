@@ -14,6 +14,7 @@ from gateway.replies.observers import ReplyEnd, RequestObserver
 from gateway.replies.reply_streams import Relay
 from gateway.replies.wrappers import RelayWrapper
 from gateway.upstreams.outcomes import ResultName
+from translation.hosted.tool_report import CallFigures
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
 from translation.representation.events import Event, Started, Usage
 from translation.representation.profile import Profile
@@ -73,8 +74,8 @@ class ModelObserver:
     def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self._observer.observe_round(usage, finish_reason)
 
-    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
-        self._observer.observe_call(tool, began_ns, has_failed=has_failed)
+    def observe_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
+        self._observer.observe_call(tool, began_ns, figures)
 
     def observe_end(self, end: ReplyEnd) -> None:
         if self.model is not None:

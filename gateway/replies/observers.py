@@ -7,6 +7,7 @@ from gateway.errors import TurnFailed
 from gateway.http.error_forms import bind_failure
 from gateway.logs import bind_fields, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.upstreams.outcomes import ResultName
+from translation.hosted.tool_report import CallFigures
 from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
@@ -64,7 +65,7 @@ class RequestObserver(Protocol):
         """A round of a reply with hosted tools is complete: its tools are run next, or the reply ends."""
         ...
 
-    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+    def observe_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
         """A call of a hosted tool has ended, which began at this time of the performance counter."""
         ...
 
@@ -93,8 +94,8 @@ class ObservedRounds:
     def end_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self._observer.observe_round(usage, finish_reason)
 
-    def end_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
-        self._observer.observe_call(tool, began_ns, has_failed=has_failed)
+    def end_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
+        self._observer.observe_call(tool, began_ns, figures)
 
 
 class Observer(Protocol):
@@ -148,7 +149,7 @@ class LogObserver:
     def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         return
 
-    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+    def observe_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
         return
 
     def observe_end(self, end: ReplyEnd) -> None:

@@ -17,6 +17,7 @@ from gateway.logs import bind_fields, bind_usage, read_bound_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
 from providers.request_ids import CURRENT_IDS
+from translation.hosted.tool_report import CallFigures
 from translation.representation.events import Failed, Usage, add_usage
 from translation.representation.json_types import Json
 
@@ -61,7 +62,7 @@ class TraceRecord(Protocol):
     def end_attempt(self, usage: Usage | None, finish_reason: str | None, result: str | None) -> None: ...
     def note_result(self, result: str) -> None: ...
     def end_turn(self) -> None: ...
-    def add_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None: ...
+    def add_call(self, tool: str, began_ns: int, figures: CallFigures) -> None: ...
     def begin_http(self, url: str, *, sends_context: bool) -> bytes: ...
     def end_http(self, status: int | None) -> None: ...
     def end(self, figures: "RequestFigures", status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None: ...
@@ -252,9 +253,9 @@ class RequestFigures(LogObserver):
         if self.trace is not None:
             self.trace.note_result(result)
 
-    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+    def observe_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
         if self.trace is not None:
-            self.trace.add_call(tool, began_ns, has_failed=has_failed)
+            self.trace.add_call(tool, began_ns, figures)
 
     def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self._round_usage = add_usage(self._round_usage, usage)

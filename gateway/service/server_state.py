@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from gateway.blobs.folder import BlobFolder, find_folder
+from gateway.blobs.open_blobs import open_blobs
 from gateway.config.settings import Settings
 from gateway.config.tool_settings import AdminServerSettings
 from gateway.errors import NotFound
@@ -223,7 +223,7 @@ class StoredState:
         self._store = store
         self._added_servers = AddedServers(store.added_servers, settings.sealing.secrets, settings.egress, servers)
         self._jobs = StoredJobs(store, settings, drain)
-        blobs, rules = BlobFolder(find_folder(settings)), UploadRules.of(settings.files, pace)
+        blobs, rules = open_blobs(settings), UploadRules.of(settings.files, pace)
         self._keeper = BlobKeeper(store.files, blobs, pace.total_s + _HOLD_MARGIN_S)
         self._files = StoredFiles(store.files, blobs, self._keeper, FileRules(rules.max_file_mb, pace), drain)
         self._uploads = FileUploads(store.uploads, blobs, self._keeper, rules, drain)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from time import perf_counter_ns
@@ -17,10 +18,11 @@ from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
 from providers.base import Batch
 from translation.hosted.bounds import LoopBounds
-from translation.hosted.calls import HostedCall, describe_unknown_tool
+from translation.hosted.calls import HostedCall, build_call_figures, describe_unknown_tool
 from translation.hosted.loop.tool_loop import ToolLoop
-from translation.hosted.outcomes import ToolOutcome, build_execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_skip
 from translation.hosted.result_reader import READ_RESULT, ResultReader
+from translation.hosted.tool_report import CallFigures
 from translation.representation.loss import Loss
 
 _log = structlog.get_logger(__name__)
@@ -80,6 +82,7 @@ class CallRunner:
         self._loop_io = loop_io
         self._executors: Final = executors
         self._own: Final = ReadResultRunner(reader)
+        self._reader = reader
         self._bounds = bounds
         self.clock: Final = clock
         """Measures the time of the response."""
@@ -161,10 +164,10 @@ class CallRunner:
 
     async def _send_call(self, call: HostedCall) -> ToolOutcome:
         if call.tool is None:  # the process that was interrupted knew the tool, this one does not
-            return build_execution_error(describe_unknown_tool(call.model_name))
+            return build_skip(describe_unknown_tool(call.model_name))
         left_s = self.clock.seconds_left
         if left_s <= 0:
-            return build_execution_error(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
+            return build_skip(f"Tool call skipped: limit of {self._bounds.seconds:g} s reached")
         try:
             self._loop_io.require_credentials(call.key.server)
         except ToolFault as fault:
@@ -177,18 +180,21 @@ class CallRunner:
         on_progress = (
             None if reports is None else partial(reports.report_progress, call, self._redactor.redact_beginning)
         )
-        began_ns, has_failed = perf_counter_ns(), True
+        began_ns = perf_counter_ns()
+        figures = CallFigures(has_failed=True)
         try:
             if call.tool is READ_RESULT:
                 outcome = await self._own.run(call, left_s)
             else:
                 outcome = await self._executors[call.key.server].run(call, left_s, on_progress)
-            has_failed = outcome.failed
+            outcome = replace(outcome, elapsed_ms=_count_ms(began_ns))
+            figures = build_call_figures(outcome, call.form, self._reader.is_too_long)
         except ToolFault as fault:
             outcome = await self._redactor.redact_outcome(fault.as_outcome())
+            outcome = replace(outcome, elapsed_ms=_count_ms(began_ns))
         finally:
             if (observer := self._loop_io.observer) is not None:
-                observer.end_call(call.key.name, began_ns, has_failed=has_failed)
+                observer.end_call(call.key.name, began_ns, figures)
         if reports is not None:
             reports.end_call(call, outcome)
         _log.info("tool_ended", **ids, failed=outcome.failed)
@@ -196,3 +202,7 @@ class CallRunner:
             _log.warning("tool_input_declined", **ids)
             self._loop_io.report_loss_once(Loss("tools", f"input for {call.key.server}.{call.key.name} declined"))
         return outcome
+
+
+def _count_ms(began_ns: int) -> int:
+    return (perf_counter_ns() - began_ns) // 1_000_000

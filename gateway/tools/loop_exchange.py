@@ -12,6 +12,7 @@ import structlog
 from dataplane.source import Source
 from dataplane.staged_source import StagedDeltaRun, StagedSource
 from dataplane.stepped_source import SteppedSource
+from gateway.logs import bind_fields
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.call_runner import CallRunner
 from gateway.tools.executors.executor import ToolExecutor
@@ -84,6 +85,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 async with aclosing(self._runner.run_calls(loop, are_recorded=loop.is_resumed)) as batches:
                     async for batch in batches:
                         yield batch
+                yield self._report_calls(loop)
                 if events := await self._store_requests(loop):
                     yield events
             while (turn := self._next_turn(loop)) is not None:
@@ -109,15 +111,22 @@ class ToolLoopExchange(SteppedSource[Batch]):
                     async with aclosing(self._runner.run_calls(loop)) as batches:
                         async for batch in batches:
                             yield batch
+                    yield self._report_calls(loop)
                     if events := await self._store_requests(loop):
                         yield events
-            yield loop.build_end_events()
+            yield [*self._report_calls(loop), *loop.build_end_events()]
         finally:
             try:
                 await self._close_executors()
             finally:
                 if self._loop_io.journal is not None:
                     await self._loop_io.journal.close()
+
+    def _report_calls(self, loop: ToolLoop) -> list[Event]:
+        """Returns the event with the report on all calls so far, which the log line gets too."""
+        if report := loop.report:
+            bind_fields(tools=report.count_by_tool())
+        return loop.build_report_events()
 
     async def find_first_turn(self) -> tuple[Turn | None, Sequence[str]]:
         """Returns the first turn of the model, and the labels of the servers that could not be listed. The turn is None

@@ -17,6 +17,7 @@ from translation.hosted.citations.citation_table import CitationTable
 from translation.hosted.compaction import HostedContextParts
 from translation.hosted.interruptions.interruption import Interruption, build_unknown_outcome
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
+from translation.hosted.tool_report import CallFigures
 from translation.hosted.tool_search.deferred_tools import DeferredTools
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
@@ -90,7 +91,7 @@ class LoopObserver(Protocol):
         """A round is complete: its calls are run next, or the reply ends."""
         ...
 
-    def end_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+    def end_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
         """A call has ended, which began at this time of the performance counter."""
         ...
 

@@ -60,7 +60,10 @@ class ResultRedactor:
             # The state belongs to the server, is sent only to it, and must not be changed.
             request["forms"] = await _redact_json(request["forms"], redactor)
             requested = RequestedInput.from_json(request)
-        return replace(outcome, output=output, error=error, fields=fields, media=media, requested_input=requested)
+        redacted = replace(outcome, output=output, error=error, fields=fields, media=media, requested_input=requested)
+        before = (outcome.output, outcome.error, outcome.fields, [*outcome.media])
+        is_same = before == (output, error, fields, media)
+        return redacted if is_same else replace(redacted, notes=(*outcome.notes, "redacted"))
 
     async def redact_json(self, value: Any) -> Any:
         """Returns a value without credentials."""

@@ -20,6 +20,8 @@ CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 CONVERSATION: Final = "gen_ai.conversation.id"
 TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_BYTES: Final = "gateway.tool.bytes"
+TOOL_RESULTS: Final = "gateway.tool.results"
 
 METHOD: Final = "http.request.method"
 ROUTE: Final = "http.route"

@@ -7,6 +7,7 @@ from typing import Final, Protocol, TypeAlias
 
 from gateway.replies.request_figures import RequestDescription, RequestFigures
 from gateway.tracing.trace_context import ParentContext, make_span_id
+from translation.hosted.tool_report import CallFigures
 from translation.representation.events import Usage
 
 MAX_PARTS: Final = 500
@@ -48,7 +49,7 @@ class TracedTurn:
         self.http: list[HttpAttempt] = []
 
 
-TracedCall: TypeAlias = tuple[str, int, int, bool]
+TracedCall: TypeAlias = tuple[str, int, int, CallFigures]
 """The name of a tool, when its call began and ended, and whether it failed."""
 
 
@@ -156,10 +157,10 @@ class RequestTrace:
         """A round is complete: the next attempt begins another turn."""
         self._turn = None
 
-    def add_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+    def add_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
         """A call of a hosted tool has ended."""
         if len(self.calls) < MAX_PARTS:
-            self.calls = [*self.calls, (tool, began_ns, perf_counter_ns(), has_failed)]
+            self.calls = [*self.calls, (tool, began_ns, perf_counter_ns(), figures)]
 
     def begin_http(self, url: str, *, sends_context: bool) -> bytes:
         """Returns the header lines of an HTTP request to an upstream, which begins now."""

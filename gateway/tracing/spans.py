@@ -106,15 +106,20 @@ class _RequestSpans:
             yield from self._build_turn(turn, root, end)
         for attempt in trace.other_http:
             yield self._build_http(attempt, 0, root, end)
-        for tool, began, ended, call_failed in trace.calls:
+        for tool, began, ended, call in trace.calls:
             yield self._span(
                 f"{names.EXECUTE_TOOL} {tool}",
                 None,
                 root,
                 SpanKind.INTERNAL,
                 (began, ended),
-                {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: tool},
-                failed=call_failed,
+                {
+                    names.OPERATION: names.EXECUTE_TOOL,
+                    names.TOOL_NAME: tool,
+                    names.TOOL_BYTES: call.size,
+                    names.TOOL_RESULTS: call.results,
+                },
+                failed=call.has_failed,
             )
 
     def _build_turn(self, turn: TracedTurn, root: SpanContext, end: int) -> Iterator[ReadableSpan]:

@@ -183,7 +183,7 @@ def _link_key(path: str, name: str, field: FieldInfo) -> str:
     """Returns the cell of a key: with an anchor of its own, or a link to the section that it has."""
     section = f"{path}.{name}".lstrip(".")
     for _, suffix in _find_models(field.annotation):
-        return f"[`{name}`](#{re.sub(r'[^a-z_]', '', f'{section}{suffix}'.lower())})"
+        return f"[`{name}`](#{re.sub(r'[^a-z0-9_]', '', f'{section}{suffix}'.lower())})"
     anchor = section.replace(".NAME", "").replace("[]", "")
     return f'<a id="{anchor}"></a>`{name}`'
 

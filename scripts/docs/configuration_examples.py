@@ -26,6 +26,9 @@ websocket: {max_minutes: 30, max_connections: 200}""",
 limits: {open_requests: 100, background_jobs: 50, event_log_mb: 256}""",
     "files": """\
 files: {path: /srv/gateway-files, max_file_mb: 100}""",
+    "files.s3": """\
+files:
+  s3: {bucket: gateway-files, endpoint: "http://10.0.0.7:9000", access_key: "${S3_KEY}", secret_key: "${S3_SECRET}"}""",
     "egress": """\
 egress: {allow: [images.internal], max_mb: 10}""",
     "tools": """\

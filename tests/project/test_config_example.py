@@ -44,6 +44,8 @@ ENVIRON = dict.fromkeys(
         "GITHUB_TOKEN",
         "NOTES_KEY",
         "CRM_SECRET",
+        "S3_ACCESS_KEY",
+        "S3_SECRET_KEY",
     ],
     "k",
 ) | {"TEAM_B_KEY": "l", "SEALING_KEY": "k" * 32}

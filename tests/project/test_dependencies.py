@@ -44,6 +44,7 @@ CHART = listed("requirements/chart.in")
 
 EXTRA_FOLDERS = {
     "langchain-core": "responses_gateway_clients",
+    "obstore": "gateway/blobs",
     "openai-harmony": "providers/harmony",
     "opentelemetry-exporter-otlp-proto-http": "gateway/tracing",
     "opentelemetry-sdk": "gateway/tracing",
@@ -155,7 +156,10 @@ def imported_packages(tree: ast.Module) -> Iterator[str]:
 @cache
 def distribution_of(module: str) -> str:
     """Returns the package that brings a module. One that is not installed here is named like its module."""
-    return canonicalize_name(packages_distributions().get(module, [module])[0])
+    return canonicalize_name(_read_distributions().get(module, [module])[0])
+
+
+_read_distributions = cache(packages_distributions)  # it reads the files of all packages
 
 
 def requirements(lock: Path) -> list[str]:

@@ -95,6 +95,10 @@ class CallForm(ABC):
         """Returns the text of `text_key` for complete arguments."""
         return arguments
 
+    def count_results(self, outcome: ToolOutcome) -> int:
+        """Returns how many results a call has: those of a search, otherwise one."""
+        return 0 if outcome.failed or outcome.requested_input is not None else 1
+
     def build_journal_media(self, outcome: ToolOutcome) -> Sequence[Json]:
         """Returns the content parts that a journal stores beside the item of a call that has ended."""
         text = output_text_of({"output": outcome.output, "error": outcome.error})

@@ -1,6 +1,6 @@
 """One call of a hosted tool: its arguments, its outcome, and its item in the reply."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import orjson
@@ -11,6 +11,7 @@ from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
 from translation.hosted.past_hosted_calls import ApprovedCall
 from translation.hosted.result_reader import ResultReader
+from translation.hosted.tool_report import UNKNOWN_TOOL, CallFigures, CallNote
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey, digest_arguments
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, PartEnded, Progressed
 from translation.representation.items import NewId
@@ -112,6 +113,19 @@ class HostedCall:
         """Whether the arguments have more bytes than this."""
         text = self.arguments
         return len(text) > max_bytes or len(text.encode(errors="surrogatepass")) > max_bytes
+
+    @property
+    def report_name(self) -> str:
+        """The name of its tool in reports: that of a tool of an MCP server follows the label of the server."""
+        if self.tool is None:
+            return UNKNOWN_TOOL
+        return f"{self.key.server}.{self.key.name}" if self.form is MCP_FORM else self.key.name
+
+    def build_figures(self, is_cut: Callable[[str], bool]) -> CallFigures:
+        """Returns the numbers of a settled call. `is_cut` says whether the model reads a text in parts."""
+        if self.outcome is None:
+            return CallFigures(has_failed=True, notes=("skipped",))
+        return build_call_figures(self.outcome, self.form, is_cut)
 
     def build_start_events(self) -> Sequence[Event]:
         """Returns the events that begin the item."""
@@ -233,6 +247,19 @@ def build_approved_call(
     if is_changed and given is not None:
         call.outcome = build_execution_error(_CHANGED)
     return call
+
+
+def build_call_figures(outcome: ToolOutcome, form: CallForm, is_cut: Callable[[str], bool]) -> CallFigures:
+    """Returns the numbers of a call that has ended. `is_cut` says whether the model reads a text in parts."""
+    text = output_text_of({"output": outcome.output, "error": outcome.error})
+    cut: Sequence[CallNote] = ("cut",) if "cut" not in outcome.notes and is_cut(text) else ()
+    return CallFigures(
+        has_failed=outcome.failed,
+        elapsed_ms=outcome.elapsed_ms,
+        size=len(text.encode(errors="surrogatepass")) + sum(len(orjson.dumps(part)) for part in outcome.media),
+        results=form.count_results(outcome),
+        notes=(*outcome.notes, *cut),
+    )
 
 
 def is_json_object(text: str) -> bool:

@@ -1,10 +1,11 @@
 """The outcome of a call of a hosted tool, for its item and for the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from translation.hosted.elicitation.forms import RequestedInput
+from translation.hosted.tool_report import CallNote
 from translation.representation.json_types import Json
 
 
@@ -25,6 +26,10 @@ class ToolOutcome:
     """Fields of the item that its form takes from the outcome, such as the `action` of a search."""
     requested_input: RequestedInput | None = None
     has_declined_input: bool = False
+    elapsed_ms: int = 0
+    """How long the call ran, for reports."""
+    notes: Sequence[CallNote] = ()
+    """What reports say of the call besides its numbers."""
 
     @property
     def failed(self) -> bool:
@@ -35,6 +40,11 @@ class ToolOutcome:
 def build_execution_error(text: str) -> ToolOutcome:
     """Returns the outcome of a call whose failure the tool itself, or the gateway in its place, reports."""
     return ToolOutcome(error={"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]})
+
+
+def build_skip(text: str) -> ToolOutcome:
+    """Returns the outcome of a call that is not run, and why."""
+    return replace(build_execution_error(text), notes=("skipped",))
 
 
 def build_protocol_error(code: int, message: str) -> ToolOutcome:

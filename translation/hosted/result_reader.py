@@ -61,10 +61,14 @@ class ResultReader:
         """Whether a result was cut, so that there is something to read."""
         return bool(self._texts)
 
+    def is_too_long(self, text: str) -> bool:
+        """Whether a result is cut."""
+        return len(text) > self._max_chars
+
     def cut(self, result_id: str, text: str) -> str:
         """Returns the text of a result for the model. If it is too long, that is its beginning, a tenth of that from
         its end, and between them how the rest is read."""
-        if len(text) <= self._max_chars:
+        if not self.is_too_long(text):
             return text
         self._texts[result_id] = text
         tail = self._max_chars // 10

@@ -49,7 +49,8 @@ FIELD_DOCS: Final[Mapping[str, FieldDoc]] = {
     "frequency_penalty": FieldDoc("Makes words rarer the more often they occurred, from -2 to 2.", 0.5),
     "image": FieldDoc("What models that generate images do with them. An extension.", {"size": "1024x1024"}, _NOTHING),
     "include": FieldDoc(
-        "Further parts of the output, such as log probabilities or sealed reasoning.",
+        "Further parts of the output, such as log probabilities or sealed reasoning. `gateway.report`, an extension, "
+        "says what tools did.",
         ["reasoning.encrypted_content"],
         "The parts are in the items of `output`.",
     ),

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.http import query_params
+from gateway.http.auth import Principal
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
 from gateway.http.stored_objects import build_list_reply, parse_page_request, render_list, require_found
@@ -48,18 +49,19 @@ _DEFAULT_SCHEMA: Final[Json] = {
 def build_prompts_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["Prompts"])
 
-    def read_quota() -> PromptQuota:
-        limits = service.settings.limits
+    def find_quota(principal: Principal) -> PromptQuota:
+        limits = principal.limits or service.settings.limits
         return PromptQuota(limits.prompts, limits.prompt_versions)
 
     @router.post("/v1/prompts", openapi_extra=document_json_body(lambda: _CONTENT_SCHEMA))
     async def create_prompt(request: Request) -> Response:
         """Create a prompt with its first version: instructions and messages, with variables such as `{{city}}`."""
-        owner = service.authenticate(request).owner
+        principal = service.authenticate(request)
         query_params.check_param_names(request.query_params, ())
         content = read_prompt(await service.read_body(request))
         prompts = service.require_store().prompts
-        return build_json_reply((await prompts.create_prompt(owner, new_id("pmpt"), content, read_quota())).render())
+        created = await prompts.create_prompt(principal.owner, new_id("pmpt"), content, find_quota(principal))
+        return build_json_reply(created.render())
 
     @router.get("/v1/prompts")
     async def list_prompts(request: Request) -> Response:
@@ -104,11 +106,11 @@ def build_prompts_routes(service: Service) -> APIRouter:
     @router.post(_PROMPT_PATH + "/versions", openapi_extra=document_json_body(lambda: _CONTENT_SCHEMA))
     async def add_version(prompt_id: str, request: Request) -> Response:
         """Add a version to a prompt. The default version stays."""
-        owner = service.authenticate(request).owner
+        principal = service.authenticate(request)
         query_params.check_param_names(request.query_params, ())
         content = read_prompt(await service.read_body(request))
         prompts = service.require_store().prompts
-        added = await prompts.add_prompt_version(owner, prompt_id, content, read_quota())
+        added = await prompts.add_prompt_version(principal.owner, prompt_id, content, find_quota(principal))
         return build_json_reply(require_found(added, "Prompt", prompt_id).render())
 
     @router.get(_PROMPT_PATH + "/versions")

@@ -13,6 +13,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import STREAMED_REPLY, document_json_body
 from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
 from gateway.service.service import Service
+from gateway.state.values import Page, PageRequest
 from translation.errors import InvalidRequest
 from translation.responses.client.item_lists import to_listed_item
 from translation.responses.client.item_view import show_response
@@ -45,8 +46,15 @@ def build_responses_routes(service: Service) -> APIRouter:
     async def list_responses(request: Request) -> Response:
         """List your responses by creation time. An extension of the API."""
         owner = service.authenticate(request).owner
-        requested_page = parse_page_request(request.query_params)
-        return await build_list_reply(requested_page, partial(service.require_store().responses.list_responses, owner))
+        requested_page = parse_page_request(request.query_params, extra_names=("include",))
+        included = query_params.parse_include(request.query_params, of_response=True)
+        read_page = partial(service.require_store().responses.list_responses, owner)
+
+        async def read_visible_page(page: PageRequest) -> Page:
+            listed = await read_page(page)
+            return listed._replace(rows=[show_response(response, included) for response in listed.rows])
+
+        return await build_list_reply(requested_page, read_visible_page)
 
     @router.get("/v1/responses/{response_id}", responses=STREAMED_REPLY)
     async def get_response(response_id: str, request: Request) -> Response:
@@ -57,7 +65,7 @@ def build_responses_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         query = request.query_params
         query_params.check_param_names(query, _RETRIEVE_PARAMS)
-        included = query_params.parse_include(query)
+        included = query_params.parse_include(query, of_response=True)
         obfuscates = query_params.parse_boolean(query, "include_obfuscation")
         starting_after = query_params.parse_integer(query, "starting_after", minimum=0, maximum=_MAX_SEQUENCE_NUMBER)
         if query_params.parse_boolean(query, "stream"):

@@ -13,6 +13,7 @@ from gateway.upstreams.outcomes import ResultName, build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
+from translation.hosted.tool_report import CallFigures
 from translation.representation.events import Usage
 from translation.representation.json_types import Json
 
@@ -179,8 +180,8 @@ class SharedAttempts:
     def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self.observer.observe_round(usage, finish_reason)
 
-    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
-        self.observer.observe_call(tool, began_ns, has_failed=has_failed)
+    def observe_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
+        self.observer.observe_call(tool, began_ns, figures)
 
     def observe_end(self, end: ReplyEnd) -> None:
         self._has_failed = end.failed is not None

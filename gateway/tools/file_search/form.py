@@ -7,6 +7,7 @@ import orjson
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
 from translation.hosted.citations.citables import Citable, CitableFile
 from translation.hosted.citations.citation_table import read_result_details, remove_markers, write_marker
+from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Item, Json, mapping_or_empty
 
 FILE_SEARCH: Final = "file_search"
@@ -24,6 +25,9 @@ class FileSearchForm(CallForm):
 
     def build_fields(self, call: CallView) -> Json:
         return {"queries": [], "results": None} if call.outcome.fields is None else {**call.outcome.fields}
+
+    def count_results(self, outcome: ToolOutcome) -> int:
+        return len((outcome.fields or {}).get("results") or ())
 
     def read_past(self, item: Item) -> PastHostedCall:
         queries = [query for query in item.get("queries") or () if isinstance(query, str)]

@@ -164,7 +164,9 @@ class WebSearchExecutor:
         except PageUnavailable as fault:
             return _fail(action, str(fault))
         if call.key.name == OPEN_PAGE:
-            return self._show_page(action, page, _cut_page(page, self._settings.page_chars))
+            outcome = self._show_page(action, page, _cut_page(page, self._settings.page_chars))
+            is_cut = not page.is_whole or len(page.text) > self._settings.page_chars
+            return replace(outcome, notes=("cut",)) if is_cut else outcome
         return self._show_page(action, page, _find_excerpts(page, action["pattern"]))
 
     async def close(self) -> None:
@@ -180,7 +182,8 @@ class WebSearchExecutor:
             return _fail(action, f"The call was not run: it has more than {self._settings.max_queries} queries")
         limit = self._options.max_uses
         if limit is not None and self._uses + 1 > limit:
-            return _fail(action, f"{_MAX_USES}: this response may search {limit} times. Answer now.", code=_MAX_USES)
+            skipped = _fail(action, f"{_MAX_USES}: this response may search {limit} times. Answer now.", code=_MAX_USES)
+            return replace(skipped, notes=("skipped",))
         self._uses += 1
         options = self._options
         searches = [

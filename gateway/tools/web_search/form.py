@@ -8,6 +8,7 @@ from gateway.retrieval.search_params import read_queries
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
 from translation.hosted.citations.citables import Citable, CitablePage
 from translation.hosted.citations.citation_table import read_result_details, remove_markers, write_marker
+from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.tools.searches import SEARCH_ITEM, WEB_SEARCH
 
@@ -40,6 +41,10 @@ class WebSearchForm(CallForm):
         if call.outcome.fields is not None:
             return {**call.outcome.fields}
         return {"action": build_action(call.name, _parse(call.arguments))} if call.outcome.failed else {}
+
+    def count_results(self, outcome: ToolOutcome) -> int:
+        action = mapping_or_empty((outcome.fields or {}).get("action"))
+        return super().count_results(outcome) if "sources" not in action else len(action["sources"])
 
     def read_past(self, item: Item) -> PastHostedCall:
         action = mapping_or_empty(item.get("action"))

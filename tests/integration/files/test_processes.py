@@ -2,13 +2,16 @@
 
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.databases import ready_sqlite
 from tests.polling import block_until
 from tests.serving import Command, command
+from tests.state.s3_server import s3_server
 
 MIB = 1024 * 1024
 LARGE = 96 * MIB
@@ -34,9 +37,15 @@ def list_files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "responses-gateway-files").rglob("*") if path.is_file())
 
 
-def test_a_large_file_is_never_held_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", ["folder", "bucket"])
+def test_a_large_file_is_never_held_in_memory(storage: str, tmp_path: Path) -> None:
     (tmp_path / "large.bin").write_bytes(bytes(LARGE))
-    with command(build_config(tmp_path), tmp_path) as server, httpx.Client(base_url=server.v1, timeout=60) as http:
+    with ExitStack() as running:
+        config = build_config(tmp_path)
+        if storage == "bucket":
+            config["files"] = {"s3": running.enter_context(s3_server()).make_bucket().settings}
+        server = running.enter_context(command(config, tmp_path))
+        http = running.enter_context(httpx.Client(base_url=server.v1, timeout=60))
         http.post("/files", data={"purpose": "user_data"}, files={"file": ("small.txt", b"first")})
         before = read_memory(server, "VmRSS")
         with (tmp_path / "large.bin").open("rb") as content:

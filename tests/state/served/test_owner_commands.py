@@ -5,14 +5,17 @@ import json
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from openai import OpenAI
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest
 from tests.forking import run_forked
+from tests.serving import serving
 from translation.representation.json_types import Json
 
 TIMEOUT_S = 30.0
@@ -72,6 +75,47 @@ def test_erase_deletes_everything_of_one_owner(config: Path, store_url: str) -> 
         assert len((await store.completions.list_completions("bob", PageRequest())).rows) == 2
 
     _with_store(store_url, check)
+
+
+def _use_everything(v1: str, name: str) -> None:
+    """Stores a file, an upload that has one part, a vector store with the file, and a prompt of one owner."""
+    with OpenAI(base_url=v1, api_key=f"key-of-{name}-0123456", max_retries=0) as client:
+        file = client.files.create(file=("notes.txt", b"Cats sleep."), purpose="assistants")
+        upload = client.uploads.create(bytes=9, filename="a.txt", mime_type="text/plain", purpose="user_data")
+        client.uploads.parts.create(upload.id, data=b"part")
+        store = client.vector_stores.create(name=name)
+        assert client.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id).status == "completed"
+        client.post("/prompts", body={"instructions": "Be brief."}, cast_to=object)
+
+
+def test_erase_deletes_files_uploads_vector_stores_and_prompts_with_their_bytes(store_url: str, tmp_path: Path) -> None:
+    settings: Json = {
+        "store": {"url": store_url},
+        "files": {"path": str(tmp_path / "bytes")},
+        "auth": {"keys": [{"name": name, "key": f"key-of-{name}-0123456"} for name in ("ann", "bob")]},
+        "providers": {"demo": {"type": "scripted"}},
+        "models": {"*": {"provider": "demo"}},
+    }
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    blobs: list[int] = []
+    with serving(settings) as gateway:
+        for name in ("ann", "bob"):
+            _use_everything(gateway.v1, name)
+            blobs.append(_count_files(tmp_path / "bytes"))
+        assert run("erase", "--owner", "ann", "--config", str(file)).returncode == 0
+        for name, count in (("ann", 0), ("bob", 1)):
+            with OpenAI(base_url=gateway.v1, api_key=f"key-of-{name}-0123456", max_retries=0) as client:
+                lists: list[Any] = [client.files.list(), client.vector_stores.list()]
+                lists.append(client.get("/prompts", cast_to=object))
+                lengths = [len(each["data"] if isinstance(each, dict) else each.data) for each in lists]
+            assert lengths == [count] * 3, name
+    assert blobs == [2, 4]
+    assert _count_files(tmp_path / "bytes") == 2, "those of bob"
+
+
+def _count_files(folder: Path) -> int:
+    return sum(path.is_file() for path in folder.rglob("*"))
 
 
 @pytest.mark.parametrize("word", ["erase", "export"])

@@ -28,6 +28,9 @@ _EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
 """The types of events that can wait: the events of items."""
 
 
+_REPORTED: Final = frozenset({"elapsed_ms", "notes"})
+
+
 def save_queue(entries: Iterable[Event | HostedCall]) -> list[Json]:
     """Returns the entries of an output queue as JSON. Deltas with nothing but text are joined."""
     saved: list[Json] = []
@@ -59,8 +62,13 @@ def save_call(call: HostedCall) -> Json:
         "index": call.index,
         "approval_request_id": call.approval_request_id,
         "arguments": call.arguments,
-        "outcome": None if call.outcome is None else asdict(call.outcome),
+        "outcome": None if call.outcome is None else _save_outcome(call.outcome),
     }
+
+
+def _save_outcome(outcome: ToolOutcome) -> Json:
+    """Returns an outcome as JSON, without what only reports need: older servers would not know it."""
+    return {name: value for name, value in asdict(outcome).items() if name not in _REPORTED}
 
 
 def _restore_entry(saved: Json, catalogue: ToolCatalogue, inputs: Mapping[str, UserInput]) -> Event | HostedCall:

@@ -1,6 +1,7 @@
 """Decides which calls of hosted tools are run, and when the tools are withdrawn so that the model has to answer."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -8,7 +9,7 @@ import orjson
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.calls import INVALID_JSON, HostedCall, describe_unknown_tool, is_json_object
 from translation.hosted.loop.repetitions import RepetitionCounter
-from translation.hosted.outcomes import ToolOutcome, build_execution_error
+from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_skip
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Json
 from translation.tools.call_validator import CallValidator
@@ -48,7 +49,7 @@ class CallChecks:
             self._call_count += 1
             return
         self._error_count += 1
-        call.outcome = build_execution_error(fault)
+        call.outcome = build_skip(fault)
 
     def limit_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
         """Returns the outcome of a call that was run.
@@ -64,7 +65,8 @@ class CallChecks:
         limit = self._bounds.total_result_bytes
         if self._result_bytes + size > limit:
             limit_mb = limit / (1024 * 1024)
-            return build_execution_error(_TOO_LARGE.format(f"{limit_mb:g} MiB (tools.mcp.total_result_mb)"))
+            too_large = build_execution_error(_TOO_LARGE.format(f"{limit_mb:g} MiB (tools.mcp.total_result_mb)"))
+            return replace(too_large, elapsed_ms=outcome.elapsed_ms, notes=(*outcome.notes, "cut"))
         self._result_bytes += size
         return outcome
 

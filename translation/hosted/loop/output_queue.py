@@ -1,12 +1,14 @@
 """Keeps the events of a reply in order: events behind a call of a hosted tool wait until that call has ended."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Final
 
 from translation.hosted.approvals import ApprovalRequest
 from translation.hosted.calls import HostedCall, build_approval_request
 from translation.hosted.elicitation.forms import RequestedInput
+from translation.hosted.tool_report import ToolReport
 from translation.hosted.tools import HostedTool
 from translation.representation.events import Event, ItemEnded, ItemStarted
 
@@ -18,7 +20,11 @@ class OutputQueue:
     the order in which they began; and behind a request for an approval that is not stored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_cut: Callable[[str], bool] = lambda _: False) -> None:
+        """`is_cut` says whether the model reads a result of this text in parts."""
+        self.report: Final = ToolReport()
+        """What the calls have done that have ended."""
+        self._is_cut = is_cut
         self.item_count = 0
         """The number of items that have an index."""
         self._ready: list[Event] = []
@@ -92,6 +98,7 @@ class OutputQueue:
                 if not entry.is_settled:
                     return
                 self._ready += entry.build_end_events()
+                self.report.add_call(entry.report_name, entry.build_figures(self._is_cut))
             elif isinstance(entry, ApprovalRequest):
                 if not entry.is_stored:
                     return

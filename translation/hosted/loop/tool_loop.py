@@ -29,6 +29,7 @@ from translation.hosted.loop.tool_round import ToolRound
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.past_hosted_calls import ApprovedCall, ApprovedCalls
 from translation.hosted.result_reader import ResultReader
+from translation.hosted.tool_report import TOOL_REPORT, ToolReport
 from translation.hosted.tools import ToolCatalogue
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.delta_runs import TextKey, TextObserver
@@ -82,8 +83,8 @@ class ToolLoop:
         self._new_id = new_id
         self._choices = RoundChoices(turn, catalogue)
         self._checks = CallChecks(catalogue, bounds)
-        self._output = OutputQueue()
         self._context = context or ModelContext(turn.items, ResultReader(bounds.result_chars))
+        self._output = OutputQueue(self._context.reader.is_too_long)
         self._context.deferred.load(self._choices.names)
         self._progress = LoopProgress()
         self._approvals = approved
@@ -110,6 +111,7 @@ class ToolLoop:
             "checks": self._checks.save(),
             "queue": save_queue(self._output.waiting),
             "entries": save_entries(entries, unsettled[0].index if unsettled else 0),
+            "report": self._output.report.to_json(),
         }
 
     def resume(self, interruption: Interruption) -> list[Event]:
@@ -125,6 +127,7 @@ class ToolLoop:
             return [*sent.build_end_events(spared=())]
         self.is_resumed = True
         self._progress = LoopProgress.from_json(saved)
+        self._output.report.restore(saved.get("report"))
         queue = restore_queue(list_unsent_entries(saved["queue"], sent), self._catalogue, self._approvals.inputs)
         calls = {entry.item_id: entry for entry in queue if isinstance(entry, HostedCall)}
         self._checks.restore(saved["checks"], [each for each in calls.values() if not each.is_settled])
@@ -310,6 +313,15 @@ class ToolLoop:
                 self._put_output_item(call, call.outcome)
         self._output.release()
         return self._output.take()
+
+    @property
+    def report(self) -> ToolReport:
+        """What the calls have done that have ended."""
+        return self._output.report
+
+    def build_report_events(self) -> list[Event]:
+        """Returns the event with the report on the calls so far; none if there were no calls."""
+        return [Noted(facts={TOOL_REPORT: self.report.to_json()})] if self.report else []
 
     def build_end_events(self) -> list[Event]:
         """Returns the terminal event, once `build_next_turn` returned None."""

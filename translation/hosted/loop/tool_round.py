@@ -7,7 +7,7 @@ from translation.hosted.calls import NO_ITEM, HostedCall
 from translation.hosted.citations.cited_parts import CitedParts
 from translation.hosted.loop.call_checks import CallChecks
 from translation.hosted.loop.output_queue import OutputQueue
-from translation.hosted.outcomes import build_execution_error
+from translation.hosted.outcomes import build_skip
 from translation.hosted.tools import ToolCatalogue
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import TurnCollector
@@ -170,7 +170,7 @@ class ToolRound:
         """Settles calls whose results the model could not read, because the next request does not have them."""
         for call in self._calls.values():
             if not call.is_settled:
-                call.outcome = build_execution_error(_NOT_BESIDE_CLIENT_CALLS)
+                call.outcome = build_skip(_NOT_BESIDE_CLIENT_CALLS)
         self._output.release()
 
     def abandon_calls(self) -> None:

@@ -34,20 +34,22 @@ class ToolSearchForm(CallForm):
     def build_fields(self, call: CallView) -> Json:
         return {"arguments": _parse(call.arguments), "call_id": None, "execution": "server"}
 
+    def count_results(self, outcome: ToolOutcome) -> int:
+        return len(_read_names(outcome.output or ""))
+
     def build_output_item(
         self, item_id: str, outcome: ToolOutcome, load: Callable[[Iterable[str]], list[Json]]
     ) -> Item | None:
         text = outcome.output or ""
         if outcome.failed:
             return None
-        names = text.removeprefix(_LOADED).split(", ") if text.startswith(_LOADED) else []
         return {
             "id": item_id.replace(self.id_prefix, "tso", 1),
             "type": OUTPUT_ITEM,
             "call_id": None,
             "execution": "server",
             "status": "completed",
-            "tools": load(names),
+            "tools": load(_read_names(text)),
         }
 
     def read_past(self, item: Item) -> PastHostedCall:
@@ -60,6 +62,11 @@ class ToolSearchForm(CallForm):
 
 
 SEARCH_FORM: Final = ToolSearchForm()
+
+
+def _read_names(text: str) -> list[str]:
+    """Returns the names that `write_loaded` wrote."""
+    return text.removeprefix(_LOADED).split(", ") if text.startswith(_LOADED) else []
 
 
 def _parse(arguments: str) -> Any:

@@ -1,13 +1,15 @@
-"""The parts of items that clients get only if they ask for them by `include`. Stored items have them all."""
+"""The parts of responses that clients get only if they ask for them by `include`. Stored responses have them all."""
 
 from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
+from translation.hosted.tool_report import TOOL_REPORT
 from translation.representation.json_types import Item, Json
 
 SEARCH_SOURCES: Final = "web_search_call.action.sources"
 FILE_RESULTS: Final = "file_search_call.results"
+GATEWAY_REPORT: Final = "gateway.report"
 CODE_OUTPUTS: Final = "code_interpreter_call.outputs"
 
 
@@ -48,6 +50,8 @@ def show_item(item: Item, included: Collection[str]) -> Item:
 
 def show_response(response: Json, included: Collection[str]) -> Json:
     """Returns a response as a client gets it that asked for `included`; the same object if nothing is hidden."""
+    if TOOL_REPORT in response and GATEWAY_REPORT not in included:
+        response = {key: value for key, value in response.items() if key != TOOL_REPORT}
     output: Any = response.get("output")
     try:
         if not output or _HIDDEN.keys().isdisjoint(map(_type_of, output)):

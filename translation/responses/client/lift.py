@@ -8,7 +8,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import SHARED_PARAMS, Turn
 from translation.responses import input_items
-from translation.responses.client.item_view import HIDING_INCLUDES
+from translation.responses.client.item_view import GATEWAY_REPORT, HIDING_INCLUDES
 from translation.responses.schema.request import REQUEST_FIELDS, find_unknown_in_request
 
 _LOGPROBS = "message.output_text.logprobs"
@@ -51,7 +51,7 @@ _LOSSY_PARAMS = frozenset({*_DROPPED_PARAMS, "include", "reasoning", "top_logpro
 
 _SEALED_REASONING = "reasoning.encrypted_content"
 
-_LOSSLESS_INCLUDES = frozenset({_SEALED_REASONING, _LOGPROBS})
+_LOSSLESS_INCLUDES = frozenset({_SEALED_REASONING, _LOGPROBS, GATEWAY_REPORT})
 """Values of `include` whose absence is no loss or that the turn represents. Codex always sends the first, and only
 returns the encrypted content in its next turn."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from translation.hosted.tool_report import TOOL_REPORT
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.collector import ItemState
 from translation.representation.events import (
@@ -163,6 +164,8 @@ class Snapshot:
             self._set_service_tier(event.facts.get("service_tier"))
             if warnings := event.facts.get(TOOL_WARNINGS):
                 self.response[TOOL_WARNINGS] = warnings
+            if (report := event.facts.get(TOOL_REPORT)) is not None:
+                self.response[TOOL_REPORT] = report
 
     def _set_service_tier(self, tier: object) -> None:
         if isinstance(tier, str) and tier in _SERVICE_TIERS:

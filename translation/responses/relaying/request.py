@@ -18,6 +18,9 @@ _GATEWAY_PARAMS = ("thinking", "extensions")
 
 _OMIT_IF_EMPTY = ("tools", "include")
 
+_OWN_INCLUDE: Final = "gateway.report"
+"""A value of `include` that only the gateway knows."""
+
 
 _HISTORY_PARAMS: Final = frozenset({"previous_response_id", "conversation", "prompt"})
 
@@ -36,6 +39,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     history.
     """
     relayed = {name: value for name, value in body.items() if name not in _GATEWAY_PARAMS}
+    if _OWN_INCLUDE in (relayed.get("include") or ()):
+        relayed["include"] = [value for value in relayed["include"] if value != _OWN_INCLUDE]
     for name in _OMIT_IF_EMPTY:
         if not relayed.get(name):
             relayed.pop(name, None)

@@ -20,7 +20,9 @@ Includable: TypeAlias = Literal[
     "code_interpreter_call.outputs",
     "reasoning.encrypted_content",
     "message.output_text.logprobs",
+    "gateway.report",
 ]
+"""The values of `include`. The last is an extension: no upstream gets it."""
 
 _PartT = TypeVar("_PartT", bound=Mapping[str, Any])
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.blobs.blob_store import BlobMissing
-from gateway.blobs.folder import BlobFolder, find_folder
+from gateway.blobs.folder import BlobFolder
+from gateway.blobs.open_blobs import find_folder
 from gateway.config.settings import parse_settings
 from gateway.errors import FileStorageUnavailable
 

@@ -22,6 +22,7 @@ from tests.unit.support.chat_replies import text
 from tests.unit.support.routing import Recorder, resolver, settings
 from tests.unit.support.translator_drivers import conclude
 from translation.errors import Unrepresentable
+from translation.hosted.tool_report import CallFigures
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, Finished, Noted, Started, Usage
 from translation.representation.profile import Profile
@@ -83,7 +84,7 @@ class Watcher:
     def observe_round(self, usage: Usage | None, finish_reason: str | None) -> None:
         self.moments.append("round")
 
-    def observe_call(self, tool: str, began_ns: int, *, has_failed: bool) -> None:
+    def observe_call(self, tool: str, began_ns: int, figures: CallFigures) -> None:
         self.moments.append(f"call {tool}")
 
     def observe_end(self, end: ReplyEnd) -> None:

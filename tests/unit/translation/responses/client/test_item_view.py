@@ -44,3 +44,9 @@ def test_an_item_whose_type_is_none_is_shown_as_it_is() -> None:
     odd: list[Any] = [{"type": ["a"]}, {}, 5, [1], None]
     assert show_response({"output": [*odd, CODE]}, [])["output"] == [*odd, {**CODE, "outputs": None}]
     assert show_response({"output": 5}, []) == {"output": 5}
+
+
+def test_the_report_on_tools_is_shown_to_clients_that_include_it() -> None:
+    response = {"id": "resp_1", "output": [], "gateway_report": {"tools": {}, "notes": []}}
+    assert show_response(response, ["gateway.report"]) is response
+    assert show_response(response, []) == {"id": "resp_1", "output": []}

@@ -14,6 +14,8 @@ BODIES: dict[str, tuple[Json, Json]] = {
     "the upstream's name for the model": ({}, {}),
     "nothing that is the gateway's": ({"thinking": None, "extensions": False}, {}),
     "no empty lists of tools and includes": ({"tools": [], "include": []}, {}),
+    "an include of the gateway": ({"include": ["x", "gateway.report"]}, {"include": ["x"]}),
+    "only an include of the gateway": ({"include": ["gateway.report"]}, {}),
     "full lists": ({"tools": [{"type": "mcp"}], "include": ["x"]}, {"tools": [{"type": "mcp"}], "include": ["x"]}),
     "what only a server with state can honour": ({"previous_response_id": "r"}, {"previous_response_id": "r"}),
     "nulls, which the API takes": ({"temperature": None}, {"temperature": None}),

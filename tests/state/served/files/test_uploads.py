@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,6 +9,7 @@ import pytest
 from openai import APIStatusError, OpenAI
 
 from tests.serving import Gateway, serving
+from tests.state.served.files.conftest import ByteStorage
 
 CONFIG: dict[str, Any] = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}
 MIB = 1024 * 1024
@@ -17,13 +17,8 @@ CREATED: dict[str, Any] = {"bytes": 6, "filename": "dir/a.txt", "mime_type": "te
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "files"
-
-
-@pytest.fixture
-def gateway(store_url: str, folder: Path) -> Iterator[Gateway]:
-    files = {"path": str(folder), "max_file_mb": 3, "max_part_mb": 1, "max_parts": 5, "upload_hours": 0.5}
+def gateway(store_url: str, storage: ByteStorage) -> Iterator[Gateway]:
+    files = {**storage.settings, "max_file_mb": 3, "max_part_mb": 1, "max_parts": 5, "upload_hours": 0.5}
     with serving({**CONFIG, "store": {"url": store_url}, "files": files}) as running:
         yield running
 
@@ -40,17 +35,13 @@ def http(gateway: Gateway) -> Iterator[httpx.Client]:
         yield client
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
-
-
 def refusal(call: Any, *args: Any, **named: Any) -> APIStatusError:
     with pytest.raises(APIStatusError) as refused:
         call(*args, **named)
     return refused.value
 
 
-def test_a_file_is_uploaded_in_parts(client: OpenAI, folder: Path) -> None:
+def test_a_file_is_uploaded_in_parts(client: OpenAI, storage: ByteStorage) -> None:
     made = client.uploads.create(**CREATED, expires_after={"anchor": "created_at", "seconds": 3600})
     assert (made.object, made.status, made.bytes, made.filename) == ("upload", "pending", 6, "a.txt")
     assert made.id.startswith("upload_")
@@ -64,8 +55,8 @@ def test_a_file_is_uploaded_in_parts(client: OpenAI, folder: Path) -> None:
     assert done.file.expires_at == done.file.created_at + 3600
     assert client.files.retrieve(done.file.id) == done.file
     assert client.files.content(done.file.id).read() == b"defabc"
-    assert names(folder) == [done.file.id]
-    assert unnamed.id not in names(folder)
+    assert storage.list_names() == [done.file.id]
+    assert unnamed.id not in storage.list_names()
 
 
 def test_the_sdk_uploads_a_large_file_in_chunks(client: OpenAI) -> None:
@@ -102,7 +93,7 @@ def test_an_upload_that_is_refused_names_the_parameter(http: httpx.Client, chang
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
 
 
-def test_declared_bytes_and_parts_have_bounds(client: OpenAI, folder: Path) -> None:
+def test_declared_bytes_and_parts_have_bounds(client: OpenAI, storage: ByteStorage) -> None:
     error = refusal(client.uploads.create, **{**CREATED, "bytes": 3 * MIB + 1})
     assert (error.status_code, error.code, error.param) == (413, "file_too_large", "bytes")
     made = client.uploads.create(**CREATED)
@@ -111,7 +102,7 @@ def test_declared_bytes_and_parts_have_bounds(client: OpenAI, folder: Path) -> N
     made = client.uploads.create(**{**CREATED, "bytes": 2 * MIB})
     error = refusal(client.uploads.parts.create, made.id, data=bytes(MIB + 1))
     assert (error.status_code, error.code, error.param) == (413, "file_too_large", "data")
-    assert names(folder) == []
+    assert storage.list_names() == []
 
 
 def test_a_completion_that_is_refused_leaves_the_upload_pending(client: OpenAI) -> None:
@@ -131,11 +122,11 @@ def test_a_completion_that_is_refused_leaves_the_upload_pending(client: OpenAI) 
     assert client.uploads.complete(made.id, part_ids=[part.id]).status == "completed"
 
 
-def test_an_upload_that_has_ended_is_refused_by_name(client: OpenAI, folder: Path) -> None:
+def test_an_upload_that_has_ended_is_refused_by_name(client: OpenAI, storage: ByteStorage) -> None:
     made = client.uploads.create(**CREATED)
     part = client.uploads.parts.create(made.id, data=b"abcdef")
     assert client.uploads.cancel(made.id).status == "cancelled"
-    assert names(folder) == []
+    assert storage.list_names() == []
     for call, named in (
         (client.uploads.cancel, {}),
         (client.uploads.complete, {"part_ids": [part.id]}),
@@ -147,12 +138,12 @@ def test_an_upload_that_has_ended_is_refused_by_name(client: OpenAI, folder: Pat
         assert (error.status_code, error.code) == (404, "upload_not_found")
 
 
-def test_a_part_needs_the_field_data(http: httpx.Client, folder: Path) -> None:
+def test_a_part_needs_the_field_data(http: httpx.Client, storage: ByteStorage) -> None:
     made = http.post("/uploads", json=CREATED).json()
     for form, param in (({"file": b"a"}, "file"), ({"data": b"a", "other": b"b"}, "other")):
         reply = http.post(f"/uploads/{made['id']}/parts", files=form)
         assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
-    assert names(folder) == []
+    assert storage.list_names() == []
 
 
 def test_without_a_store_there_are_no_uploads() -> None:
