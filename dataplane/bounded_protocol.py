@@ -62,6 +62,9 @@ _field_name: Final = itemgetter(0)
 _LAST_READ_S: Final = 0.02
 """Seconds in which an event loop that was busy reads what clients have sent."""
 
+_FIRST_READ_S: Final = 1
+"""The least seconds in which the first request may arrive on a new connection to a server that stops."""
+
 HeadRefusal: TypeAlias = tuple[int, Sequence[tuple[bytes, bytes]], bytes]
 """The status, the headers and the body of the reply to a refused head."""
 
@@ -222,6 +225,27 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._idle_since = self._replied_at = now = self.loop.time()
         if self._timer is None or self._timer_due > now + self.timeout_keep_alive:
             self._check_within(self.timeout_keep_alive)
+
+    def end_idle_time(self, max_s: int) -> None:
+        """Closes the connection when no request has been on it for `max_s`. What its client has sent is served before.
+
+        Called when the server stops. A new connection gets at least a second: its client is about to send a request.
+        """
+        if self._in_head or self._is_replying():
+            return
+        now = self.loop.time()
+        if self._idle_since is None:
+            self._head_since, self._idle_since, max_s = None, now, max(max_s, _FIRST_READ_S)
+        self.timeout_keep_alive = min(self.timeout_keep_alive, max_s)
+        left = self._idle_since + self.timeout_keep_alive - now
+        if left <= 0:
+            self._overdue_since = self._idle_since
+        self._check_within(max(left, _LAST_READ_S))
+
+    def close_if_idle(self, seconds: float) -> None:
+        """Closes the connection if no request has been on it for so long."""
+        if self._idle_since is not None and self.loop.time() - self._idle_since > seconds:
+            self.timeout_keep_alive_handler()
 
     def _unset_keepalive_if_required(self) -> None:
         """Does nothing: `on_message_begin` ends the idle time. Bytes between requests do not."""

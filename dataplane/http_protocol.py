@@ -210,23 +210,30 @@ class HttpProtocol(BoundedHttpProtocol):
     _closes_connections: ClassVar[bool] = False
     """Whether each reply ends its connection, because the server stops."""
 
+    _last_idle_s: ClassVar[int] = 0
+    """Seconds of idle time after which a server that stops closes a connection."""
+
     @classmethod
-    def close_connections_after_replies(cls) -> None:
+    def close_connections_after_replies(cls, last_idle_s: int = 0) -> None:
         """Ends each connection with the next reply that begins on it, which says so. Called when the server stops.
 
-        It holds for all connections of this class, of which each server has its own (`limit_heads`).
+        It holds for all connections of this class, of which each server has its own (`limit_heads`). `shutdown` then
+        closes those that have been idle for `last_idle_s`. Clients that give idle connections up sooner lose no
+        request: one that is sent just as the server closes its connection is lost.
         """
         cls._closes_connections = True
+        cls._last_idle_s = last_idle_s
 
     def shutdown(self) -> None:
-        """Ends the connection when the server stops: now if it is idle, or with its reply.
+        """Ends the connection when the server stops: with its reply, or when it has been idle for long enough.
 
-        A reply that has begun could not announce it. Its client may send a request on the connection before it notices
-        the end, so the connection stays open for another second, and that request is served.
+        A reply that has begun could not announce it, and its client may send another request, which is served.
         """
         cycle = self.cycle
-        if cycle is not None and cycle.response_started and not cycle.response_complete:
-            self.timeout_keep_alive = min(self.timeout_keep_alive, _UNANNOUNCED_S)
+        if cycle is None or cycle.response_complete:
+            self.end_idle_time(self._last_idle_s)
+        elif cycle.response_started:
+            self.timeout_keep_alive = min(self.timeout_keep_alive, max(self._last_idle_s, _UNANNOUNCED_S))
         else:
             super().shutdown()
 

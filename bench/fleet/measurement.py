@@ -34,9 +34,12 @@ class FleetSetup(NamedTuple):
 
     streams: int = 200
     restarts: int = 3
-    linger_s: float = 5.0
+    linger_s: float = 8.0
     drain_s: float = 60.0
     probe_period_s: float = 1.0
+    client_idle_s: float = 5.0
+    """Seconds for which clients keep an idle connection: as the SDKs do, and less than the linger. After that time the
+    server may close it just as a request is sent."""
     models: Sequence[str] = ("bench-16-1ps",)
     """Models of the benchmark's upstream: 16 deltas, one a second."""
 
@@ -61,7 +64,7 @@ class FleetReplica:
 
     def __init__(self, upstream: Server, store_url: str, home: Path, number: int, setup: FleetSetup) -> None:
         self.port = find_free_port()
-        self._name = f"replica-{number}"
+        self.name = f"replica-{number}"
         self._home = home
         self._setup = setup
         self._starts = 0
@@ -74,7 +77,7 @@ class FleetReplica:
             "providers": {"upstream": {**provider, "capabilities": {"models": False}}},
             "models": {"*": {"provider": "upstream"}},
         }
-        self._config = home / f"{self._name}.yaml"
+        self._config = home / f"{self.name}.yaml"
         self._config.write_bytes(orjson.dumps(config))  # JSON is YAML too
 
     async def migrate(self) -> None:
@@ -85,9 +88,9 @@ class FleetReplica:
     async def start(self) -> None:
         """Starts it, and returns once it listens."""
         self._starts += 1
-        log = self._home / f"{self._name}-{self._starts}.log"
+        log = self._home / f"{self.name}-{self._starts}.log"
         command = [_PROGRAM, "serve", "--config", str(self._config)]
-        starting = start_announcing_server(self._name, command, None, log)
+        starting = start_announcing_server(self.name, command, None, log)
         self._server = await asyncio.to_thread(self._running.enter_context, starting)
 
     async def stop(self) -> int:
@@ -124,12 +127,16 @@ async def _restart_under_load(replicas: Sequence[FleetReplica], setup: FleetSetu
     exit_codes: list[int] = []
     began = monotonic()
     async with proxy.serve() as port, asyncio.TaskGroup() as tasks:
-        tasks.create_task(run_clients(f"http://127.0.0.1:{port}/v1", setup.models, setup.streams, results))
+        base_url = f"http://127.0.0.1:{port}/v1"
+        clients = run_clients(base_url, setup.models, setup.streams, results, idle_s=setup.client_idle_s)
+        tasks.create_task(clients)
         try:
             while results.live < setup.streams and not results.problems:  # noqa: ASYNC110  # clients begin at their own pace
                 await asyncio.sleep(0.05)
             for replica in [*replicas] * setup.restarts:
+                results.begin_phase(f"{replica.name} stops")
                 exit_codes.append(await replica.stop())
+                results.begin_phase(f"{replica.name} starts")
                 await replica.start()
                 await proxy.wait_until_ready(replica.port)
         finally:
@@ -156,8 +163,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
     parser.add_argument("--streams", type=int, default=200, help="streams at once")
     parser.add_argument("--restarts", type=int, default=3, help="restarts of each replica")
-    parser.add_argument("--linger", type=float, default=5.0, help="server.linger_s")
-    parser.add_argument("--drain", type=float, default=60.0, help="server.drain_s")
+    parser.add_argument("--linger", type=float, default=FleetSetup().linger_s, help="server.linger_s")
+    parser.add_argument("--drain", type=float, default=FleetSetup().drain_s, help="server.drain_s")
     options = parser.parse_args()
     setup = FleetSetup(options.streams, options.restarts, options.linger, options.drain)
     with tempfile.TemporaryDirectory() as home:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from time import monotonic
 from typing import Any, Final, TypeAlias
 
 import httpx
@@ -15,10 +16,6 @@ _DATA: Final = "data: "
 _LAST_EVENT: Final = "response.completed"
 _SPREAD_S: Final = 3.0
 """Seconds over which clients begin, because users do not all begin at once."""
-
-_KEEP_ALIVE_S: Final = 1.0
-"""Seconds for which a client keeps an idle connection: less than the server, which would otherwise close it just as the
-client sends a request."""
 
 _PAUSE_S: Final = 0.05
 """Seconds between two streams of a client."""
@@ -41,8 +38,20 @@ class StreamResults:
         self.live = 0
         self.problems: Counter[str] = Counter()
         """What went wrong: the reason, and how often."""
+        self.phase = ""
+        """What is done with the replicas, and since when, for the reasons of problems."""
+        self.phase_began = monotonic()
         self.is_over = False
         """Whether clients begin no further stream."""
+
+    def begin_phase(self, phase: str) -> None:
+        """Says what is done with the replicas from now on."""
+        self.phase, self.phase_began = phase, monotonic()
+
+    def add_problem(self, problem: Exception) -> None:
+        """Counts a stream that is not what it should be."""
+        reason = f"{_describe_problem(problem)} ({self.phase}, second {monotonic() - self.phase_began:.0f})"
+        self.problems[reason] += 1
 
 
 class EventChecker:
@@ -70,7 +79,8 @@ class EventChecker:
             if "".join(texts) != self.text:
                 raise StreamProblem("the text of the response is not that of its deltas")
         elif kind in ("response.failed", "response.incomplete", "error"):
-            raise StreamProblem(f"{kind}: {orjson.dumps(event).decode()[:200]}")
+            told = event if kind == "error" else event["response"].get("error")
+            raise StreamProblem(f"{kind}: {orjson.dumps(told).decode()[:200]}")
 
 
 class StreamClient:
@@ -94,7 +104,7 @@ class StreamClient:
                 await self._read_stream()
                 results.completed += 1
             except (StreamProblem, httpx.HTTPError) as problem:
-                results.problems[f"{type(problem).__name__}: {problem}"[:160]] += 1
+                results.add_problem(problem)
             finally:
                 results.live -= 1
             await asyncio.sleep(_PAUSE_S)
@@ -128,16 +138,28 @@ class StreamClient:
             await reply.aclose()
 
 
+def _describe_problem(problem: Exception) -> str:
+    """Returns what went wrong in one line. The message of a lost connection is empty, and its cause has the reason."""
+    texts = [f"{type(problem).__name__}: {problem}"]
+    cause = problem.__cause__
+    while cause is not None:
+        texts.append(repr(cause))
+        cause = cause.__cause__ or cause.__context__
+    return " < ".join(texts)[:240]
+
+
 async def _read_events(reply: httpx.Response) -> AsyncIterator[StreamEvent]:
     async for line in reply.aiter_lines():
         if line.startswith(_DATA) and not line.endswith("[DONE]"):
             yield orjson.loads(line.removeprefix(_DATA))
 
 
-async def run_clients(base_url: str, models: Sequence[str], count: int, results: StreamResults) -> None:
+async def run_clients(
+    base_url: str, models: Sequence[str], count: int, results: StreamResults, *, idle_s: float
+) -> None:
     """Runs clients until `results` is over and their streams have ended. They take turns in the models, and in whether
-    they resume."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEP_ALIVE_S)
+    they resume. They keep a connection that is idle for `idle_s`."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=idle_s)
     async with (
         httpx.AsyncClient(base_url=base_url, timeout=60.0, limits=limits, trust_env=False) as http,
         asyncio.TaskGroup() as tasks,

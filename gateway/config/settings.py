@@ -108,6 +108,12 @@ class ServerSettings(_Section):
         gt=0,
         description="Seconds of silence after which a comment is sent on a stream, so that the connection stays open.",
     )
+    idle_s: WholeNumber = Field(
+        default=75,
+        ge=1,
+        description="Seconds for which a connection stays open without a request. Longer than clients and load "
+        "balancers keep theirs: a request that is sent just as the server closes its connection is lost.",
+    )
     linger_s: Number = Field(
         default=0.0,
         ge=0,

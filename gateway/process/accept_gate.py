@@ -6,11 +6,13 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final
 
 import structlog
 
+from dataplane.bounded_protocol import BoundedHttpProtocol
 from dataplane.sharing.descriptors import close_idle_connections
 
 _BACKLOG: Final = 2048
@@ -31,6 +33,9 @@ _HYSTERESIS: Final = 4
 """Hysteresis: accepting resumes only when this many more descriptors are free than when it stopped."""
 
 _CHECK_S: Final = 0.1
+
+_IDLE_S: Final = 5.0
+"""Connections of clients that have been idle for so many seconds are closed while others wait to be accepted."""
 
 _CALM_S: Final = 1.0
 """Seconds without another pause after which the log says that accepting has resumed."""
@@ -53,7 +58,7 @@ class AcceptGate:
         self._threshold = sys.maxsize
         self._max_clients = sys.maxsize
         self.backlog: Final = _BACKLOG
-        self._clients: Sized = ()
+        self._clients: Collection[object] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.Task[None] | None = None
         self._paused_at: float | None = None
@@ -66,7 +71,7 @@ class AcceptGate:
         listener: socket.socket,
         servers: list[asyncio.Server],
         make_protocol: Callable[[], asyncio.BaseProtocol],
-        clients: Sized,
+        clients: Collection[object],
     ) -> None:
         """Begins to watch. `servers` accept on duplicates of `listener`; it stays open while they are closed.
 
@@ -87,6 +92,20 @@ class AcceptGate:
         for pending in (self._timer, self._opening, self._calm):
             if pending is not None:
                 pending.cancel()
+
+    def take_waiting(self) -> list[socket.socket]:
+        """Accepts the connections that wait in the system's queue, which resets them when the listener is closed.
+
+        There are none while the gate is shut, because nothing could serve them.
+        """
+        waiting: list[socket.socket] = []
+        if not self._servers:
+            return waiting
+        self._listener.setblocking(False)
+        with suppress(OSError):  # the queue is empty, or no descriptor is free
+            while len(waiting) < self.backlog:
+                waiting.append(self._listener.accept()[0])
+        return waiting
 
     def on_connection(self, descriptor: int) -> None:
         """Called with the descriptor of each new connection."""
@@ -118,13 +137,20 @@ class AcceptGate:
     def _check(self) -> None:
         self._timer = None
         if len(self._clients) >= self._max_clients:
+            self._close_idle_clients()
             self._check_later()
         elif self._lowest_free() < self._threshold - _HYSTERESIS:
             self._opening = asyncio.get_running_loop().create_task(self._accept_again())
         else:
             # Nobody would use the idle connections to upstreams while no client is accepted.
             close_idle_connections()
+            self._close_idle_clients()
             self._check_later()
+
+    def _close_idle_clients(self) -> None:
+        for client in list(self._clients):
+            if isinstance(client, BoundedHttpProtocol):
+                client.close_if_idle(_IDLE_S)
 
     async def _accept_again(self) -> None:
         loop = asyncio.get_running_loop()

@@ -106,7 +106,11 @@ def build_app(
         from gateway.tracing.worker_traces import WorkerTraces  # imports OpenTelemetry
 
         traces = WorkerTraces(settings.tracing, lambda: service.settings)
-    watch = RequestWatch(None if metrics is None else metrics.reader, None if traces is None else traces.tracer)
+    watch = RequestWatch(
+        None if metrics is None else metrics.reader,
+        None if traces is None else traces.tracer,
+        {row.endpoint.name: row.path for row in direct_endpoints},
+    )
     service = Service(settings, providers, drain, store, job_endpoints, watch)
     lifetimes = ProviderLifetimes(providers)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import ceil
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -175,9 +176,9 @@ class GatewayServer(uvicorn.Server):
             async with asyncio.timeout(self._times.linger_s):
                 await self._tick_until(self._linger_ended)
 
-    def _close_connections_after_replies(self) -> None:
+    def _close_connections_after_replies(self, last_idle_s: int = 0) -> None:
         protocol: type[HttpProtocol] = self.config.http_protocol_class  # type: ignore[assignment]
-        protocol.close_connections_after_replies()
+        protocol.close_connections_after_replies(last_idle_s)
 
     def _log_stop(self, message: str, **times: float) -> None:
         _log.info(
@@ -190,14 +191,17 @@ class GatewayServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         drain_s = self._times.drain_s
         self._log_stop("server_stopping", drain_s=drain_s)
-        self._gate.close()
         self._drain.begin()
-        self._close_connections_after_replies()
-        expiry = asyncio.get_running_loop().call_later(drain_s, self._drain.expire)
+        self._close_connections_after_replies(0 if self._linger_ended.is_set() else ceil(self._times.linger_s))
+        loop = asyncio.get_running_loop()
+        expiry = loop.call_later(drain_s, self._end_drain)
+        waiting = self._gate.take_waiting()
+        self._gate.close()
         for server in self.servers:
             server.close()
         for listener in sockets or []:
             listener.close()
+        await asyncio.gather(*(self._serve_connection(each) for each in waiting))
         for connection in list(self.server_state.connections):
             connection.shutdown()
         try:
@@ -210,6 +214,21 @@ class GatewayServer(uvicorn.Server):
         await self.lifespan.shutdown()
         expiry.cancel()
         _log.info("server_stopped")
+
+    async def _serve_connection(self, connection: socket.socket) -> None:
+        """Serves a connection as if it had been accepted before the port was closed."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self._make_protocol, connection)
+        except OSError:  # its client has left
+            connection.close()
+
+    def _end_drain(self) -> None:
+        """Ends all requests, and connections that wait for another."""
+        self._drain.expire()
+        self._close_connections_after_replies()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, HttpProtocol):
+                connection.shutdown()
 
     async def _wait_for_connections(self) -> None:
         """Returns once all connections are closed and their tasks have ended, or at once if `force_exit` is set."""
@@ -307,6 +326,7 @@ def make_server(
         lifespan="on",
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=settings.server.idle_s,
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_TIMEOUT_S,
     )
     engines = EmbeddedEngines(all_providers.values())

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -52,3 +53,18 @@ async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path
         messages = [json.loads(line)["message"] for line in gateway.log.read_text().splitlines()]
         assert {"accept_paused", "accept_resumed"} <= set(messages)
         assert "request_failed" not in messages
+
+
+async def test_clients_that_are_idle_give_way_to_clients_that_wait(tmp_path: Path) -> None:
+    """Idle connections stay open for longer than any test, unless others need their descriptors."""
+    assert PRLIMIT is not None, "prlimit is part of util-linux"
+    async with ScriptedUpstream() as upstream:
+        settings = {**config(upstream.url, "chat", server={"idle_s": 3600}), "store": {"url": None}}
+        with command(settings, tmp_path, within=[PRLIMIT, f"--nofile={LIMIT}:{LIMIT}"]) as gateway:
+            async with AsyncExitStack() as clients:
+                while "accept_paused" not in gateway.log.read_text():
+                    client = await clients.enter_async_context(connected(gateway.url))
+                    client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    assert await client.status() == 200
+                async with httpx.AsyncClient(trust_env=False, timeout=60) as later:
+                    assert (await later.get(f"{gateway.url}/healthz")).status_code == 200
