@@ -58,6 +58,9 @@ class GatewayError(Exception):
     `message` is for the client, `param` names the request's parameter at fault, and `headers` are added to the reply.
     """
 
+    limit = ""
+    """The configuration key of the limit that refused the request; empty if none did."""
+
     def __init__(self, message: str, *, param: str | None = None, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -152,8 +155,9 @@ class FileTooLarge(GatewayError):
 class StorageQuotaExceeded(GatewayError):
     """Unlike other limits of an owner it does not end by waiting, so clients are told not to repeat the request."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, headers={"x-should-retry": "false"})
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(f"{message} ({limit})", headers={"x-should-retry": "false"})
+        self.limit = limit
 
 
 class VectorStoreNotFound(NotFound):
@@ -169,8 +173,9 @@ class VectorStoreExpired(GatewayError):
 
 
 class VectorStoreQuotaExceeded(GatewayError):
-    def __init__(self, message: str) -> None:
-        super().__init__(message, headers={"x-should-retry": "false"})
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(f"{message} ({limit})", headers={"x-should-retry": "false"})
+        self.limit = limit
 
 
 class FileStorageUnavailable(GatewayError):
@@ -194,6 +199,8 @@ class OriginRefused(GatewayError):
 
 
 class TooManyConnections(GatewayError):
+    limit = "websocket.max_connections"
+
     def __init__(self, message: str) -> None:
         super().__init__(message, headers={"retry-after": "1"})
 
@@ -234,11 +241,15 @@ class OwnerLimitReached(GatewayError):
 
 
 class TooManyRequests(OwnerLimitReached):
+    limit = "limits.open_requests"
+
     def __init__(self, limit: int) -> None:
         super().__init__(f"this API key's owner has {limit} open requests: wait for one to end (limits.open_requests)")
 
 
 class TooManySockets(OwnerLimitReached):
+    limit = "limits.websockets"
+
     def __init__(self, limit: int) -> None:
         super().__init__(
             f"this API key's owner has {limit} open WebSockets: close one, or use HTTP (limits.websockets)"
@@ -246,6 +257,8 @@ class TooManySockets(OwnerLimitReached):
 
 
 class TooManyKeys(OwnerLimitReached):
+    limit = "limits.idempotency_keys"
+
     def __init__(self, limit: int) -> None:
         super().__init__(
             f"{limit} idempotency keys are stored for this owner: wait until some expire (store.idempotency_hours), or "
@@ -254,11 +267,15 @@ class TooManyKeys(OwnerLimitReached):
 
 
 class TooManyJobs(OwnerLimitReached):
+    limit = "limits.background_jobs"
+
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} responses are queued or running: wait for one to end (limits.background_jobs)")
 
 
 class EventLogFull(OwnerLimitReached):
+    limit = "limits.event_log_mb"
+
     def __init__(self, limit_mb: float) -> None:
         super().__init__(
             f"the streams that can be resumed have {limit_mb:g} MB: delete responses, or leave out 'resumable' and "

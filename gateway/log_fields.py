@@ -82,6 +82,7 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
     "tool_warnings": LogField("the tool calls with a warning", "there are any", "calls"),
     "error": LogField("the error code that the client received", _FAILED),
     "error_status": LogField("the status of that error, even if a stream had begun with status 200", _FAILED),
+    "limit": LogField("the configuration key of the limit", "a limit of the gateway refused the request"),
     "upstream_failed": LogField("`true`", "an upstream failed"),
     "upstream": LogField("the address of the upstream", "an upstream failed"),
     "upstream_status": LogField("the status of its reply", "the upstream replied with an error"),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from gateway.error_replies import build_openai_error_body, read_error_headers, resolve_error_reply
-from gateway.errors import FileStorageUnavailable, TurnFailed, UnknownModel
+from gateway.errors import FileStorageUnavailable, GatewayError, TurnFailed, UnknownModel
 from gateway.http.headers import build_upstream_headers
 from gateway.http.json_reply import build_json_reply
 from gateway.logs import FAILED_UPSTREAM, MAX_LOGGED_CHARS, bind_fields, read_bound_upstream
@@ -84,6 +84,8 @@ def bind_failure(error: Exception) -> None:
     bind_fields(error=row.code or row.type, error_status=row.status)
     if isinstance(error, ProviderError | TurnFailed):
         bind_fields(**{FAILED_UPSTREAM: True})
+    if isinstance(error, GatewayError) and error.limit:
+        bind_fields(limit=error.limit)
     if isinstance(error, UnknownModel):
         bind_fields(model=error.model[:MAX_LOGGED_CHARS])
     if isinstance(error, FileStorageUnavailable):

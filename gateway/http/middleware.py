@@ -101,6 +101,10 @@ class RequestMeters(Protocol):
         """A request has arrived, at this time of the performance counter."""
         ...
 
+    def end_socket(self) -> None:
+        """A WebSocket has ended, or was refused, and its log line is written next."""
+        ...
+
 
 class RequestMiddleware:
     """Gives every request an id and a log line.
@@ -162,7 +166,11 @@ class RequestMiddleware:
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ns = time.perf_counter_ns() - began
             elapsed_ms = (elapsed_ns + 50_000) // 100_000 / 10
-            fields = None if meter is None else meter.end(reply_sender.status, elapsed_ns)
+            fields = None
+            if meter is not None:
+                fields = meter.end(reply_sender.status, elapsed_ns)
+            elif meters is not None:
+                meters.end_socket()
             log_request(scope.get("method", "WEBSOCKET"), scope["path"], reply_sender.status, elapsed_ms, fields)
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]

@@ -61,7 +61,10 @@ FAMILIES: Final[Mapping[str, Family]] = {
     ),
     "gateway_in_flight": Family("gauge", ("upstream",), "Attempts in progress at a provider."),
     "gateway_upstream_state": Family(
-        "gauge", ("model", "upstream"), "0: available. 1: parked. 2: ejected or on trial.", merge="max"
+        "gauge",
+        ("model", "upstream"),
+        "0: available. 1: parked. 2: ejected or on trial. Of a pattern the best of its names.",
+        merge="max",
     ),
     "gateway_ejections_total": Family("counter", ("model", "upstream", "reason"), "Ejections of an upstream."),
     "gateway_queued": Family("gauge", ("model",), "Turns that wait for a slot now."),

@@ -16,16 +16,6 @@ from translation.representation.events import Usage
 
 _NS: Final = 1e-9
 
-_LIMIT_KEYS: Final[Mapping[str, str]] = {
-    "too_many_open_requests": "limits.open_requests",
-    "too_many_websockets": "limits.websockets",
-    "too_many_background_jobs": "limits.background_jobs",
-    "event_log_full": "limits.event_log_mb",
-    "too_many_idempotency_keys": "limits.idempotency_keys",
-}
-"""Code of a refusal by a limit of the gateway -> the limit's key in the configuration."""
-
-_QUEUE_KEY: Final = "routing.queue_s"
 _OVERLOADED: Final = "upstream_overloaded"
 
 _OK: Final = 200
@@ -183,6 +173,8 @@ class MetricsReader:
         has_failed = "error_status" in fields
         if kind == "submission" and not has_failed:
             return
+        if has_failed:
+            self._count_refusal(fields)
         scope, routes = figures.scope, self.routes
         route = routes.labels.get(scope["path"]) or routes.find(scope)
         if model is None:
@@ -209,6 +201,14 @@ class MetricsReader:
             for loss in losses:
                 self.series.count("gateway_losses_total", find_first_part(loss)).value += 1
 
+    def end_socket(self, fields: Mapping[str, object]) -> None:
+        """Connections are not counted; a limit that refused one is."""
+        self._count_refusal(fields)
+
+    def _count_refusal(self, fields: Mapping[str, object]) -> None:
+        if isinstance(limit := fields.get("limit"), str):
+            self.series.count("gateway_limit_refusals_total", limit).value += 1
+
     def add_up(self) -> None:
         """Adds all new values to the series. It is called once a second, so that the lists stay short, and before the
         series are read."""
@@ -234,9 +234,7 @@ class MetricsReader:
     def _find_outcome(self, figures: RequestFigures, status: int, fields: Mapping[str, object]) -> str:
         """Returns the outcome of a request that has failed, or that has another status than 200."""
         if isinstance(error_status := fields.get("error_status"), int):
-            was_sent = bool(figures.upstream)
-            self._add_refusal(fields.get("error"), was_sent=was_sent)
-            if error_status == _TOO_MANY or (fields.get("error") == _OVERLOADED and not was_sent):
+            if error_status == _TOO_MANY or (fields.get("error") == _OVERLOADED and not figures.upstream):
                 return "limited"
             if error_status < _SERVER_ERROR:
                 return "client_error"
@@ -246,11 +244,3 @@ class MetricsReader:
         if status >= _SERVER_ERROR:
             return "failed"
         return "client_error" if status >= _CLIENT_ERROR else figures.outcome
-
-    def _add_refusal(self, code: object, *, was_sent: bool) -> None:
-        """Counts a refusal by one of the gateway's limits. Other failures are not counted."""
-        key = _LIMIT_KEYS.get(code) if isinstance(code, str) else None
-        if key is None and code == _OVERLOADED and not was_sent:
-            key = _QUEUE_KEY
-        if key is not None:
-            self.series.count("gateway_limit_refusals_total", key).value += 1

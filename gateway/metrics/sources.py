@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -76,12 +77,16 @@ def _sample_turns(service: Service) -> Iterator[Sample]:
 
 def _sample_upstreams(service: Service) -> Iterator[Sample]:
     now = service.upstreams.clock()
-    for model, candidates in service.current.routing.list_candidates().items():
-        for each in candidates:
-            labels = (model, each.upstream)
-            yield Sample("gateway_upstream_state", labels, _STATE_VALUES[each.health.find_state(now)])
-            for reason, count in list(each.health.ejection_reasons.items()):
-                yield Sample("gateway_ejections_total", (*labels, reason), count)
+    for model, upstreams in service.current.routing.list_healths().items():
+        for upstream, healths in upstreams:
+            states = [_STATE_VALUES[health.find_state(now)] for health in healths]
+            # Clients choose the names of a pattern, so one that the upstream does not have must not stand for all.
+            yield Sample("gateway_upstream_state", (model, upstream), min(states, default=_STATE_VALUES["available"]))
+            ejections: Counter[str] = Counter()
+            for health in healths:
+                ejections.update(health.ejection_reasons)
+            for reason, count in ejections.items():
+                yield Sample("gateway_ejections_total", (model, upstream, reason), count)
 
 
 def _sample_process() -> Iterator[Sample]:

@@ -16,7 +16,7 @@ from gateway.logs import MAX_LOGGED_CHARS
 from gateway.sealing.reply_seal import ReasoningSeal
 from gateway.sealing.sealer import Sealer
 from gateway.upstreams.candidates import Candidate, TurnCandidates, prepare_candidates
-from gateway.upstreams.health import UpstreamName
+from gateway.upstreams.health import UpstreamHealth, UpstreamName
 from gateway.upstreams.load_reports import LOAD_REQUEST
 from gateway.upstreams.registry import Sharing, UpstreamRegistry
 from providers.base import Capabilities, Dialect, Provider, ShareableProvider
@@ -281,7 +281,12 @@ class ServedName:
         counts = Counter(row.provider for row in rows)
         self.upstreams = [
             _ServingUpstream(
-                row, settings, providers[row.provider], registry, self._sharing, has_twin=counts[row.provider] > 1
+                row,
+                settings,
+                providers[row.provider],
+                registry,
+                self._sharing,
+                label=f"{row.provider}:{row.model or pattern}" if counts[row.provider] > 1 else row.provider,
             )
             for row in rows
         ]
@@ -307,6 +312,12 @@ class ServedName:
     def serving_providers(self) -> Sequence[Provider]:
         """The providers of the upstreams that may get turns."""
         return list({upstream.provider.name: upstream.provider for upstream in self._serving}.values())
+
+    def list_healths(self) -> list[tuple[str, Sequence[UpstreamHealth]]]:
+        """Returns the labels of the upstreams, and what is known of each: of a pattern that of all its names."""
+        return [
+            (upstream.label, upstream.list_healths(self.pattern, is_exact=self.is_exact)) for upstream in self.upstreams
+        ]
 
     def build_route(self, name: str) -> Route:
         targets = [
@@ -368,7 +379,7 @@ def _find_realm(provider: str, settings: Settings) -> frozenset[str]:
 class _ServingUpstream:
     """One upstream of a name or pattern, whose turns are shared as `sharing` says.
 
-    `has_twin` says that another row has the same provider.
+    `label` is its name in headers, figures and lines of the log: nothing in it is of a client.
     """
 
     def __init__(
@@ -379,13 +390,13 @@ class _ServingUpstream:
         registry: UpstreamRegistry,
         sharing: Sharing | None,
         *,
-        has_twin: bool,
+        label: str,
     ) -> None:
         self.provider = provider
         self._row = row
         self._registry = registry
         self._sharing = sharing
-        self._has_twin = has_twin
+        self.label = label
         self._families = settings.model_families
         self._provider_config = settings.providers[row.provider]
         self._realm = _find_realm(row.provider, settings)
@@ -409,9 +420,8 @@ class _ServingUpstream:
         names = (upstream_model, name) if loaded_model is None else (loaded_model, upstream_model, name)
         candidate = None
         if self._sharing is not None:
-            label = f"{row.provider}:{upstream_model}" if self._has_twin else row.provider
             state_name = UpstreamName(row.provider, upstream_model)
-            candidate = self._registry.build_candidate(index, state_name, label, row.weight, row.tier)
+            candidate = self._registry.build_candidate(index, state_name, self.label, row.weight, row.tier)
             if not self._sharing.repeats:
                 candidate = replace(candidate, health=self._registry.build_health(state_name))
         return Target(
@@ -423,6 +433,13 @@ class _ServingUpstream:
             request_defaults={key: value for key, value in row.request_defaults.items() if key not in common_defaults},
             candidate=candidate,
         )
+
+    def list_healths(self, pattern: str, *, is_exact: bool) -> Sequence[UpstreamHealth]:
+        """Returns what is known of its models: of one, or of all that clients asked for by a `pattern`."""
+        row = self._row
+        if row.model is None and not is_exact:
+            return self._registry.list_healths(row.provider, pattern)
+        return [self._registry.find_upstream(UpstreamName(row.provider, row.model or pattern)).health]
 
     def _build_profile(self, name: str | None) -> Profile:
         """Returns the profile of this row's models of one family. `name` is None for models of an unknown family."""

@@ -12,7 +12,7 @@ from gateway.state.store import Lease, Store
 from providers.base import Batch, Capabilities, RelayedDialect, RelayExchange
 from translation.encoding.visible_output import TEXT_ITEMS
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
-from translation.representation.events import Event, Failed, Usage
+from translation.representation.events import Event, Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -360,6 +360,8 @@ class RelaySpec:
     """Returns whether a content filter ended a relayed JSON reply before it had content."""
     read_usage: Callable[[Json], Usage | None]
     """Returns the token counts of the `usage` object of a relayed JSON reply."""
+    read_finish_reason: Callable[[Json], FinishReason | None]
+    """Returns why the model stopped, by the upstream's JSON reply, from which `build_json` has built the client's."""
     remove_params: Callable[[Json, Container[str]], Json] = _remove_params
     """Returns a body without these parameters, which its upstream does not take."""
     adds_items: Callable[[Json], bool] = _add_no_items

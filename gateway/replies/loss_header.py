@@ -16,7 +16,7 @@ from gateway.replies.observers import ReplyEnd
 from gateway.state.values import StoredHeaders
 from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Event, Failed, Finished, FinishReason, Noted, Usage
+from translation.representation.events import CUT_OFF_REASONS, Event, Failed, Finished, Noted, Usage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -33,8 +33,6 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]|,")
 the client and may have any characters."""
 
 _is_noted: Final = partial(is_, Noted)
-
-_CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
 
 
 def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
@@ -89,7 +87,7 @@ def read_end(batch: Sequence[Event], facts: Sequence[Json], failed: Failed | Non
         end = batch[-1]
         if isinstance(end, Finished):
             usage, reason = end.usage, end.reason
-            is_cut_off = end.reason in _CUT_OFF_REASONS or end.is_unknown
+            is_cut_off = end.reason in CUT_OFF_REASONS or end.is_unknown
         elif isinstance(end, Failed):
             usage = end.usage
     if not facts:

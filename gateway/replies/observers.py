@@ -26,7 +26,7 @@ class ReplyEnd(NamedTuple):
     is_cut_off: bool = False
     """Whether the reply is known to be incomplete: it reached a limit, or a filter ended it."""
     finish_reason: str | None = None
-    """Why the model stopped, if the reply is translated."""
+    """Why the model stopped, if it is known."""
 
 
 NO_REPLY: Final = ReplyEnd()

@@ -16,7 +16,17 @@ from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.delta_runs import DeltaRun, EventStage, TextObserver
-from translation.representation.events import Event, Failed, Finished, Noted, Opaque, Started, Usage
+from translation.representation.events import (
+    CUT_OFF_REASONS,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Noted,
+    Opaque,
+    Started,
+    Usage,
+)
 from translation.representation.json_types import Json
 
 _CONTENTLESS_EVENTS: Final = frozenset({Started, Noted, Opaque})
@@ -85,6 +95,11 @@ class Relay(Protocol):
     @property
     def usage(self) -> Usage | None:
         """The token counts that the upstream has reported so far."""
+        ...
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the model stopped, once the reply is complete."""
         ...
 
     @property
@@ -306,7 +321,8 @@ class RelayedReply(Source[bytes]):
 
     async def close(self, *, whole: bool = False) -> None:
         relay = self._relay
-        self._observer.observe_end(ReplyEnd(relay.usage, relay.warnings, failed=relay.failed if self.ended else None))
+        failed, reason = (relay.failed, relay.finish_reason) if self.ended else (None, None)
+        self._observer.observe_end(ReplyEnd(relay.usage, relay.warnings, (), failed, reason in CUT_OFF_REASONS, reason))
         await self._reads.close(whole=self.ended)
 
     def result(self) -> Json | None:

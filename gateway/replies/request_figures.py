@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from time import perf_counter_ns
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from starlette.types import Scope
@@ -117,13 +118,24 @@ class FiguresReader(Protocol):
         """A request has ended, whether or not it was for a model. `fields` are those of its log line."""
         ...
 
+    def end_socket(self, fields: Mapping[str, object]) -> None:
+        """A WebSocket has ended, or was refused. Its turns are requests of their own."""
+        ...
+
 
 class RequestWatch:
     """Keeps the figures of the requests of one server process."""
 
-    def __init__(self, reader: FiguresReader | None = None, tracer: RequestTracer | None = None) -> None:
+    def __init__(
+        self,
+        reader: FiguresReader | None = None,
+        tracer: RequestTracer | None = None,
+        job_paths: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`job_paths` are the paths of the APIs whose replies may be jobs, by the names of their endpoints."""
         self._reader = reader
         self._tracer = tracer
+        self._job_paths = job_paths
 
     def begin_request(self, scope: Scope, began_ns: int) -> "RequestFigures":
         """Returns the figures of a request that has arrived, which its context has from now on."""
@@ -133,12 +145,17 @@ class RequestWatch:
             figures.begin_trace(self._tracer.begin_trace(scope))
         return figures
 
+    def end_socket(self) -> None:
+        """A WebSocket has ended, or was refused."""
+        if self._reader is not None:
+            self._reader.end_socket(read_bound_fields())
+
     def observe_request(
         self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
     ) -> RequestObserver:
         figures = _CURRENT.get()
         if is_job:
-            figures = self._submit_job(figures, streams=streams)
+            figures = self._submit_job(figures, self._job_paths.get(endpoint, ""), streams=streams)
         elif figures is None or figures.model is not None:
             figures = RequestFigures(self._reader, _ENDED, perf_counter_ns())
         figures.model = model
@@ -150,9 +167,10 @@ class RequestWatch:
             self._reader.begin_stream(figures)
         return figures
 
-    def _submit_job(self, submission: "RequestFigures | None", *, streams: bool) -> "RequestFigures":
-        """Returns the figures of a job. The request that it is for is not counted beside it."""
-        scope: Scope = {"type": "http", "method": "POST", "path": ""}
+    def _submit_job(self, submission: "RequestFigures | None", path: str, *, streams: bool) -> "RequestFigures":
+        """Returns the figures of a job. The request that it is for is not counted beside it. `path` is that of requests
+        that submit such jobs, for those that another process submitted."""
+        scope: Scope = {"type": "http", "method": "POST", "path": path}
         if submission is not None and submission.model is None:
             scope = {key: submission.scope[key] for key in _ROUTING_KEYS if key in submission.scope}
             submission.kind = "submission"

@@ -7,7 +7,7 @@ from dataplane.source import ReadTemplate
 from gateway.replies.reply_streams import FrameEncoder, Relay
 from providers.base import Batch
 from translation.representation.delta_runs import DeltaRun, TextObserver
-from translation.representation.events import Failed, Usage
+from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.json_types import Json
 from translation.responses.client.snapshot import Snapshot
 
@@ -80,6 +80,10 @@ class RelayWrapper(Generic[_Relay]):
     @property
     def usage(self) -> Usage | None:
         return self._relay.usage
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        return self._relay.finish_reason
 
     @property
     def warnings(self) -> Sequence[Json]:

@@ -50,7 +50,7 @@ from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
-from translation.representation.events import Failed, Usage
+from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -323,6 +323,7 @@ class Run:
         usage: Usage | None = None
         warnings: Sequence[Json] = ()
         failed: Failed | None = None
+        reason: FinishReason | None = None
         presentation = self.attempt.presentation
         try:
             answer = await plan.exchange.fetch_body()
@@ -334,17 +335,18 @@ class Run:
             else:
                 if self._model_observer is not None and isinstance(model := answer.get("model"), str):
                     self._model_observer.note_model(model)
-                if isinstance(reported := answer.get("usage"), dict):
-                    usage = plan.relay.read_usage(reported)
+            if isinstance(reported := answer.get("usage"), dict):
+                usage = plan.relay.read_usage(reported)
             reply = plan.relay.build_json(self.body, answer, self.identity, presentation)
             self._is_filtered = self.attempts is not None and plan.relay.is_filtered(reply)
             warnings = read_reply_warnings(reply)
+            reason = plan.relay.read_finish_reason(answer)
             return reply
         except TurnFailed as error:
             failed = error.failed
             raise
         finally:
-            observer.observe_end(ReplyEnd(usage, warnings, (), failed))
+            observer.observe_end(ReplyEnd(usage, warnings, (), failed, reason in CUT_OFF_REASONS, reason))
             if warnings:
                 self.late_losses = [*self.late_losses, *build_warning_losses(warnings)]
 

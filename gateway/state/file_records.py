@@ -54,10 +54,11 @@ class FileQuota(NamedTuple):
 def check_quota(usage: FileUsage, quota: FileQuota) -> None:
     """Raises StorageQuotaExceeded if a usage is over a quota."""
     if usage.files > quota.files:
-        raise StorageQuotaExceeded(f"{quota.files} files are stored for this owner: delete some (limits.files)")
+        raise StorageQuotaExceeded(f"{quota.files} files are stored for this owner: delete some", limit="limits.files")
     if usage.size > quota.size:
         raise StorageQuotaExceeded(
-            f"the files of this owner would have more than {quota.size / 1e6:g} MB: delete some (limits.files_mb)"
+            f"the files of this owner would have more than {quota.size / 1e6:g} MB: delete some",
+            limit="limits.files_mb",
         )
 
 

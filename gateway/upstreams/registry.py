@@ -4,6 +4,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 from gateway.config.routing_settings import Balance, RoutingSettings, TurnRouting
@@ -115,6 +116,14 @@ class UpstreamRegistry:
     def build_health(self, name: UpstreamName) -> UpstreamHealth:
         """Returns a health of its own, about which nothing is known."""
         return UpstreamHealth(name, self._settings, self.rng)
+
+    def list_healths(self, provider: str, pattern: str) -> list[UpstreamHealth]:
+        """Returns what is known of the provider's models whose names match the pattern."""
+        return [
+            state.health
+            for name, state in list(self._upstreams.items())
+            if name.provider == provider and name.model != pattern and fnmatchcase(name.model, pattern)
+        ]
 
     def list_models(self) -> list[str]:
         """Returns the models of all upstreams that are known, the newest last."""

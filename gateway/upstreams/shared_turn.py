@@ -73,6 +73,8 @@ class SharedTurn:
     queue_s = 0.0
     has_empty_budget = False
     """Whether the turn ended because its name had no repetitions left."""
+    limit = ""
+    """The configuration key of the limit that refused the turn; empty if none did."""
     report_result: Callable[[ResultName], None] | None = None
     """Is called with the result of each attempt, as soon as it has ended."""
     attempt: SharedAttempt | None = None
@@ -143,6 +145,8 @@ class SharedTurn:
             fields["queue_ms"] = round(self.queue_s * 1000, 1)
         if self.has_empty_budget:
             fields["retry_budget"] = "empty"
+        if self.limit:
+            fields["limit"] = self.limit
         return fields
 
     @property
@@ -390,9 +394,11 @@ class SharedTurn:
             if queued_at is None:
                 queued_at = now
                 if len(waiting) >= routing.queue_length:
+                    self.limit = "routing.queue_length"
                     raise _build_overload()
             left_s = queued_at + routing.queue_s - now
             if left_s <= 0:
+                self.limit = "routing.queue_s"
                 raise _build_overload()
             if self.deadline is not None and (left_s := min(left_s, self.deadline - now)) <= 0:
                 raise self.build_timeout()

@@ -53,6 +53,12 @@ def is_filter_reason(finish_reason: Any) -> bool:
     return FINISH_REASONS.get(str(finish_reason)) == "content_filter"
 
 
+def read_finish_reason(finish_reason: Any, *, called: bool) -> FinishReason:
+    """Returns the reason of a Finished event for a choice's. A choice that `called` a tool may end with `stop`."""
+    reason = FINISH_REASONS.get(str(finish_reason), "other")
+    return "tool_calls" if called and reason == "stop" else reason
+
+
 CUT_REASONS = frozenset(reason for reason, end in FINISH_REASONS.items() if end in ("length", "content_filter"))
 """An upstream's finish reasons after which the last tool call may be incomplete."""
 

@@ -16,6 +16,9 @@ from typing import Final, Literal, TypeAlias
 from translation.representation.json_types import Item, Json
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "other"]
+CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
+"""The reasons of replies that are not complete."""
+
 ItemStatus: TypeAlias = Literal["completed", "incomplete"]
 
 LOSSES: Final = "losses"

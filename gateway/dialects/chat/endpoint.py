@@ -142,6 +142,7 @@ CHAT: Final = Endpoint(
         collect_stream=_collect_relay,
         is_filtered=whole_completion.is_completion_filtered,
         read_usage=read_usage,
+        read_finish_reason=whole_completion.read_completion_reason,
         needs_no_checks=_needs_no_checks,
     ),
     storage=CompletionForm(_remove_storage, CompletionRecorder),

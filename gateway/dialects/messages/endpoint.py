@@ -26,7 +26,7 @@ from translation.messages.client.encode import PING_FRAME, MessagesEncoder
 from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.client.param_names import PARAM_NAMES
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
-from translation.messages.relaying.relay import MessagesRelay, is_message_filtered
+from translation.messages.relaying.relay import MessagesRelay, is_message_filtered, read_message_reason
 from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.messages.schema.request import (
@@ -138,6 +138,7 @@ MESSAGES: Final = Endpoint(
         collect_stream=_collect_relay,
         is_filtered=is_message_filtered,
         read_usage=read_message_usage,
+        read_finish_reason=read_message_reason,
         fit_input=_fit_relayed_input,
     ),
     storage=ThreadForm(load_message_thread),

@@ -47,6 +47,7 @@ from translation.responses.relaying.whole_response import (
     OwnResponse,
     failure_of_response,
     is_response_filtered,
+    read_response_reason,
     relay_response,
 )
 from translation.responses.schema.request import keep_known, validate
@@ -171,6 +172,7 @@ RESPONSES: Final = Endpoint(
         collect_stream=_collect_relay,
         is_filtered=is_response_filtered,
         read_usage=read_usage,
+        read_finish_reason=read_response_reason,
         adds_items=adds_items,
         fit_input=_fit_relayed_input,
     ),

@@ -11,8 +11,7 @@ from gateway.planning.resolver import Resolver, Route, ServedName, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.service.admission import Admission, ClientRequest
 from gateway.upstreams.affinity import AffinityFacts, AffinityKey, find_affinity_key
-from gateway.upstreams.candidates import Candidate
-from gateway.upstreams.health import UpstreamName
+from gateway.upstreams.health import UpstreamHealth, UpstreamName
 from gateway.upstreams.registry import Sharing, UpstreamRegistry
 from gateway.upstreams.routing_report import UpstreamFacts, build_routing_report, find_unavailable
 from translation.errors import InvalidRequest
@@ -73,14 +72,9 @@ class RoutingReporter:
         }
         return bool(candidates) and len(find_unavailable(candidates, now)) == len(candidates)
 
-    def list_candidates(self) -> Mapping[str, Sequence[Candidate]]:
-        """Returns the names that share turns, with their upstreams. Patterns are left out: their upstreams have the
-        state of each name that clients request."""
-        return {
-            row.pattern: [target.candidate for target in route.targets if target.candidate is not None]
-            for row in self._resolver.list_rows()
-            if row.is_exact and (route := row.build_route(row.pattern)).sharing is not None
-        }
+    def list_healths(self) -> Mapping[str, Sequence[tuple[str, Sequence[UpstreamHealth]]]]:
+        """Returns the names and patterns that share turns, with their upstreams and what is known of each."""
+        return {row.pattern: row.list_healths() for row in self._resolver.list_rows() if row.is_shared}
 
     def _build(self, route: Route, upstreams: list[UpstreamFacts], key: AffinityKey | None, *, is_live: bool) -> Json:
         sharing = route.sharing or Sharing(

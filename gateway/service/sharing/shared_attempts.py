@@ -86,7 +86,11 @@ class SharedAttempts:
         Raises what `SharedTurn.begin` raises.
         """
         while self.rounds is None:
-            candidate = await self.turn.begin()
+            try:
+                candidate = await self.turn.begin()
+            except ProviderError:
+                self.bind_log_fields()  # the turn may have waited, and a limit may have refused it
+                raise
             if candidate.index != self._planned_index:
                 try:
                     await self.planner.plan_attempt(candidate.index)

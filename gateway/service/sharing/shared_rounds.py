@@ -90,6 +90,8 @@ class SharedRounds:
             fields["queue_ms"] = round(queue_s * 1000, 1)
         if any(turn.has_empty_budget for turn in self.turns):
             fields["retry_budget"] = "empty"
+        if limit := self.turns[-1].limit:
+            fields["limit"] = limit
         return fields
 
     def share_round(self, turn: Turn, make_round: MakeRound) -> Exchange:

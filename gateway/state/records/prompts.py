@@ -31,7 +31,7 @@ class SqlPromptStore:
             count = await connection.scalar(select(func.count()).where(prompts.c.owner == owner))
             if (count or 0) >= quota.prompts:
                 raise StorageQuotaExceeded(
-                    f"{quota.prompts} prompts are stored for this owner: delete some (limits.prompts)"
+                    f"{quota.prompts} prompts are stored for this owner: delete some", limit="limits.prompts"
                 )
             row = {"owner": owner, "id": prompt_id, "created_us": now, "default_version": 1, "last_version": 1}
             await connection.execute(insert(prompts).values(**row))
@@ -58,7 +58,8 @@ class SqlPromptStore:
             version, default_version = raised
             if version > quota.versions:
                 raise StorageQuotaExceeded(
-                    f"a prompt may have {quota.versions} versions (limits.prompt_versions): create another prompt"
+                    f"a prompt may have {quota.versions} versions: create another prompt",
+                    limit="limits.prompt_versions",
                 )
             await _insert_version(connection, (owner, prompt_id, version), now, content)
         return _build_prompt(prompt_id, version, default_version, now, content)

@@ -145,7 +145,9 @@ class SqlVectorStores:
             attached = await self._attach(connection, owner, store_id, entries, batch_id)
             count = await connection.scalar(select(func.count()).where(is_entry(owner, store_id)))
             if (count or 0) > most:
-                raise VectorStoreQuotaExceeded(f"a vector store has at most {most} files (tools.file_search.max_files)")
+                raise VectorStoreQuotaExceeded(
+                    f"a vector store has at most {most} files", limit="tools.file_search.max_files"
+                )
             await _touch(connection, row)
             return attached
 
@@ -296,7 +298,7 @@ class SqlVectorStores:
         row = (await connection.execute(raised)).one()
         if row.stores > most:
             raise VectorStoreQuotaExceeded(
-                f"{most} vector stores exist for this owner: delete some (limits.vector_stores)"
+                f"{most} vector stores exist for this owner: delete some", limit="limits.vector_stores"
             )
         number: int = row.last_number
         return number

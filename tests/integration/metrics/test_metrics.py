@@ -43,8 +43,8 @@ async def send(url: str, **body: Any) -> httpx.Response:
         return await client.post(f"{url}/v1/responses", json={"model": "m", "input": "Hello", **body})
 
 
-async def read_values(url: str) -> Values:
-    text = (await fetch(url)).text
+async def read_values(url: str, **headers: str) -> Values:
+    text = (await fetch(url, **headers)).text
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in parse_text(text)
@@ -180,6 +180,51 @@ async def test_shared_turns_count_their_attempts() -> None:
     assert value_of(values, "gateway_upstream_state", model="m", upstream="first") == 1
     assert value_of(values, "gateway_upstream_state", model="m", upstream="second") == 0
     assert value_of(values, "gateway_requests_total", model="m", upstream="second", outcome="ok") == 1
+
+
+async def test_a_pattern_has_the_state_of_the_best_of_its_names() -> None:
+    """Clients choose the names, so one that no upstream has must not look like an outage."""
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        config = shared(first.url, second.url, eject_max_s=60)
+        with serving(config) as running:
+            values = await read_values(running.url)
+            states = {label: value for (name, label), value in values.items() if name == "gateway_upstream_state"}
+            assert list(states.values()) == [0, 0]
+            for name, script in (("unknown", rejected(404)), ("known", sound(ANSWERS["chat"]))):
+                first.script(script)
+                second.script(sound(ANSWERS["responses"]))
+                assert (await ask(running.v1, RESPONSES, stream=False, model=name)).status == 200
+            ejections = {"model": "*", "upstream": "first", "reason": "not_found"}
+
+            async def is_counted() -> bool:
+                return value_of(await read_values(running.url), "gateway_ejections_total", **ejections) == 1
+
+            await wait_until(is_counted)  # the text is repeated for a second
+            values = await read_values(running.url)
+            assert value_of(values, "gateway_upstream_state", model="*", upstream="first") == 0
+        first.script(rejected(404))
+        second.script(sound(ANSWERS["responses"]))
+        with serving(config) as running:
+            assert (await ask(running.v1, RESPONSES, stream=False, model="unknown")).status == 200
+            values = await read_values(running.url)
+            assert value_of(values, "gateway_upstream_state", model="*", upstream="first") == 2
+            assert value_of(values, "gateway_upstream_state", model="*", upstream="second") == 0
+
+
+async def test_no_label_has_a_name_that_a_client_chose() -> None:
+    """Two rows of one provider are told apart by their models; a row of a pattern has the pattern."""
+    async with ScriptedUpstream() as upstream:
+        config = shared(upstream.url, upstream.url)
+        rows = [{"provider": "first"}, {"provider": "first", "model": "other"}]
+        config["models"] = {"of-*": {"upstreams": rows, "balance": "weighted"}}
+        upstream.script(*[sound(ANSWERS["chat"])] * 8)
+        with serving(config) as running:
+            for number in range(8):
+                assert (await ask(running.v1, RESPONSES, stream=False, model=f"of-{number}")).status == 200
+            values = await read_values(running.url)
+    upstreams = {label for _, labels in values for name, label in labels if name == "upstream"}
+    assert upstreams <= {"first:of-*", "first:other", "first", "second"}
+    assert value_of(values, "gateway_requests_total", model="of-*") == 8
 
 
 async def test_the_store_is_measured(tmp_path: Path) -> None:

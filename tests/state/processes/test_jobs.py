@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.metrics.test_metrics import read_values, value_of
 from tests.polling import wait_until
 from tests.state.processes import database_observer
 from tests.state.processes.killed_servers import Paused, background, check_interrupted, has_ended
@@ -42,6 +43,10 @@ async def test_jobs_without_delivered_events_are_run_by_the_next_server(
                 assert response["created_at"] == job["created_at"]
                 assert await asking.input_texts(job["id"]) == [str(number)]
             await database_observer.check_whole(store_url)
+        # Requests of another process are counted by the path of their API too.
+        values = await read_values(server.url)
+        assert value_of(values, "gateway_requests_total", route="/v1/responses", model="*", outcome="ok") == 4
+        assert value_of(values, "gateway_requests_total") == 4
     input_items = [request.json["messages"][0]["content"] for request in upstream.requests]
     assert sorted(input_items) == ["0", "0", "1", "1", "2", "3"]
 

@@ -1,10 +1,12 @@
 """Every failure has one reply with the keys of OpenAI's errors, which contains no credentials of the upstream."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import orjson
 import pytest
 
+from gateway.config.settings import Settings
 from gateway.error_replies import (
     ERROR_REPLIES,
     FAILURE_REPLIES,
@@ -25,11 +27,16 @@ from gateway.errors import (
     OwnerLimitReached,
     RunInProgress,
     ShuttingDown,
+    StorageQuotaExceeded,
     StoredFailure,
+    TooManyConnections,
+    TooManyQueued,
     TurnFailed,
     UnknownModel,
+    VectorStoreQuotaExceeded,
 )
-from gateway.http.error_forms import build_error_reply
+from gateway.http.error_forms import bind_failure, build_error_reply
+from gateway.logs import read_bound_fields, reset_fields
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,
@@ -59,6 +66,10 @@ ROWLESS = {
 }
 
 
+LIMITS_WITHOUT_A_KEY = {TooManyQueued}
+"""What one connection may do is fixed."""
+
+
 def stored_failure(code: str) -> StoredFailure:
     return StoredFailure({"id": "resp_1", "error": {"code": "server_error", "type": code, "message": "boom"}}, {})
 
@@ -76,6 +87,8 @@ def example(kind: type[Exception]) -> Exception:
         return TurnFailed(Failed("upstream_error", "boom", "input"))
     if issubclass(kind, InvalidRequest):
         return kind("boom", param="input")
+    if kind in (StorageQuotaExceeded, VectorStoreQuotaExceeded):
+        return kind("boom", limit="limits.files")
     if issubclass(kind, EventLogFull):
         return kind(1.0)
     if kind is UnknownModel:
@@ -86,6 +99,24 @@ def example(kind: type[Exception]) -> Exception:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_failure_has_a_row_of_its_own(kind: type[Exception]) -> None:
     assert kind in ERROR_REPLIES or kind in ROWLESS
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_log_names_the_limit_that_refused_a_request(kind: type[Exception]) -> None:
+    """Each limit is a key of the configuration, and each refusal with 429 by the gateway itself has one."""
+    error = example(kind)
+    reset_fields()
+    bind_failure(error)
+    limit = read_bound_fields().get("limit")
+    is_refusal = isinstance(error, GatewayError) and ERROR_REPLIES.get(kind, ERROR_REPLIES[Exception]).status == 429
+    is_limit = (is_refusal and kind not in LIMITS_WITHOUT_A_KEY) or kind is TooManyConnections
+    assert (limit is not None) == is_limit
+    if limit is not None:
+        section, _, key = str(limit).rpartition(".")
+        found: Any = Settings
+        for name in section.split("."):
+            found = found.model_fields[name].annotation
+        assert key in found.model_fields
 
 
 @pytest.mark.parametrize("kind", [*KINDS, ValueError], ids=lambda kind: kind.__name__)

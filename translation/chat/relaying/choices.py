@@ -8,6 +8,7 @@ from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import CallRules
+from translation.representation.events import CUT_OFF_REASONS, FinishReason
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -42,6 +43,8 @@ class ChoiceReader:
         """Whether a choice had content, or a regular end."""
         self.is_filtered = False
         """Whether a content filter ended the first choice before it had content."""
+        self.finish_reason: FinishReason | None = None
+        """Why the first choice ended, or, if one was cut off, why that one."""
         self.may_forward = False
         """Whether there was content, and no text of a choice may still be thinking."""
         self.finished: set[int] = set()
@@ -84,6 +87,9 @@ class ChoiceReader:
                 if not self.has_content:
                     self.is_filtered = reply_objects.is_filter_reason(choice["finish_reason"])
                 self.has_content = True
+                reason = reply_objects.read_finish_reason(choice["finish_reason"], called=index in self._calls)
+                if self.finish_reason is None or reason in CUT_OFF_REASONS:
+                    self.finish_reason = reason
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)
             else:

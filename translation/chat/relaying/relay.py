@@ -26,7 +26,7 @@ from translation.exact_numbers import parse_with_tool_data
 from translation.framing import sse
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed, Usage
+from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.json_types import Json
 
 _PARSED_VALUES: Final = re.compile(
@@ -97,6 +97,11 @@ class ChatRelay(StreamEnd):
     def is_filtered(self) -> bool:
         """Whether a content filter ended the only choice before it had content."""
         return self._choices.is_filtered and self._form.choice_count == 1
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why the reply ended; None before."""
+        return self._choices.finish_reason
 
     @property
     def warnings(self) -> list[Json]:

@@ -11,7 +11,7 @@ from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failu
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed
+from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -75,6 +75,21 @@ def is_completion_filtered(completion: Json) -> bool:
     messages = [message for choice in choices if isinstance(message := choice.get("message"), dict)]
     has_content = any(value for message in messages for name, value in message.items() if name != "role")
     return not has_content and any(reply_objects.is_filter_reason(choice.get("finish_reason")) for choice in choices)
+
+
+def read_completion_reason(completion: Json) -> FinishReason:
+    """Returns why an upstream's completion ended: its first choice, or, if one was cut off, that one.
+
+    A reply without a reason has ended by itself.
+    """
+    reasons = [
+        reply_objects.read_finish_reason(
+            choice.get("finish_reason") or "stop",
+            called=bool(choice["message"].get("tool_calls") or choice["message"].get("function_call")),
+        )
+        for choice in completion["choices"]
+    ]
+    return next((reason for reason in reasons if reason in CUT_OFF_REASONS), reasons[0])
 
 
 def is_broken_off(choice: Json) -> bool:

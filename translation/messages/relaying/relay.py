@@ -11,7 +11,8 @@ from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.messages_errors import build_error_body, parse_failure
-from translation.representation.events import Failed, Usage
+from translation.messages.upstream.decode import read_stop_reason
+from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.json_types import Json
 
 _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
@@ -70,6 +71,8 @@ class MessagesRelay(StreamEnd):
         self._frames = sse.FrameDecoder(max_frame_bytes)
         self._stopped = False
         self._has_stop_reason = False
+        self.finish_reason: FinishReason | None = None
+        """Why the message ended; None before."""
         self._forwardable = _BEFORE_START
         """The names of the events that may come now and are forwarded as bytes."""
         self._open_blocks = 0
@@ -174,6 +177,7 @@ class MessagesRelay(StreamEnd):
         match event:
             case {"delta": {"stop_reason": reason}} if reason is not None:
                 self._has_stop_reason = True
+                self.finish_reason = read_stop_reason(reason)
                 self.is_filtered = reason == REFUSAL and not self.has_content
         if isinstance(usage := event.get("usage"), dict):
             # Searches and other tools of the upstream add to the input while the reply is produced.
@@ -197,6 +201,11 @@ class MessagesRelay(StreamEnd):
     def _close(self, frames: bytes) -> None:
         self.ended = self._stopped = True
         self.closing_frames = frames
+
+
+def read_message_reason(message: Json) -> FinishReason:
+    """Returns why a relayed message ended."""
+    return read_stop_reason(message.get("stop_reason"))
 
 
 def is_message_filtered(message: Json) -> bool:

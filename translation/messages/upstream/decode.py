@@ -44,6 +44,12 @@ STOP_REASONS: Final[dict[str, FinishReason]] = {
 }
 """`stop_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
 
+
+def read_stop_reason(stop_reason: Any) -> FinishReason:
+    """Returns the reason of a Finished event for a message's `stop_reason`."""
+    return STOP_REASONS.get(str(stop_reason), "other")
+
+
 _SERVICE_TIERS: Final = {"standard": "default", "priority": "priority"}
 
 _BLOCK_OF_DELTA: Final = {

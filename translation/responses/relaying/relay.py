@@ -12,7 +12,7 @@ from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed, Usage
+from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
 from translation.responses import usage
@@ -30,6 +30,7 @@ from translation.responses.relaying.whole_response import (
     has_items,
     is_item,
     is_response_filtered,
+    read_response_reason,
     scrub_failure,
     seal_output,
 )
@@ -101,6 +102,8 @@ class ResponsesRelay(StreamEnd):
         self.response: Json | None = None
         """The latest snapshot of the response. Once `ended` is True it is the finished response."""
         self.usage: Usage | None = None
+        self.finish_reason: FinishReason | None = None
+        """Why the response ended; None before, and if it failed."""
         self._overrides = build_own_fields(own)
         self._is_stored = own.is_stored
         self._done_items = DoneItems()
@@ -276,6 +279,7 @@ class ResponsesRelay(StreamEnd):
         except ProtocolViolation as error:
             response["output"] = self._done_items.list_client_items()
             return self.fail(Failed("upstream_garbled", str(error), usage=self.usage))
+        self.finish_reason = read_response_reason(response)
         return self._end_response(event)
 
     def _complete_output(self, response: Json, upstream_output: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed
+from translation.representation.events import Failed, FinishReason
 from translation.representation.item_seal import ItemSeal
 from translation.representation.items import NewId
 from translation.representation.json_types import Item, Json
@@ -16,7 +16,8 @@ from translation.responses import usage
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
-from translation.responses.upstream.decode import ResponsesDecoder
+from translation.responses.upstream.decode import ResponsesDecoder, read_incomplete_reason
+from translation.responses.upstream.output import CALL_TYPES
 from translation.responses.upstream.response_failures import failure_in
 from translation.tools.credentials import remove_credentials
 
@@ -165,6 +166,19 @@ def is_response_filtered(response: Json) -> bool:
     if not isinstance(details, dict) or details.get("reason") != "content_filter":
         return False
     return all(isinstance(item, dict) and _is_empty_message(item) for item in response["output"])
+
+
+def read_response_reason(response: Json) -> FinishReason | None:
+    """Returns why a relayed response ended; None if it failed."""
+    match response.get("status"):
+        case "incomplete":
+            details = response.get("incomplete_details")
+            return read_incomplete_reason(details.get("reason") if isinstance(details, dict) else None)
+        case "completed":
+            output = response["output"]
+            called = isinstance(output, list) and any(is_item(item) and item["type"] in CALL_TYPES for item in output)
+            return "tool_calls" if called else "stop"
+    return None
 
 
 def _is_empty_message(item: Item) -> bool:

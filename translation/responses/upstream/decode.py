@@ -5,7 +5,7 @@ Does not know frames: it gets parsed event objects.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -34,6 +34,13 @@ _DONE_PLACES: dict[str, TextPlace] = {f"{name}.done": place for name, place in T
 
 _FINISH_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 """`incomplete_details.reason` -> finish reason."""
+
+
+def read_incomplete_reason(reason: Any) -> FinishReason:
+    """Returns the reason of a Finished event for that of `incomplete_details`. Whatever cut a response off, it is not
+    complete."""
+    return _FINISH_REASONS.get(str(reason), "length")
+
 
 _ADDRESS_KEYS = frozenset({"type", "sequence_number", "item_id", "output_index"})
 """Keys that identify an event. They are not part of its content."""
@@ -177,7 +184,7 @@ class ResponsesDecoder:
             status = "incomplete"
             raw_reason = (response.get("incomplete_details") or {}).get("reason") or "incomplete"
             is_unknown = raw_reason not in _FINISH_REASONS
-            reason = _FINISH_REASONS.get(raw_reason, "length")  # whatever cut it off, it is not complete
+            reason = read_incomplete_reason(raw_reason)
         events += self._output.finish(response.get("output") or (), status)
         if reason == "stop" and self._output.has_calls:
             reason = "tool_calls"

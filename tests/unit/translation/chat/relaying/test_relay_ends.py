@@ -445,3 +445,21 @@ def test_a_filter_ended_a_stream_only_if_it_has_no_other_choice(choice_count: in
     relaying = relay(choice_count=choice_count)
     relaying.feed(wire(chunk({"role": "assistant"}), chunk(finish="content_filter"), done=False))
     assert relaying.is_filtered is (choice_count == 1)
+
+
+def test_the_reason_of_a_stream_is_known_at_its_end() -> None:
+    """It is that of the first choice that ended, or of one that was cut off."""
+    ends: list[tuple[list[Json], str]] = [
+        ([chunk(finish="stop")], "stop"),
+        ([chunk({"tool_calls": [call()]}), chunk(finish="stop")], "tool_calls"),
+        ([chunk(finish="model_length")], "length"),
+        ([chunk(finish="of_tomorrow")], "other"),
+        ([choice(0, "stop"), choice(1, "length")], "length"),
+        ([choice(0, "length"), choice(1, "stop")], "length"),
+    ]
+    for chunks, expected in ends:
+        relaying = relay(choice_count=len({each["choices"][0]["index"] for each in chunks}))
+        relaying.feed(wire(text_chunk("a"), done=False))
+        assert relaying.finish_reason is None
+        relaying.feed(wire(*chunks))
+        assert relaying.finish_reason == expected

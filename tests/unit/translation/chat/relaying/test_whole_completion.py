@@ -2,7 +2,11 @@
 
 import pytest
 
-from translation.chat.relaying.whole_completion import is_completion_filtered, relay_completion
+from translation.chat.relaying.whole_completion import (
+    is_completion_filtered,
+    read_completion_reason,
+    relay_completion,
+)
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
@@ -41,3 +45,27 @@ def choice(message: Json, reason: str | None = "content_filter") -> Json:
 )
 def test_a_filter_ended_a_completion_that_has_nothing(choices: list[Json], expected: bool) -> None:
     assert is_completion_filtered({"choices": choices}) is expected
+
+
+@pytest.mark.parametrize(
+    ("reasons", "called", "expected"),
+    [
+        (["stop"], False, "stop"),
+        ([None], False, "stop"),
+        (["stop"], True, "tool_calls"),
+        ([None], True, "tool_calls"),
+        (["tool_calls"], True, "tool_calls"),
+        (["length"], True, "length"),
+        (["model_length"], False, "length"),
+        (["content_filter"], False, "content_filter"),
+        (["of_tomorrow"], False, "other"),
+        (["stop", "length"], False, "length"),
+        (["of_tomorrow", "stop"], False, "other"),
+    ],
+)
+def test_the_reason_of_a_completion_is_that_of_its_first_choice_or_of_one_that_was_cut_off(
+    reasons: list[str | None], called: bool, expected: str
+) -> None:
+    message = {"role": "assistant", "content": "Well", "tool_calls": [{"id": "call_1"}] if called else None}
+    choices = [{"index": index, "message": message, "finish_reason": reason} for index, reason in enumerate(reasons)]
+    assert read_completion_reason({"choices": choices}) == expected

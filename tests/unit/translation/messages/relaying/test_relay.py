@@ -12,7 +12,7 @@ from tests.unit.support.stream_checks.messages_order import check_message_stream
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
-from translation.messages.relaying.relay import MessagesRelay, is_message_filtered
+from translation.messages.relaying.relay import MessagesRelay, is_message_filtered, read_message_reason
 from translation.messages.relaying.reply_forms import build_message, build_message_stream
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
 from translation.representation.events import Failed
@@ -454,3 +454,25 @@ def test_a_refused_message_without_content_is_what_a_filter_does() -> None:
     assert is_message_filtered({"content": [], "stop_reason": "refusal"})
     assert not is_message_filtered({"content": [{"type": "text", "text": "Well"}], "stop_reason": "refusal"})
     assert not is_message_filtered({"content": [], "stop_reason": "end_turn"})
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "expected"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("tool_use", "tool_calls"),
+        ("max_tokens", "length"),
+        ("refusal", "content_filter"),
+        ("of_tomorrow", "other"),
+        (None, "other"),
+    ],
+)
+def test_the_reason_of_a_message_is_known(stop_reason: str | None, expected: str) -> None:
+    assert read_message_reason({"stop_reason": stop_reason}) == expected
+    relay = MessagesRelay(model=None)
+    assert relay.finish_reason is None
+    delta = {"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 1}}
+    relay.feed(encode_event("message_start", orjson.dumps({"type": "message_start", "message": {}})))
+    relay.feed(encode_event("message_delta", orjson.dumps(delta)))
+    assert relay.finish_reason == (None if stop_reason is None else expected)
