@@ -7,12 +7,12 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 
 # Dependencies before sources: a change of code reuses this layer.
-# They include llama.cpp, with which the demo model answers in a container that has no configuration of its own.
-# --build-arg REQUIREMENTS=runtime.txt leaves it out.
+# They include llama.cpp, with which the demo model answers in a container that has no configuration of its own, and what
+# traces need. --build-arg REQUIREMENTS=runtime.txt leaves both out.
 ARG REQUIREMENTS
 COPY requirements/ requirements/
 RUN python -m venv --without-pip /opt/gateway \
-    && pip --python /opt/gateway/bin/python install --require-hashes -r "requirements/${REQUIREMENTS:-llamacpp.txt}"
+    && pip --python /opt/gateway/bin/python install --require-hashes -r "requirements/${REQUIREMENTS:-image.txt}"
 
 # What builds stays out of the image: Debian's compiler, and packages whose pins and hashes are those of the development
 # lock.

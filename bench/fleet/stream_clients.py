@@ -79,8 +79,8 @@ class EventChecker:
             if "".join(texts) != self.text:
                 raise StreamProblem("the text of the response is not that of its deltas")
         elif kind in ("response.failed", "response.incomplete", "error"):
-            told = event if kind == "error" else event["response"].get("error")
-            raise StreamProblem(f"{kind}: {orjson.dumps(told).decode()[:200]}")
+            error = event if kind == "error" else event["response"].get("error")
+            raise StreamProblem(f"{kind}: {orjson.dumps(error).decode()[:200]}")
 
 
 class StreamClient:

@@ -70,7 +70,7 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
     (tests/project/test_dependencies.py).
     """
     source, opt, python = tmp_path / "src", tmp_path / "opt", tmp_path / "python"
-    copy_distributions(opt / "gateway", names_in("llamacpp.txt"))
+    copy_distributions(opt / "gateway", names_in("image.txt"))
     copy_distributions(python, ["cython", "pip", "setuptools"])
     run(sys.executable, "-m", "venv", "--without-pip", python)
     pip = python / "bin/pip"
@@ -94,7 +94,7 @@ def test_the_install_steps_of_the_image_work_in_a_clean_directory(tmp_path: Path
 
 
 def names_in(lock: str) -> list[str]:
-    return re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / lock).read_text(), flags=re.MULTILINE)
+    return re.findall(r"^([\w.-]+)(?:\[.+\])?==", (ROOT / "requirements" / lock).read_text(), flags=re.MULTILINE)
 
 
 def copy_distributions(environment: Path, names: Iterable[str]) -> None:
@@ -193,16 +193,20 @@ def test_no_secret_has_a_default() -> None:
 
 
 def test_every_service_but_the_gateway_states_its_health() -> None:
-    """The gateway's own check is in its image, and what migrates ends."""
+    """The gateway's own check is in its image, what migrates ends, and nothing waits for the Jaeger."""
     services = COMPOSE["services"]
-    assert {name for name, service in services.items() if "healthcheck" not in service} == {"gateway", "migrate"}
+    assert {name for name, service in services.items() if "healthcheck" not in service} == {
+        "gateway",
+        "migrate",
+        "jaeger",
+    }
     assert services["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert services["gateway"]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
-    assert {name for name, service in services.items() if "profiles" in service} == {"vllm"}
+    assert {name for name, service in services.items() if "profiles" in service} == {"vllm", "jaeger"}
 
 
 def test_the_gateway_accepts_the_config_it_is_shipped_with() -> None:
-    for file in (ROOT / "deploy/config.yaml", ROOT / "deploy/vllm.yaml"):
+    for file in (ROOT / "deploy/config.yaml", ROOT / "deploy/traces.yaml", ROOT / "deploy/vllm.yaml"):
         settings = load_settings(file, environ=SECRETS | IMAGE)
         assert settings.auth is not None
         assert list(find_hints(settings)) == []
@@ -211,6 +215,15 @@ def test_the_gateway_accepts_the_config_it_is_shipped_with() -> None:
     assert settings.providers["vllm"].base_url == "http://vllm:8000/v1"
     grace = COMPOSE["services"]["gateway"]["stop_grace_period"]
     assert int(grace.removesuffix("s")) > settings.server.drain_s
+
+
+def test_the_image_has_what_its_traces_need() -> None:
+    """A configuration with traces is refused without the package."""
+    settings = load_settings(ROOT / "deploy/traces.yaml", environ=SECRETS | IMAGE)
+    assert settings.tracing is not None
+    assert settings.tracing.endpoint == "http://jaeger:4318"
+    assert COMPOSE["services"]["jaeger"]["image"].startswith("jaegertracing/jaeger:")
+    assert {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= set(names_in("image.txt"))
 
 
 def compose_command() -> list[str] | None:
@@ -224,5 +237,5 @@ def compose_command() -> list[str] | None:
 def test_docker_compose_accepts_the_file() -> None:
     command = compose_command()
     assert command is not None
-    done = run(*command, "--profile", "vllm", "config", cwd=ROOT, env=os.environ | SECRETS)
-    assert set(yaml.safe_load(done.stdout)["services"]) == {"gateway", "migrate", "postgres", "vllm"}
+    done = run(*command, "--profile", "vllm", "--profile", "traces", "config", cwd=ROOT, env=os.environ | SECRETS)
+    assert set(yaml.safe_load(done.stdout)["services"]) == {"gateway", "jaeger", "migrate", "postgres", "vllm"}

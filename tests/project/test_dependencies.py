@@ -36,7 +36,8 @@ def listed(file: str) -> set[str]:
 
 
 RUNTIME = names(PROJECT["dependencies"])
-EXTRAS = names(chain(*PROJECT["optional-dependencies"].values()))
+OPTIONAL = PROJECT["optional-dependencies"]
+EXTRAS = names(chain(*OPTIONAL.values()))
 DEV = names(GROUPS["dev"])
 PEERS, PLOT = listed("requirements/peers.in"), listed("requirements/plot.in")
 PACKAGE, SITE = listed("requirements/package.in"), listed("requirements/site.in")
@@ -195,11 +196,11 @@ def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
     ("lock", "declared"),
     [
         ("runtime.txt", PROJECT["dependencies"]),
-        ("llamacpp.txt", PROJECT["dependencies"] + PROJECT["optional-dependencies"]["llamacpp"]),
-        ("serving.txt", PROJECT["dependencies"] + PROJECT["optional-dependencies"]["llamacpp"] + GROUPS["build"]),
+        ("image.txt", PROJECT["dependencies"] + OPTIONAL["llamacpp"] + OPTIONAL["tracing"]),
+        ("serving.txt", PROJECT["dependencies"] + OPTIONAL["llamacpp"] + GROUPS["build"]),
         ("dev.txt", PROJECT["dependencies"] + GROUPS["dev"]),
     ],
-    ids=["what the server needs", "the same with llama.cpp", "what make run needs", "what its developers need on top"],
+    ids=["what the server needs", "what the image has", "what make run needs", "what its developers need on top"],
 )
 def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -> None:
     locked = pins(ROOT / "requirements" / lock)
@@ -216,13 +217,13 @@ def test_a_lock_covers_what_is_installed_apart(name: str, declared: set[str]) ->
 
 def test_developers_run_the_versions_that_users_run() -> None:
     developers = pins(ROOT / "requirements/dev.txt").items()
-    for name in ("runtime", "llamacpp", "serving"):
+    for name in ("runtime", "image", "serving"):
         assert pins(ROOT / f"requirements/{name}.txt").items() <= developers
 
 
 def test_serving_needs_no_tool_of_developers() -> None:
     serving = pins(ROOT / "requirements/serving.txt").keys()
-    tools = DEV - RUNTIME - names(PROJECT["optional-dependencies"]["llamacpp"]) - names(GROUPS["build"])
+    tools = DEV - RUNTIME - names(OPTIONAL["llamacpp"]) - names(GROUPS["build"])
     assert tools >= {"mypy", "pytest", "ruff"}
     # A tool may also be what a dependency of the server depends on.
     assert not tools & serving - pins(ROOT / "requirements/runtime.txt").keys()

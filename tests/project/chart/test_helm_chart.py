@@ -108,6 +108,28 @@ def test_the_default_configuration_is_valid() -> None:
     assert parse_settings(yaml.safe_load(VALUES["config"]), environ=environ).auth is not None
 
 
+def read_traces_example() -> Json:
+    """Returns the values that the page shows for traces."""
+    section = (ROOT / "docs/kubernetes.md").read_text().partition("## Traces")[2]
+    example: Json = yaml.safe_load(section.partition("```yaml")[2].partition("```")[0])
+    return example
+
+
+def test_the_example_for_traces_is_valid() -> None:
+    environ = {"STORE_URL": "postgresql+asyncpg://gateway:p@postgres/gateway", "GATEWAY_KEY": "k" * 32}
+    settings = parse_settings(yaml.safe_load(read_traces_example()["config"]), environ=environ)
+    assert settings.tracing is not None
+    assert settings.tracing.endpoint == "http://otel-collector.observability:4318"
+    assert jsonschema_rs.is_valid(json.loads((CHART / "values.schema.json").read_text()), read_traces_example())
+
+
+@needs_helm
+def test_the_example_for_traces_is_rendered(tmp_path: Path) -> None:
+    objects = render(read_traces_example(), tmp_path)
+    assert "otel-collector.observability" in json.dumps(objects["ConfigMap"])
+    assert objects["ServiceMonitor"]["spec"]["endpoints"]
+
+
 def test_the_variables_of_the_chart_override_the_configuration(tmp_path: Path) -> None:
     text = (CHART / "templates/deployment.yaml").read_text()
     named = set(re.findall(r"\bGATEWAY_\w+", text))

@@ -9,7 +9,7 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Failed, FinishReason
 from translation.representation.item_seal import ItemSeal
-from translation.representation.items import NewId
+from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses import usage
@@ -17,7 +17,6 @@ from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
 from translation.responses.upstream.decode import ResponsesDecoder, read_incomplete_reason
-from translation.responses.upstream.output import CALL_TYPES
 from translation.responses.upstream.response_failures import failure_in
 from translation.tools.credentials import remove_credentials
 

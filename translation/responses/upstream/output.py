@@ -58,7 +58,6 @@ TEXT_PLACES: dict[str, TextPlace] = {
 }
 """Event type without `.delta` or `.done` -> where its text belongs."""
 
-CALL_TYPES = frozenset({"function_call", "custom_tool_call"})
 
 _ITEM_FACTORIES = {"message": items.new_message, "reasoning": items.new_reasoning}
 
@@ -226,9 +225,11 @@ class OutputReader:
     def _start_item(self, output_index: int, item: Item) -> list[Event]:
         index = self._count
         self._count += 1
-        if item["type"] in CALL_TYPES and not (isinstance(item["call_id"], str) and isinstance(item["name"], str)):
+        if item["type"] in items.CALL_TYPES and not (
+            isinstance(item["call_id"], str) and isinstance(item["name"], str)
+        ):
             raise TypeError("a call has no call_id or no name")
-        self.has_calls = self.has_calls or item["type"] in CALL_TYPES
+        self.has_calls = self.has_calls or item["type"] in items.CALL_TYPES
         start = _without_nulls(item)
         if not start.get("id"):
             start["id"] = self._new_id(items.ID_PREFIXES.get(item["type"], "item"))
