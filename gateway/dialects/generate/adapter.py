@@ -75,12 +75,12 @@ class GenerateAdapter:
     def _adjust_targets(self, body: Json, route: Route) -> tuple[Route, Profile]:
         """Returns the route with profiles that the request's parameters adjust, and the profile of its first target.
 
-        Targets that do not support them are left out, and so are those whose prompt would have another form. Raises
-        InvalidRequest for values that no target supports, as the first one says.
+        Targets that get no turns or do not support them are left out, and so are those whose prompt would have another
+        form. Raises InvalidRequest for values that no target supports, as the first one says.
         """
         targets: list[Target] = []
         refusal: InvalidRequest | None = None
-        for target in route.targets:
+        for target in route.serving_targets:
             try:
                 profile = self._resolve_profile(body, target)
             except InvalidRequest as error:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
-from tests.faults.config import StartGateway
+from tests.faults.config import LONG_S, StartGateway
 from tests.faults.upstreams.test_attempts import APIS, TEXT, ask, rejected, shared
 from tests.polling import read_until, wait_until
 from tests.serving import Gateway, command
@@ -19,6 +19,16 @@ from tests.upstream.server import ScriptedUpstream
 
 Json = dict[str, Any]
 ANSWER = ANSWERS["chat"]
+
+
+def configure(first: str, second: str, **routing: Any) -> Json:
+    """Returns a configuration whose upstreams may take their time, also on a busy machine."""
+    config = shared(first, second, **routing)
+    for provider in config["providers"].values():
+        provider |= {"silence_s": LONG_S, "answer_s": LONG_S}
+    return config
+
+
 PATHS = pytest.mark.parametrize("path", APIS.values(), ids=APIS)
 
 
@@ -38,12 +48,29 @@ async def list_upstreams(running: Gateway) -> list[Json]:
 async def test_a_row_without_weight_gets_no_turns(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         second.script(sound(ANSWERS["responses"]))
-        config = shared(first.url, second.url)
+        config = configure(first.url, second.url)
         config["models"]["*"]["upstreams"] = [{"provider": "first", "weight": 0, "tier": 1}, {"provider": "second"}]
         config["models"]["*"]["upstreams"].append({"provider": "second", "model": "another", "tier": 1})
         seen, headers = await ask(gateway(config).v1, path, stream=False)
     assert (seen.text, headers["x-gateway-upstream"]) == (TEXT, "second:scripted-model")
     assert not first.requests
+
+
+async def test_a_row_without_weight_does_not_decide_how_others_generate(gateway: StartGateway) -> None:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        second.script(sound(ANSWER))
+        config = configure(first.url, second.url)
+        config["providers"]["first"] |= {"type": "vllm"}
+        config["providers"]["second"]["dialects"] = ["chat"]
+        config["models"]["*"]["upstreams"] = [
+            {"provider": "first", "weight": 0, "two_pass": True},
+            {"provider": "second"},
+            {"provider": "second", "model": "another", "tier": 1},
+        ]
+        async with client() as asking:
+            body = {"model": "scripted-model", "messages": [{"role": "user", "content": "Hi"}]}
+            reply = await asking.post(f"{gateway(config).url}/generate", json=body)
+    assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second:scripted-model"), reply.text
 
 
 IMAGE = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,eA=="}]}]
@@ -52,7 +79,7 @@ IMAGE = [{"role": "user", "content": [{"type": "input_image", "image_url": "data
 async def test_a_row_that_must_refuse_a_request_is_out(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         second.script(sound(ANSWERS["responses"]))
-        config = shared(first.url, second.url)
+        config = configure(first.url, second.url)
         config["providers"]["first"]["capabilities"] = {"images": False}
         running = gateway(config)
         served = await post(running, RESPONSES, input=IMAGE)
@@ -69,7 +96,7 @@ async def test_in_strict_mode_a_row_with_a_loss_is_out(way: str, gateway: StartG
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(sound(ANSWER))
         second.script(sound(ANSWERS["responses"]))
-        config = shared(first.url, second.url)
+        config = configure(first.url, second.url)
         config["providers"]["first"]["capabilities"] = {"logprobs": False}
         lenient = await post(gateway(config), RESPONSES, top_logprobs=2)
         config["models"]["*"]["strict"] = way == "configuration"
@@ -101,7 +128,7 @@ async def test_too_long_a_prompt_goes_to_a_larger_window(
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(TOO_LONG)
         second.script(sound(ANSWERS["responses"]))
-        config = shared(first.url, second.url, fallback_on=["context_length_exceeded"])
+        config = configure(first.url, second.url, fallback_on=["context_length_exceeded"])
         config["providers"]["first"]["capabilities"], config["providers"]["second"]["capabilities"] = own, other
         seen, headers = await ask(gateway(config).v1, path, stream=True)
     assert (seen.status, headers["x-gateway-attempts"]) == ((200, "2") if moves_on else (400, "1"))
@@ -113,7 +140,7 @@ async def test_an_upstream_can_forbid_any_repetition(path: str, gateway: StartGa
     forbidding = Reply(503, {"content-type": "application/json", "x-should-retry": "false"}, body, framing="length")
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(forbidding)
-        seen, headers = await ask(gateway(shared(first.url, second.url)).v1, path, stream=False)
+        seen, headers = await ask(gateway(configure(first.url, second.url)).v1, path, stream=False)
     assert (seen.status, headers["x-gateway-attempts"]) == (529 if path == MESSAGES else 503, "1")
     assert not second.requests
 
@@ -125,8 +152,8 @@ async def test_full_upstreams_are_an_overload_without_an_attempt(
 ) -> None:
     async with ScriptedUpstream() as first:
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Hang()]))
-        config = shared(first.url, first.url, queue_s=0.05 if queued else 60, queue_length=1 if queued else 0)
-        config["providers"]["first"] |= {"max_in_flight": 1, "silence_s": 60}
+        config = configure(first.url, first.url, queue_s=0.05 if queued else 60, queue_length=1 if queued else 0)
+        config["providers"]["first"] |= {"max_in_flight": 1}
         config["models"]["*"]["upstreams"] = [{"provider": "first"}]
         running = gateway(config)
         async with client() as asking:
@@ -146,8 +173,8 @@ async def test_a_client_that_leaves_the_queue_is_never_sent(gateway: StartGatewa
     async with ScriptedUpstream() as first:
         rest = [*ANSWER.frames[ANSWER.cut :], ANSWER.done]
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Pause(go_on), *rest]), sound(ANSWER))
-        config = shared(first.url, first.url, queue_s=60)
-        config["providers"]["first"] |= {"max_in_flight": 1, "silence_s": 60}
+        config = configure(first.url, first.url, queue_s=60)
+        config["providers"]["first"] |= {"max_in_flight": 1}
         config["models"]["*"]["upstreams"] = [{"provider": "first"}]
         running = gateway(config)
         held = asyncio.ensure_future(ask(running.v1, CHAT, stream=True))
@@ -181,9 +208,8 @@ async def test_the_log_says_why_a_turn_was_not_repeated_and_that_a_client_left(t
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(reset, Reply(headers=ANSWER.headers, body=[Hang()]))
         second.script(rejected(502))
-        config = shared(first.url, second.url, retries_per_s=0, retry_share=0, attempts=5)
+        config = configure(first.url, second.url, retries_per_s=0, retry_share=0, attempts=5)
         config |= {"store": {"url": None}, "log": {"format": "json"}}
-        config["providers"]["first"]["silence_s"] = 60
         config["providers"]["second"]["dialects"] = ["chat"]
         config["models"]["*"]["upstreams"] = [
             {"provider": "first"},

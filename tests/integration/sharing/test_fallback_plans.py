@@ -11,6 +11,7 @@ import pytest
 
 from tests.agui_client import run_input, user
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
+from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import wait_until
 from tests.serving import Gateway, serving
@@ -29,6 +30,8 @@ def configure(first: str, second: str, tmp_path: Path, dialect: str = "chat") ->
     config = shared(first, second)
     config["store"] = {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"}
     config["providers"]["second"]["dialects"] = [dialect]
+    for provider in config["providers"].values():
+        provider |= {"silence_s": LONG_S, "answer_s": LONG_S}
     first_row, second_row = config["models"]["*"]["upstreams"]
     first_row |= {"request_defaults": {"temperature": 0.1, "top_p": 0.2}, "parallel_tool_calls": True}
     second_row |= {"request_defaults": {"temperature": 0.9}, "parallel_tool_calls": False}
@@ -126,7 +129,6 @@ async def test_a_response_that_runs_echoes_the_row_that_answers(tmp_path: Path) 
         rest = [*answer.frames[answer.cut :], answer.done]
         second.script(Reply(headers=answer.headers, body=[answer.opening, Pause(go_on), *rest]))
         config = configure(first.url, second.url, tmp_path)
-        config["providers"]["second"]["silence_s"] = 30
         with serving(config) as running:
             created = asyncio.ensure_future(post(running, RESPONSES, stream=True, background=True))
             found: list[Json] = []

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from gateway.relayed_paths.relays import RELAYED_PATHS, RelayedPath
+from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import Gateway, serving
 from tests.upstream.builders import json_reply
@@ -23,6 +24,7 @@ def configure(first: str, second: str) -> Json:
     config = shared(first, second)
     for provider in config["providers"].values():
         provider["capabilities"] = {"endpoints": ["embeddings", "transcriptions"]}
+    config["providers"]["second"] |= {"silence_s": LONG_S, "answer_s": LONG_S}
     return config
 
 

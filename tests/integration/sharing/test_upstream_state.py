@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.faults.client_view import RESPONSES, client, question
+from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import Gateway, serving
 from tests.upstream.faults import ANSWERS, sound
@@ -18,7 +19,8 @@ ANSWER = ANSWERS["responses"]
 def configure(first: str, second: str) -> Json:
     config = shared(first, second)
     config["store"] = {"url": None}
-    config["providers"]["first"]["dialects"] = ["responses"]
+    for provider in config["providers"].values():
+        provider |= {"dialects": ["responses"], "silence_s": LONG_S, "answer_s": LONG_S}
     return config
 
 

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.faults.client_view import CHAT, ask
+from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import wait_until
 from tests.serving import serving
@@ -25,6 +26,8 @@ def load_of(url: str) -> list[Json]:
 
 def configure(first: str, second: str, **provider: Any) -> Json:
     config = shared(first, second, eject_failures=1, eject_s=60, eject_max_s=60)
+    for each in config["providers"].values():
+        each |= {"silence_s": LONG_S, "answer_s": LONG_S}
     config["providers"]["first"] |= provider
     config["models"] = {"m": {**config["models"]["*"], "model": "scripted-model"}}
     return config
