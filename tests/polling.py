@@ -3,28 +3,47 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar, overload
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 TIMEOUT_S = 20.0
+PROMPT_S = 5.0
+"""What follows at once happens within this time, however busy the machine is."""
+
 _PAUSE_S = 0.01
 
 
-async def wait_until(condition: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> float:
-    """Waits until the condition is true, and returns how long that took, in seconds. It may be a coroutine function.
+@overload
+async def wait_until(condition: Callable[P, Coroutine[Any, Any, T]], *arguments: P.args, **named: P.kwargs) -> T: ...
 
+
+@overload
+async def wait_until(condition: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T: ...
+
+
+async def wait_until(condition: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> object:
+    """Waits until the condition is true, and returns its value. It may be a coroutine function.
+
+    What a condition found may be different a moment later: use the value, and do not evaluate the condition again.
     Raises TimeoutError after `TIMEOUT_S`.
     """
-    began = time.monotonic()
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             result = condition(*arguments, **named)
-            if await result if inspect.isawaitable(result) else result:
-                return time.monotonic() - began
+            if inspect.isawaitable(result):
+                result = await result
+            if result:
+                return result
             await asyncio.sleep(_PAUSE_S)
+
+
+async def wait_briefly(condition: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Waits for what follows at once, as `wait_until` does. Raises TimeoutError after `PROMPT_S`."""
+    async with asyncio.timeout(PROMPT_S):
+        return await wait_until(condition, *arguments, **named)
 
 
 async def read_until(read: Callable[[], Awaitable[T]], is_wanted: Callable[[T], bool]) -> T:
@@ -35,9 +54,13 @@ async def read_until(read: Callable[[], Awaitable[T]], is_wanted: Callable[[T], 
     return result
 
 
-def block_until(condition: Callable[[], object], message: str = "", *, timeout_s: float = TIMEOUT_S) -> None:
-    """Waits until the condition is true, in a test without an event loop. Fails with the message after `timeout_s`."""
+def block_until(condition: Callable[[], T], message: str = "", *, timeout_s: float = TIMEOUT_S) -> T:
+    """Waits until the condition is true, in a test without an event loop, and returns its value.
+
+    Fails with the message after `timeout_s`.
+    """
     deadline = time.monotonic() + timeout_s
-    while not condition():
+    while not (result := condition()):
         assert time.monotonic() < deadline, message or "the condition did not become true in time"
         time.sleep(_PAUSE_S)
+    return result

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -122,8 +122,11 @@ class Indexer:
         pieces: list[str] = []
         batch: list[NewChunk] = []
         tokens = last_end = 0
-        async with self._files.open_descriptor(claim.owner, stored) as file:
-            async for part in self._parsers.parse(file, stored.filename, bounds, claim.sizes):
+        async with (
+            self._files.open_descriptor(claim.owner, stored) as file,
+            aclosing(self._parsers.parse(file, stored.filename, bounds, claim.sizes)) as parts,
+        ):
+            async for part in parts:
                 if isinstance(part, str):
                     pieces.append(part)
                     continue

@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from typing import Final
 
 import orjson
@@ -64,7 +64,8 @@ class ParserPool:
             self._control.close()
             self._control = None
         if server is not None and server.returncode is None:
-            server.kill()
+            with suppress(ProcessLookupError):
+                server.kill()
             await server.wait()
 
     async def _read_child(
@@ -81,8 +82,9 @@ class ParserPool:
             try:
                 socket.send_fds(control, [orjson.dumps(request) + b"\n"], [file, theirs])
             except OSError:
-                await self.close()
-                raise UnreadableFile("server_error", "The file could not be read now: try again.") from None
+                if control is self._control:
+                    await self.close()
+                raise _build_server_fault() from None
             finally:
                 os.close(theirs)
             left = bounds.characters * _BYTES_PER_CHARACTER + _MAX_FRAME
@@ -94,7 +96,7 @@ class ParserPool:
                         raise UnreadableFile("invalid_file", "The file has too much text.")
                     frame = orjson.loads(await reader.readexactly(size))
                 except asyncio.IncompleteReadError:
-                    raise self._explain_end() from None
+                    raise self._explain_end(control) from None
                 if "text" in frame:
                     yield frame["text"]
                 elif "chunks" in frame:
@@ -106,17 +108,19 @@ class ParserPool:
         finally:
             transport.close()
 
-    def _explain_end(self) -> UnreadableFile:
-        """Returns why a child ended in the middle: it went beyond its bounds, or the parser server is gone."""
-        if self._server is not None and self._server.returncode is not None:
-            self._server = None
-            _log.warning("parser_server_ended")
-            return UnreadableFile("server_error", "The file could not be read now: try again.")
-        return _build_bounds_fault()
+    def _explain_end(self, control: socket.socket) -> UnreadableFile:
+        """Returns why a child ended in the middle: it went beyond its bounds, or its parser server is gone.
+
+        `control` is the socket to that server.
+        """
+        if _is_served(control):
+            return _build_bounds_fault()
+        _log.warning("parser_server_ended")
+        return _build_server_fault()
 
     async def _start_server(self) -> socket.socket:
         async with self._starting:
-            if self._control is not None and self._server is not None and self._server.returncode is None:
+            if self._control is not None and _is_served(self._control):
                 return self._control
             await self.close()
             ours, theirs = socket.socketpair()
@@ -132,6 +136,23 @@ class ParserPool:
             ours.setblocking(False)
             self._control = ours
             return ours
+
+
+def _is_served(control: socket.socket) -> bool:
+    """Whether the parser server at the other end of a socket runs.
+
+    The system closes the sockets of a process before its children end with it, and before its parent hears of its end.
+    """
+    try:
+        return control.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def _build_server_fault() -> UnreadableFile:
+    return UnreadableFile("server_error", "The file could not be read now: try again.")
 
 
 def _build_bounds_fault() -> UnreadableFile:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import sys
+import signal
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +14,7 @@ from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, U
 from gateway.retrieval.parsing.parser_pool import ParserPool
 from gateway.retrieval.terms import iterate_index_terms
 from tests.polling import wait_until
+from tests.processes import PROC, child_pids, is_running, needs_proc
 from tests.unit.gateway.retrieval.parsing.documents import build_docx, build_pdf, build_pptx, build_xlsx
 
 SLOW = b"word, " * 2_000_000
@@ -92,42 +93,85 @@ async def test_a_child_beyond_its_bounds_ends_and_the_next_file_is_parsed(
     assert (await parse(pool, tmp_path, b"after"))[0] == "after"
 
 
-def find_children(parent: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+def read_command(pid: int) -> bytes:
+    """Returns the command line of a process, or nothing if it has ended."""
+    try:
+        return (PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def find_server() -> int:
     """Returns the parser server of this process."""
-    [server] = [
-        pid for pid in find_children(os.getpid()) if b"parser_server" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    [server] = [pid for pid in child_pids(os.getpid()) if b"parser_server" in read_command(pid)]
     return server
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def wait_for_no_children(server: int) -> None:
+    """A child that has sent all it found may still be listed."""
+    await wait_until(lambda: not child_pids(server))
+
+
+@needs_proc
 async def test_a_child_may_open_nothing_and_ends_with_who_asked(pool: ParserPool, tmp_path: Path) -> None:
     await parse(pool, tmp_path, b"first")
     server = find_server()
-    task = asyncio.create_task(parse(pool, tmp_path, SLOW))
-    await wait_until(lambda: find_children(server))
-    [child] = find_children(server)
-
-    def has_bounds() -> bool:
-        limits = Path(f"/proc/{child}/limits").read_text().splitlines()
+    await wait_for_no_children(server)
+    with (tmp_path / "slow.txt").open("w+b") as file:
+        file.write(SLOW)
+        file.seek(0)
+        found = pool.parse(file.fileno(), "slow.txt", ParsingBounds(), ChunkSizes(100, 50))
+        assert await anext(found)
+        # It has far more to send than its pipe holds, so that it remains until it is read further.
+        [child] = child_pids(server)
+        limits = (PROC / str(child) / "limits").read_text().splitlines()
         [files] = [line.split() for line in limits if line.startswith("Max open files")]
-        return files[3] == "0"
-
-    await wait_until(has_bounds)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await wait_until(lambda: not find_children(server))
+        assert files[3:5] == ["0", "0"]
+        await found.aclose()
+    await wait_until(lambda: not is_running(child))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@needs_proc
+async def test_a_child_ends_when_who_asked_is_cancelled(pool: ParserPool, tmp_path: Path) -> None:
+    await parse(pool, tmp_path, b"first")
+    server = find_server()
+    await wait_for_no_children(server)
+    # A file that is a pipe without an end: the child waits for more of it.
+    ours, theirs = os.pipe()
+    with os.fdopen(ours, "rb") as file, os.fdopen(theirs, "wb") as writer:
+
+        async def read_all() -> None:
+            async for _ in pool.parse(file.fileno(), "a.txt", ParsingBounds(), ChunkSizes(100, 50)):
+                raise AssertionError("nothing can have been found")
+
+        task = asyncio.create_task(read_all())
+        [child] = await wait_until(child_pids, server)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        writer.write(SLOW)
+    await wait_until(lambda: not is_running(child))
+
+
+@needs_proc
 async def test_a_parser_server_that_was_killed_is_started_again(pool: ParserPool, tmp_path: Path) -> None:
     await parse(pool, tmp_path, b"first")
     server = find_server()
-    os.kill(server, 9)
-    await wait_until(lambda: server not in find_children(os.getpid()))
+    os.kill(server, signal.SIGKILL)
+    await wait_until(lambda: not is_running(server))
     assert (await parse(pool, tmp_path, b"second"))[0] == "second"
+    assert find_server() != server
+
+
+@needs_proc
+async def test_the_end_of_the_parser_server_is_no_fault_of_the_file(pool: ParserPool, tmp_path: Path) -> None:
+    with (tmp_path / "slow.txt").open("w+b") as file:
+        file.write(SLOW)
+        file.seek(0)
+        found = pool.parse(file.fileno(), "slow.txt", ParsingBounds(), ChunkSizes(100, 50))
+        assert await anext(found)
+        os.kill(find_server(), signal.SIGKILL)
+        with pytest.raises(UnreadableFile) as fault:
+            async for _ in found:
+                pass
+    assert fault.value.code == "server_error"
