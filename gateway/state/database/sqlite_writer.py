@@ -153,10 +153,11 @@ class SqliteWriter:
             self._start_serving()
 
     async def _serve_queue(self) -> None:
-        while (turn := self._queue.take()) is not None or self._is_checkpoint_due:
+        while self._queue or self._is_checkpoint_due:
             if self._is_checkpoint_due:
                 await self._write_log_back()
-            if turn is None:
+            # Only now: who waits may leave while the log is written back.
+            if (turn := self._queue.take()) is None:
                 continue
             if isinstance(turn, ExclusiveTurn):
                 turn.granted.set_result(None)

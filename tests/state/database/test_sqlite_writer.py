@@ -20,6 +20,7 @@ from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from tests import databases
+from tests.polling import PROMPT_S
 
 SIZES = [ROW_BYTES, MAX_GROUP_BYTES + 1]
 """The sizes of a write on the event loop, and of one in the writer's thread."""
@@ -211,10 +212,37 @@ async def test_a_caller_that_leaves_just_before_its_turn_does_not_end_the_writer
         await asyncio.sleep(0)
     # The turn of "ann" has ended. The writer sees that in its next step, when the caller's future is cancelled already.
     leaving.cancel()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PROMPT_S):
         assert await staying == "next"
     assert leaving.cancelled()
     assert database.degraded_reason is None
+
+
+async def test_a_caller_may_leave_while_the_log_is_written_back_before_its_turn(database: Database) -> None:
+    connecting, connected = asyncio.Event(), asyncio.Event()
+
+    async def connect() -> AsyncConnection:
+        connecting.set()
+        await connected.wait()
+        return await database._connect("write")
+
+    writer = SqliteWriter(connect, fail_to_release, None)
+    writer._log_bytes = 2**40  # so that it is written back before anything else
+
+    async def hold_transaction() -> None:
+        async with writer.acquire("ann"):
+            raise AssertionError("it left before its turn")
+
+    with capture_logs() as lines:
+        leaving = asyncio.create_task(hold_transaction())
+        await connecting.wait()
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        connected.set()
+        assert await writer.run(adding("next"), owner="bob", size=ROW_BYTES, deadline_s=5) == "next"
+    assert leaving.cancelled()
+    assert lines == []
+    await writer.aclose()
 
 
 async def test_the_writer_starts_again_after_an_unexpected_error(
@@ -227,7 +255,7 @@ async def test_the_writer_starts_again_after_an_unexpected_error(
     failed = asyncio.create_task(writer.run(adding("a"), owner="ann", size=MAX_GROUP_BYTES, deadline_s=5))
     waiting = asyncio.create_task(writer.run(adding("b"), owner="bob", size=MAX_GROUP_BYTES, deadline_s=5))
     with capture_logs() as lines:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             assert await waiting == "b"
     with pytest.raises(Exception, match="closed"):
         await failed

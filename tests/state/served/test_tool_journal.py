@@ -13,7 +13,7 @@ from gateway.state.database.tables import tool_calls
 from gateway.state.sql.store import SqlStore
 from tests.integration.mcp.tool_gateway import LOOK_UP, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, text_result
-from tests.polling import wait_briefly, wait_until
+from tests.polling import read_until, wait_briefly, wait_until
 from tests.state.processes import database_observer
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
@@ -37,7 +37,9 @@ async def journal_of(store_url: str, response_id: str) -> list[str]:
 
 
 async def stored_responses(http: httpx.AsyncClient) -> list[Json]:
-    listed: list[Json] = (await http.get("/responses")).json()["data"]
+    """Waits until the store is available: on a busy machine its short deadline may pass without a fault."""
+    reply = await read_until(lambda: http.get("/responses"), lambda reply: reply.status_code == 200)
+    listed: list[Json] = reply.json()["data"]
     return listed
 
 
