@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 30.0
 PROMPT_S = 5.0
 """What follows at once happens within this time, however busy the machine is."""
 

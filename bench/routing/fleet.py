@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
+from bench.servers.processes import find_free_port
+
 _START_S: Final = 40.0
 
 
@@ -45,7 +47,7 @@ class Fleet(NamedTuple):
 @contextmanager
 def serve_fleet(count: int, model: Mapping[str, object], routing: Mapping[str, object]) -> Iterator[Fleet]:
     """Serves a name with `count` replicas until the block ends. `model` has further keys of the name."""
-    ports = [_find_port() for _ in range(count + 1)]
+    ports = [find_free_port() for _ in range(count + 1)]
     providers = {
         f"gpu-{number}": {
             "type": "openai_compatible",
@@ -86,12 +88,6 @@ def _start(stack: ExitStack, command: Sequence[str], port: int) -> "subprocess.P
                 return process
         time.sleep(0.02)
     raise RuntimeError(f"{command} does not listen")
-
-
-def _find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def send_turn(

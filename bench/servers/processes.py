@@ -1,12 +1,13 @@
 """Starts the processes of a run on one core each, reads their usage from /proc, and ends them by id."""
 
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -15,6 +16,7 @@ from bench.servers import process_tree
 from bench.servers.process_tree import TreeUsage
 
 _LISTENING = re.compile(r"listening on http://[^:]+:(\d+)")
+_FREE_PORTS = range(20_000, 32_000)
 _STOP_S = 30
 _START_S = 120
 _POLL_S = 0.02
@@ -122,10 +124,15 @@ def choose_cores() -> tuple[int | None, int | None]:
 
 
 def find_free_port() -> int:
-    """Returns a port that nothing listens on yet."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Returns a port that nothing listens on yet, to be bound later.
+
+    It is none of those that systems give to sockets without a port of their own, so that no connection takes it first.
+    """
+    while True:
+        port = random.choice(_FREE_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _wait_until_accepting(port: int, process: subprocess.Popen[str]) -> bool:

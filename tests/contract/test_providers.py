@@ -12,6 +12,7 @@ from providers.base import Dialect, RelayedDialect, WireDialect
 from providers.config import PROVIDER_DEFAULTS, ProviderType
 from tests.contract.conftest import KEY, QUESTION, STREAMED, Build, events_of, text_of
 from tests.contract.conftest import KINDS as PROVIDERS
+from tests.polling import PROMPT_S
 from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, no_http, reset
 from tests.upstream.builders import SSE, json_reply
 from tests.upstream.faults import ANSWERS, TEXT, sound
@@ -119,7 +120,7 @@ async def test_closing_early_closes_the_connection(dialect: WireDialect, provide
         exchange = (await provider_at(upstream.url)).prepare(Turn(**QUESTION), DEFAULT_PROFILE)
         async with aclosing(exchange.batches()) as batches:
             await anext(batches)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await (await upstream.received(1)).closed
 
 
@@ -129,7 +130,7 @@ async def test_closing_before_the_first_byte_closes_the_connection(provider_at: 
         asking = asyncio.get_running_loop().create_task(events_of(await provider_at(upstream.url)))
         request = await upstream.received(1)
         asking.cancel()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await request.closed
 
 

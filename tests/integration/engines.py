@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+
+from bench.servers.processes import find_free_port
 
 ROOT = Path(__file__).parents[2]
 CONTEXT = 4096
@@ -83,7 +84,7 @@ def llama(log: Path, model: Path = ROOT / "models/tiny-reasoner.gguf") -> Iterat
 @contextmanager
 def vllm(python: str, log: Path) -> Iterator[Engine]:
     """Starts vLLM's own HTTP server, from an environment with vLLM."""
-    port = str(_free_port())
+    port = str(find_free_port())
     command = [python, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", port]
     model = ["--model", str(ROOT / "models/tiny-reasoner"), "--served-model-name", "tiny"]
     ready = r"Application startup complete"
@@ -140,8 +141,3 @@ def _started(
 def _metric(metrics: str, name: str) -> int:
     (value,) = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", metrics, re.MULTILINE)
     return int(float(value))
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -18,10 +18,10 @@ import httpx
 import pytest
 import yaml
 
+from bench.servers.processes import find_free_port
 from gateway.config.hints import find_hints
 from gateway.config.settings import load_settings
 from tests.serving import command as serve
-from tests.upstream import closed_port
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sysconfig.get_path("scripts"))
@@ -160,7 +160,7 @@ def test_the_shipped_configuration_answers_and_its_health_check_follows_the_port
     settings = yaml.safe_load((ROOT / "deploy/config.yaml").read_text())
     settings["server"]["doctor_report"] = str(tmp_path / "doctor.json")
     environ = SECRETS | {"STORE_URL": f"sqlite+aiosqlite:///{tmp_path / 'state.db'}"}
-    port = closed_port()
+    port = find_free_port()
     *_, final = stages()
     [health] = arguments(final, "HEALTHCHECK")
     program = json.loads(health[health.index("[") :])[-1]

@@ -18,9 +18,10 @@ import yaml
 from packaging.requirements import Requirement
 from websockets.sync.client import connect
 
+from bench.servers.processes import find_free_port
 from tests.project.test_snippets import ROOT, SNIPPETS
 from tests.serving import Gateway, serving
-from tests.upstream import Hang, ScriptedUpstream, chat_chunk, closed_port
+from tests.upstream import Hang, ScriptedUpstream, chat_chunk
 from tests.upstream.builders import data_frame, sse_reply
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -97,7 +98,7 @@ def is_listening(port: int) -> bool:
 def nginx(gateway: Gateway, folder: Path) -> Iterator[str]:
     """The address of an nginx with the page's settings, but without TLS, in front of `gateway`."""
     assert NGINX is not None
-    port = closed_port()
+    port = find_free_port()
     settings = block_of("nginx")
     for old, new in (
         ("127.0.0.1:8080", gateway.url.removeprefix("http://")),

@@ -213,7 +213,12 @@ class _Connection(asyncio.Protocol):
 
 
 def closed_port() -> int:
-    """A loopback port on which nothing listens, for connections that must be refused."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port on which nothing listens, for connections that must be refused.
+
+    A socket of this process has it as long as the process runs, so that no server of another test gets it.
+    """
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    port = int(holder.getsockname()[1])
+    holder.detach()
+    return port

@@ -10,6 +10,7 @@ from tests.faults.client_view import CHAT, RESPONSES, ask, client, question
 from tests.faults.config import StartGateway, config
 from tests.faults.connection import connected
 from tests.faults.routes import ROUTES
+from tests.polling import PROMPT_S
 from tests.upstream import Exchange, Hang, Pause, Reply, ScriptedUpstream, Step, chat_text, silence
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
@@ -28,8 +29,8 @@ def hangs_after_the_opening(answer: Answer) -> Reply:
     return Reply(headers=SSE, body=[answer.opening, Hang()])
 
 
-async def closes_within_a_second(upstream: ScriptedUpstream) -> None:
-    async with asyncio.timeout(1):
+async def closes_at_once(upstream: ScriptedUpstream) -> None:
+    async with asyncio.timeout(PROMPT_S):
         await upstream.requests[0].closed
 
 
@@ -44,7 +45,7 @@ async def test_a_client_that_leaves_before_the_first_byte_closes_the_upstream_co
         async with connected(serving.v1) as client:
             client.post(path, question(path, stream=stream))
             await upstream.received(1)
-        await closes_within_a_second(upstream)
+        await closes_at_once(upstream)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "whole"])
@@ -55,7 +56,7 @@ async def test_a_client_that_leaves_after_a_large_request_is_noticed(stream: boo
         async with connected(serving.v1) as client:
             client.post(RESPONSES, {**question(RESPONSES, stream=stream), "input": "x" * 1_000_000})
             await upstream.received(1)
-        await closes_within_a_second(upstream)
+        await closes_at_once(upstream)
 
 
 async def test_a_request_that_waited_in_line_is_watched_too(gateway: StartGateway) -> None:
@@ -66,7 +67,7 @@ async def test_a_request_that_waited_in_line_is_watched_too(gateway: StartGatewa
             client.post(CHAT, question(CHAT, stream=True))
             client.post(CHAT, question(CHAT, stream=False))
             await upstream.received(2)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await upstream.requests[1].closed
 
 
@@ -81,7 +82,7 @@ async def test_a_client_that_leaves_in_mid_stream_closes_the_upstream_connection
             client.post(path, question(path, stream=True))
             assert await client.status() == 200
             await client.read_to(b"upstream")
-        await closes_within_a_second(upstream)
+        await closes_at_once(upstream)
 
 
 @PATHS
@@ -101,7 +102,7 @@ async def test_a_client_that_leaves_during_a_json_reply_closes_the_upstream_conn
         async with connected(serving.v1) as client:
             client.post(path, question(path, stream=False))
             await arriving.wait()
-        await closes_within_a_second(upstream)
+        await closes_at_once(upstream)
 
 
 @PATHS
@@ -131,7 +132,7 @@ async def test_a_client_that_does_not_read_slows_the_upstream_down(path: str, ga
         async with connected(serving.v1) as client:
             client.post(path, question(path, stream=True))
             assert await flood.sent_before_held < WHOLE / 2
-        await closes_within_a_second(upstream)
+        await closes_at_once(upstream)
 
 
 @pytest.mark.parametrize(("path", "dialect"), ROUTES.values(), ids=ROUTES)

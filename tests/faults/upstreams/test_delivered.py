@@ -9,7 +9,7 @@ import pytest
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question, read
 from tests.faults.config import StartGateway
 from tests.faults.upstreams.test_attempts import APIS, TEXT, ask, rejected, shared
-from tests.polling import wait_until
+from tests.polling import PROMPT_S, wait_until
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Close, Hang, Pause, Reply, Reset, Step, silence
 from tests.upstream.server import ScriptedUpstream
@@ -58,7 +58,7 @@ async def test_a_client_that_leaves_ends_its_attempt_and_nobody_else_is_asked(pa
             request = await first.received(1)
             task.cancel()
             await asyncio.wait([task])
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await request.closed
         await wait_until(lambda: _has_ended(running.url))
         rows = await report(running.url)

@@ -14,6 +14,7 @@ import pytest
 from tests.faults.client_view import CHAT, RESPONSES, Seen, ask, ask_with, client, question
 from tests.faults.config import KEY, LONG_S, SILENCE_S, StartGateway, config
 from tests.faults.routes import GEMINI_ROUTES, MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
+from tests.polling import PROMPT_S
 from tests.upstream import Reply, ScriptedUpstream, closed_port, error_reply, reset
 from tests.upstream.builders import DONE, chat_chunk, data_frame, sse_reply, text_chunks
 from tests.upstream.faults import ANSWERS, TEXT, WIRE_FAULTS, sound
@@ -300,7 +301,7 @@ async def test_an_abandoned_connection_is_closed(fault: str, path: str, gateway:
         upstream.script(WIRE_FAULTS[fault](CHAT_ANSWER))
         serving = gateway(config(upstream.url, "chat", silence_s=SILENCE_S))
         await ask(serving.v1, path, stream=True)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await upstream.requests[0].closed
 
 

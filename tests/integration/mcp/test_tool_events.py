@@ -14,6 +14,7 @@ from tests.integration.mcp.operator_servers.operator_gateway import CHILD, confi
 from tests.integration.mcp.tool_gateway import hosting, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, sse_frame, text_result
 from tests.mcp_server import mcp_server
+from tests.polling import PROMPT_S
 from tests.upstream import Hang, Reply, chat_calls, chat_text
 from tests.upstream.builders import SSE, Json
 from tests.upstream.script import Exchange
@@ -178,7 +179,7 @@ async def test_only_the_last_progress_of_a_call_waits_and_none_after_its_end() -
     events.start_call(call)
     for step in range(1000):
         events.report_progress(call, cut, float(step), 1000.0, "x" * 10_000)
-    await asyncio.wait_for(events.wait(), 1)
+    await asyncio.wait_for(events.wait(), PROMPT_S)
     started, progress = events.take()
     assert isinstance(started, Opaque)
     assert isinstance(progress, Opaque)
@@ -186,7 +187,7 @@ async def test_only_the_last_progress_of_a_call_waits_and_none_after_its_end() -
     assert len(progress.payload["message"]) == 500
     events.report_progress(call, cut, 1000.0, 1000.0, None)
     assert events.take() == []  # it is too soon
-    await asyncio.wait_for(events.wait(), 1)
+    await asyncio.wait_for(events.wait(), PROMPT_S)
     assert len(events.take()) == 1
     events.report_progress(call, cut, 1001.0, 1000.0, None)
     events.end_call(call, ToolOutcome("3"))

@@ -1,7 +1,6 @@
 """`GET /metrics` of a real server: what it counts, who may read it, and that all workers are added up."""
 
 import asyncio
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from bench.servers.processes import find_free_port
 from tests.faults.client_view import RESPONSES, ask
 from tests.faults.upstreams.test_attempts import rejected, shared
-from tests.polling import wait_until
+from tests.polling import read_until, wait_until
 from tests.serving import command, serving
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Hang, Reply
@@ -155,14 +155,12 @@ async def leave(config: Json) -> None:
         assert "gateway_streams_open 1.0" in seen
         assert 'gateway_in_flight{upstream="a"} 1.0' in seen
 
-        async def has_left() -> bool:
-            values = await read_values(running.url)
-            return value_of(values, "gateway_requests_total", outcome="client_gone") == 1
+        def has_left(values: Values) -> bool:
+            requests = value_of(values, "gateway_requests_total", outcome="client_gone")
+            return (requests, value_of(values, "gateway_streams_open")) == (1, 0)
 
-        await wait_until(has_left)
-        values = await read_values(running.url)
+        values = await read_until(lambda: read_values(running.url), has_left)
     assert value_of(values, "gateway_attempts_total", result="client_gone", model="m") == 1
-    assert value_of(values, "gateway_streams_open") == 0
 
 
 async def test_shared_turns_count_their_attempts() -> None:
@@ -286,8 +284,7 @@ async def test_a_page_of_another_site_cannot_read_it() -> None:
 
 
 async def test_all_workers_are_added_up_on_the_own_listener(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = find_free_port()
     own = f"http://127.0.0.1:{port}"
     config = {
         **CONFIG,
@@ -305,15 +302,13 @@ async def test_all_workers_are_added_up_on_the_own_listener(tmp_path: Path) -> N
         assert [reply.status_code for reply in replies] == [200] * 20
         assert main.status_code == 404
 
-        async def is_complete() -> bool:
-            values = await read_values(own)
+        def is_complete(values: Values) -> bool:
             both = value_of(values, "gateway_workers") == 2
             return both and value_of(values, "gateway_requests_total", outcome="ok") == 20
 
-        await wait_until(is_complete)
+        values = await read_until(lambda: read_values(own), is_complete)
         async with httpx.AsyncClient(trust_env=False) as client:
             assert (await client.get(f"{own}/v1/models")).status_code == 404
-        values = await read_values(own)
     assert value_of(values, "gateway_build_info") == 1
     assert value_of(values, "gateway_draining") == 0
 

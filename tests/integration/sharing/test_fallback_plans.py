@@ -13,7 +13,7 @@ from tests.agui_client import run_input, user
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
 from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
-from tests.polling import wait_until
+from tests.polling import read_until
 from tests.serving import Gateway, serving
 from tests.upstream.builders import data_frame, either, json_reply, sse_reply
 from tests.upstream.faults import ANSWERS, sound
@@ -52,15 +52,11 @@ async def post(running: Gateway, path: str, **body: Any) -> httpx.Response:
 
 
 async def fetch_ended(running: Gateway, response_id: str) -> Json:
-    found: list[Json] = []
-
-    async def has_ended() -> bool:
+    async def read() -> Json:
         async with client() as asking:
-            found.append((await asking.get(f"{running.v1}{RESPONSES}/{response_id}")).json())
-        return found[-1]["status"] not in ("queued", "in_progress")
+            return (await asking.get(f"{running.v1}{RESPONSES}/{response_id}")).json()
 
-    await wait_until(has_ended)
-    return found[-1]
+    return await read_until(read, lambda found: found["status"] not in ("queued", "in_progress"))
 
 
 async def ask(config: Json, second: ScriptedUpstream, params: Mapping[str, Any]) -> Asked:

@@ -11,7 +11,7 @@ import yaml
 
 from tests.faults.client_view import CHAT, client, question, read
 from tests.faults.upstreams.test_attempts import TEXT, rejected, shared
-from tests.polling import wait_until
+from tests.polling import read_until, wait_until
 from tests.serving import Gateway, command, serving
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Close, Pause, Reply, Reset
@@ -40,6 +40,12 @@ async def fetch(running: Gateway, response_id: str) -> Json:
     return response
 
 
+async def fetch_ended(running: Gateway, response_id: str) -> Json:
+    return await read_until(
+        lambda: fetch(running, response_id), lambda found: found["status"] not in ("queued", "in_progress")
+    )
+
+
 def text_of(response: Json) -> str:
     return "".join(part["text"] for item in response["output"] for part in item.get("content", ()))
 
@@ -52,11 +58,7 @@ async def test_a_background_response_comes_from_the_next_upstream(fault: Any, tm
         with serving(configure(first.url, second.url, tmp_path)) as running:
             created = (await post(running, background=True)).json()
 
-            async def is_over() -> bool:
-                return (await fetch(running, created["id"]))["status"] not in ("queued", "in_progress")
-
-            await wait_until(is_over)
-            response = await fetch(running, created["id"])
+            response = await fetch_ended(running, created["id"])
     assert (response["status"], text_of(response)) == ("completed", TEXT)
 
 
@@ -67,11 +69,7 @@ async def test_a_background_response_without_a_log_is_repeated_until_its_end(tmp
         with serving(configure(first.url, second.url, tmp_path)) as running:
             created = (await post(running, background=True)).json()
 
-            async def is_over() -> bool:
-                return (await fetch(running, created["id"]))["status"] not in ("queued", "in_progress")
-
-            await wait_until(is_over)
-            response = await fetch(running, created["id"])
+            response = await fetch_ended(running, created["id"])
     assert (response["status"], text_of(response)) == ("completed", TEXT)
 
 

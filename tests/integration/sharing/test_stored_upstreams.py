@@ -14,7 +14,7 @@ from gateway.service.idempotency import requests
 from tests.faults.client_view import CHAT, RESPONSES, client, question
 from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
-from tests.polling import wait_until
+from tests.polling import read_until, wait_until
 from tests.serving import serving
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Pause, Reply, Reset
@@ -39,14 +39,10 @@ class Fleet(NamedTuple):
 
     async def wait_for_end(self, response_id: str) -> httpx.Response:
         """Returns a response that is stored once it has ended."""
-        replies: list[httpx.Response] = []
-
-        async def has_ended() -> bool:
-            replies.append(await self.asking.get(f"{RESPONSES}/{response_id}"))
-            return replies[-1].json()["status"] not in ("queued", "in_progress")
-
-        await wait_until(has_ended)
-        return replies[-1]
+        return await read_until(
+            lambda: self.asking.get(f"{RESPONSES}/{response_id}"),
+            lambda reply: reply.json()["status"] not in ("queued", "in_progress"),
+        )
 
     async def wait_for_status(self, status: str, *, has_upstream: bool) -> Json:
         """Returns the only response that is stored once it has a status, and with `has_upstream` its upstream too."""

@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 
 from tests.faults.client_view import RESPONSES, client, frames, question
 from tests.faults.config import config
+from tests.polling import PROMPT_S
 from tests.serving import serving
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream, chat_text, error_reply
 from tests.upstream.builders import SSE, chat_chunk, chat_sse, data_frame
@@ -306,7 +307,7 @@ async def test_a_client_that_leaves_closes_every_upstream_connection(v1: str, up
             await talk.create(stream_id=str(lane))
         await upstream.received(LANES)
         talk.socket.transport.abort()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await asyncio.gather(*(request.closed for request in upstream.requests))
 
 

@@ -14,8 +14,8 @@ from gateway.state.database.database import Database
 from gateway.state.database.engines import get_driver
 from gateway.state.database.tables import workers
 
-DEADLINE_S = 2.0
-LONGEST_WAIT_S = 1.0
+DEADLINE_S = 6.0
+LONGEST_WAIT_S = 5.0
 """What another owner may wait for a short use: half of what it would wait for a slow one. It is some milliseconds
 on a machine that has nothing else to do."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.polling import wait_until
+from tests.polling import read_until
 from tests.state.processes.killed_servers import Paused, background, check_interrupted, wait_until_orphaned
 from tests.state.replicas import PATIENCE_S, Client, Json, client, kill, replica
 from tests.upstream import ScriptedUpstream
@@ -24,10 +24,6 @@ def message_body(text: str, previous_id: str | None = None) -> Json:
 async def list_active(asking: Client) -> list[str]:
     responses = (await asking.http.get("/responses")).json()["data"]
     return [response["id"] for response in responses if response["status"] == "in_progress"]
-
-
-async def has_two_active(asking: Client) -> bool:
-    return len(await list_active(asking)) == 2
 
 
 async def continue_message(http: httpx.AsyncClient, message_id: str) -> httpx.Response:
@@ -52,8 +48,7 @@ async def test_a_thread_continues_from_the_message_before_the_interrupted_one(st
                 async with asking.stream(path="/messages", **message_body("Who?", first)) as stream:
                     await stream.read_to("content_block_delta")
                     whole = asyncio.create_task(asking.http.post("/messages", json=message_body("Who?", second)))
-                    await wait_until(has_two_active, asking)
-                    cut = await list_active(asking)
+                    cut = await read_until(lambda: list_active(asking), lambda found: len(found) == 2)
                     kill(server)
                     with pytest.raises(httpx.TransportError):
                         await whole

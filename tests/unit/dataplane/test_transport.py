@@ -13,6 +13,7 @@ from providers.config import ProviderConfig
 from providers.errors import UpstreamOverloaded
 from providers.http import upstream as upstream_module
 from providers.http.upstream import Upstream
+from tests.polling import PROMPT_S
 from tests.unit.dataplane.transport_client import LIMITS, body_of, post, reply, talking
 from tests.upstream.builders import json_reply
 from tests.upstream.script import (
@@ -89,7 +90,7 @@ async def test_closing_a_reply_in_the_middle_closes_the_connection() -> None:
             break
         await response.aclose()
         request = await upstream.received(1)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await request.closed
 
 
@@ -98,7 +99,7 @@ async def test_a_cancellation_before_the_reply_closes_the_connection() -> None:
         asking = asyncio.ensure_future(transport.handle_async_request(post(upstream)))
         request = await upstream.received(1)
         asking.cancel()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_S):
             await request.closed
 
 

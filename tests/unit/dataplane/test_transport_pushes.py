@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from dataplane.transport import ReplyBody
+from tests.polling import PROMPT_S
 from tests.unit.dataplane.sinks import FakeSink
 from tests.unit.dataplane.transport_client import body_of, post, reply, talking
 from tests.upstream.script import (
@@ -156,7 +157,7 @@ async def test_a_reused_connection_has_the_timeouts_of_the_new_request(first: fl
     async with talking(reply(b"one"), reply(b"two", Hang())) as (transport, upstream):
         assert await body_of(await transport.handle_async_request(post(upstream, read=first))) == b"one"
         response = await transport.handle_async_request(post(upstream, read=second))
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(PROMPT_S):
             with pytest.raises(httpx.ReadTimeout):
                 await body_of(response)
         assert upstream.accepted == 1

@@ -9,6 +9,7 @@ import pytest
 
 from responses_gateway_clients import http
 from responses_gateway_clients.http import FrameReader, GatewayClient, GatewayError
+from tests.polling import PROMPT_S
 from tests.upstream import Hang, Reply, ScriptedUpstream, closed_port, error_reply, json_reply, reset
 from tests.upstream.builders import SSE
 
@@ -174,12 +175,12 @@ async def test_closing_a_stream_closes_the_connection(upstream: ScriptedUpstream
         frames.close()
 
     await asyncio.to_thread(leave)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PROMPT_S):
         await upstream.requests[0].closed
     frames = gateway(upstream.url).astream("/generate", {})
     assert (await anext(frames)).payload == {"response": "a"}
     await frames.aclose()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PROMPT_S):
         await upstream.requests[1].closed
 
 

@@ -13,7 +13,7 @@ from tests.state.responses import message_item, new, response
 from tests.state.served.jobs.job_replica import Replica, ScriptedWire, queued, replica
 from translation.representation.json_types import Json
 
-LONGEST_WAIT_S = 2.0
+LONGEST_WAIT_S = 5.0
 """What another owner's job may wait for its place. It is some milliseconds on a machine with nothing else to do."""
 
 

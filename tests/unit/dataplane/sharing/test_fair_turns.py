@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from dataplane.sharing.fair_turns import NO_OWNER, FairTurns, PerLoop
+from tests.polling import PROMPT_S
 
 
 async def enter_all(turns: FairTurns, *owners: str) -> list[asyncio.Task[None]]:
@@ -59,7 +60,7 @@ async def test_a_caller_that_leaves_takes_no_place(is_given: bool) -> None:
     if not is_given:
         await asyncio.wait({leaving})
         turns.leave("ann")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PROMPT_S):
         await staying
     assert leaving.cancelled()
     turns.leave("cid")
@@ -73,7 +74,7 @@ async def test_work_that_soon_ends_may_have_all_places_while_no_other_owner_wait
     assert [task.done() for task in tasks] == [True, True, True, False, False]
     turns.leave("ann")
     turns.leave("ann")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PROMPT_S):
         await asyncio.gather(*tasks)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.servers.processes import find_free_port
 from gateway.config.settings import Settings, parse_settings
 from gateway.service.reachability import UpstreamReachability
 from tests.polling import wait_until
@@ -63,7 +64,7 @@ async def test_no_server_is_examined_if_the_interval_is_0() -> None:
 
 
 async def test_a_server_is_examined_again_after_the_interval_and_not_before() -> None:
-    port = closed_port()
+    port = find_free_port()
     reachability = UpstreamReachability(settings(0.01, up=f"http://127.0.0.1:{port}/v1"))
     patient = UpstreamReachability(settings(1000, up=f"http://127.0.0.1:{port}/v1"))
     assert list(await reachability.examine()) == list(await patient.examine()) == ["up"]

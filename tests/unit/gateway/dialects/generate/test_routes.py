@@ -11,6 +11,7 @@ import pytest
 
 from tests.databases import ready_sqlite
 from tests.faults.connection import connected
+from tests.polling import PROMPT_S
 from tests.serving import Command, Gateway, command, serving
 from tests.upstream import Hang, Reply, ScriptedUpstream, chat_calls, chat_chunk, chat_text, error_reply
 from tests.upstream.builders import SSE, data_frame
@@ -248,7 +249,7 @@ async def test_a_client_that_leaves_closes_the_upstream_connection(
         await upstream.received(1)
         if stream:
             await client.read_to(b"Hel")
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PROMPT_S):
         await upstream.requests[0].closed
 
 
