@@ -57,6 +57,18 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def collectable_servers() -> Iterator[None]:
+    """Lets the memory of a server of this process be freed once it has ended.
+
+    A server that has started excludes all that exists from garbage collections, because it runs until its process ends.
+    The processes of tests have thousands of servers one after the other, and would keep each.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "freeze", lambda: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def shared_tls_contexts() -> Iterator[None]:
     """Makes clients of httpx share one TLS context: each loads the certificates of all authorities, in 40 ms of CPU."""
     with pytest.MonkeyPatch.context() as patch:

@@ -18,9 +18,24 @@ from gateway.process.server import make_server
 from providers.base import Provider
 from tests.forking import Forked, fork_command
 
-READY_S = 30.0
-START_S = 50.0
+READY_S = 60.0
+START_S = 100.0
 """Seconds in which a command must listen. A busy machine takes its time to start a process."""
+
+
+STORE_S = 30.0
+"""The deadline of a store whose configuration has none: a disk that many tests write to may take longer than the usual
+one."""
+
+
+def be_patient(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a configuration with a longer deadline of its store, unless it has one."""
+    store = config.get("store")
+    return (
+        {**config, "store": {"deadline_s": STORE_S, **store}}
+        if isinstance(store, dict) and store.get("url")
+        else {**config}
+    )
 
 
 class Gateway:
@@ -42,7 +57,7 @@ def serving(config: Mapping[str, Any], providers: Mapping[str, Provider] | None 
 
     There is no store, unless the configuration has one.
     """
-    settings = settings_of.parse_settings({"store": {"url": None}, **config}, environ={})
+    settings = settings_of.parse_settings({"store": {"url": None}, **be_patient(config)}, environ={})
     listener = socket.create_server(("127.0.0.1", 0))
     ready, stopped = threading.Event(), threading.Event()
     server = make_server(settings, ready.set, providers=providers)
@@ -72,7 +87,7 @@ def serving(config: Mapping[str, Any], providers: Mapping[str, Provider] | None 
 async def serving_here(config: Mapping[str, Any]) -> AsyncIterator[int]:
     """Serves a configuration on the event loop of the test, so that what stops the loop can be measured. Yields the
     port."""
-    settings = settings_of.parse_settings({"store": {"url": None}, **config}, environ={})
+    settings = settings_of.parse_settings({"store": {"url": None}, **be_patient(config)}, environ={})
     listener = socket.create_server(("127.0.0.1", 0))
     ready = asyncio.Event()
     server = make_server(settings, ready.set)
@@ -117,7 +132,7 @@ def command(
     process that has already imported the gateway (tests/forking.py), which is ten times faster.
     """
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(dict(config), sort_keys=False))
+    file.write_text(yaml.safe_dump(be_patient(config), sort_keys=False))
     log = folder / "gateway.log"
     port_options = [] if port is None else ["--port", str(port)]
     serve = ["serve", "--config", str(file), *port_options, *arguments]
