@@ -19,11 +19,12 @@ from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, silence
 
-DEADLINE_S = 0.5
+SHORT_S, LONG_S = 2.0, 30.0
+"""The deadlines of a store that a test holds, and of one that has to answer on a busy machine too."""
 
 
-def sections(store_url: str, lease_s: float = 60.0) -> Json:
-    store = {"url": store_url, "poll_s": 0.05, "deadline_s": DEADLINE_S}
+def sections(store_url: str, lease_s: float = 60.0, deadline_s: float = LONG_S) -> Json:
+    store = {"url": store_url, "poll_s": 0.05, "deadline_s": deadline_s}
     return {"store": store, "background": {"lease_s": lease_s}}
 
 
@@ -103,7 +104,7 @@ async def test_fault_50_a_call_that_cannot_be_written_down_is_not_sent(streams: 
 
     async with (
         scripted_mcp(answer(text_result("found"))) as server,
-        hosting(call_later, **sections(store_url, lease_s=1.0)) as gateway,
+        hosting(call_later, **sections(store_url, lease_s=2 * SHORT_S, deadline_s=SHORT_S)) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": streams, "tools": [mcp_tool(server.url)]}
@@ -124,7 +125,7 @@ async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repe
         await held.wait()
         await answer(text_result("found"))(exchange)
 
-    async with scripted_mcp(slow) as server, hosting(**sections(store_url)) as gateway:
+    async with scripted_mcp(slow) as server, hosting(**sections(store_url, deadline_s=SHORT_S)) as gateway:
         asking: asyncio.Task[Any] = asyncio.create_task(gateway.ask(mcp_tool(server.url)))
         await wait_until(lambda: bool(server.calls))
         async with (
@@ -149,7 +150,7 @@ async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_r
 
     async with (
         scripted_mcp(slow) as server,
-        hosting(**sections(store_url, lease_s=1.0)) as gateway,
+        hosting(**sections(store_url, lease_s=2 * SHORT_S, deadline_s=SHORT_S)) as gateway,
         httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": True, "tools": [mcp_tool(server.url)]}
@@ -233,7 +234,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
         await chat_calls(LOOK_UP)(exchange)
 
     async with scripted_mcp(answer(text_result("found"))) as server:
-        config = chat_sections(store_url, server.url, lease_s=1.0)
+        config = chat_sections(store_url, server.url, lease_s=2 * SHORT_S, deadline_s=SHORT_S)
         async with (
             hosting(call_later, **config) as gateway,
             httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=30) as http,
