@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --d
 APART := tests/clients tests/engine
 
 .DEFAULT_GOAL := help
-.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine bench-fleet soak docs package chart-tools lock
+.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine bench-fleet soak docs package chart-tools page-tools lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ docs: setup ## regenerate the generated pages of docs/, and build all pages as a
 
 chart-tools: setup ## fetch `helm` and the schemas of Kubernetes, with which make test examines the Helm chart (60 MB)
 	@$(BIN)/python -m scripts.chart_tools
+
+page-tools: setup ## fetch axe, with which make test examines whether everybody can use the pages (0.2 MB)
+	@$(BIN)/python -m scripts.page_tools
 
 package: ## build the source distribution and the wheel in dist/, and check what an index would refuse
 	@rm -rf dist

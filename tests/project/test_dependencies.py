@@ -41,7 +41,7 @@ EXTRAS = names(chain(*OPTIONAL.values()))
 DEV = names(GROUPS["dev"])
 PEERS, PLOT = listed("requirements/peers.in"), listed("requirements/plot.in")
 PACKAGE, SITE = listed("requirements/package.in"), listed("requirements/site.in")
-CHART = listed("requirements/chart.in")
+CHART, PAGES = listed("requirements/chart.in"), listed("requirements/pages.in")
 
 EXTRA_FOLDERS = {
     "langchain-core": "responses_gateway_clients",
@@ -77,7 +77,7 @@ NEVER_IMPORTED = {
         ("What the server needs", RUNTIME),
         ("What the extras bring", EXTRAS),
         ("What its developers need on top", DEV),
-        ("What packaging and the site install apart", PACKAGE | SITE | CHART),
+        ("What packaging and the site install apart", PACKAGE | SITE | CHART | PAGES),
         ("What the benchmark installs apart", PEERS | PLOT),
     ],
 )

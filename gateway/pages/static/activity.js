@@ -9,12 +9,14 @@ const SECTIONS = ["activity", "upstreams", "model-activity", "requests"];
 const OUTCOME_CLASSES = { ok: "pass", incomplete: "pass", client_gone: "faint", client_error: "skipped", limited: "skipped" };
 
 let timer = 0;
+let isPaused = false;
 let last = null;
 
 /** Shows the activity to a reader who may see it, with this key if the server has keys. */
 export function setUpActivity(page, key) {
   clearTimeout(timer);
   find("activity").hidden = page.activity === "hidden";
+  find("activity-pause").hidden = page.activity !== "shown";
   if (page.activity === "off") {
     find("activity-status").textContent = "Nothing is counted, because metrics are off (metrics.enabled).";
   }
@@ -22,7 +24,7 @@ export function setUpActivity(page, key) {
 }
 
 async function update(page, headers) {
-  if (!document.hidden) {
+  if (!document.hidden && !isPaused) {
     try {
       render(page, await fetchModel("pages/activity.json", headers));
       find("activity-status").textContent = "";
@@ -148,4 +150,10 @@ function writeMs(ms) {
   return ms >= 995 ? `${(ms / 1000).toFixed(1)} s` : `${ms.toFixed(ms < 9.95 ? 1 : 0)} ms`;
 }
 
+// What changes by itself can be stopped by whoever reads it.
+find("activity-pause").addEventListener("click", (event) => {
+  isPaused = !isPaused;
+  event.target.textContent = isPaused ? "Go on" : "Pause the figures";
+  find("activity-status").textContent = isPaused ? "Paused: the figures do not change." : "";
+});
 find("request-choice").addEventListener("change", () => last && renderRequests());

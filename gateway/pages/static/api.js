@@ -33,6 +33,7 @@ function renderOperation(operation) {
   if (operation.fields !== null) {
     const details = fillTemplate("fields-template");
     details.querySelector("tbody").append(...operation.fields.map(renderField));
+    details.querySelector(".scroll").setAttribute("aria-label", `Fields of ${operation.method} ${operation.path}`);
     article.append(details);
   }
   return article;

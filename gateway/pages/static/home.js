@@ -113,7 +113,12 @@ async function copyText(element) {
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
-  if (button) button.textContent = (await copyText(find(button.dataset.copy))) ? "Copied" : "Selected";
+  if (!button) return;
+  const outcome = (await copyText(find(button.dataset.copy))) ? "Copied" : "Selected";
+  button.textContent = outcome;
+  // The name of a button has the words that are seen on it, and what became of a click is said too.
+  button.setAttribute("aria-label", `${outcome} ${button.dataset.title}`);
+  find("copy-status").textContent = `${outcome}: ${button.dataset.title}`;
 });
 
 find("key-form").addEventListener("submit", async (event) => {

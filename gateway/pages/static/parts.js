@@ -8,6 +8,7 @@ export function buildSnippet(id, title, code) {
   snippet.querySelector("code").id = id;
   const button = snippet.querySelector("button");
   button.dataset.copy = id;
+  button.dataset.title = title;
   button.setAttribute("aria-label", `Copy ${title}`);
   return snippet;
 }
