@@ -13,7 +13,7 @@ from tests.agui_client import run_input, user
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
 from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
-from tests.polling import read_until
+from tests.polling import read_until, wait_until
 from tests.serving import Gateway, serving
 from tests.upstream.builders import data_frame, either, json_reply, sse_reply
 from tests.upstream.faults import ANSWERS, sound
