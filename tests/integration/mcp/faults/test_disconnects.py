@@ -166,6 +166,11 @@ async def test_no_connection_is_left_after_a_reply(ending: str, era: Era) -> Non
         assert len(deletes) == (1 if era == "legacy" else 0), "a session is ended at the server"
 
 
+def find_own(tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Returns the tasks that are none of the scripted server."""
+    return {task for task in tasks if "_Connection" not in repr(task.get_coro())}
+
+
 @ERAS
 async def test_no_task_is_left_after_a_connection(era: Era) -> None:
     before = asyncio.all_tasks()
@@ -181,9 +186,8 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
             await wait_until(lambda: len(server.calls) == 2)
             calling.cancel()
         assert calling.cancelled() or calling.done()
-        ours = {task for task in asyncio.all_tasks() - serving if "_Connection" not in repr(task.get_coro())}
-        assert ours <= {calling}
-    assert asyncio.all_tasks() <= before | {calling}
+        await wait_until(lambda: find_own(asyncio.all_tasks() - serving) <= {calling})
+    await wait_until(lambda: asyncio.all_tasks() <= before | {calling})
 
 
 @pytest.mark.parametrize("turns", range(1, 7))
