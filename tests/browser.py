@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 Json = dict[str, Any]
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 _STOP_S = 5.0
 _OPTIONS = (
     "--headless",

@@ -162,8 +162,8 @@ def show(tab: Tab, page: str, gateway: Gateway, folder: Path, *, width: int = 12
         tab.wait_until("document.querySelectorAll('#requests tbody tr').length > 1")
 
 
-def open_details(tab: Tab) -> None:
-    tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+def open_details(tab: Tab, most: int = 1000) -> None:
+    tab.evaluate(f"for (const each of [...document.querySelectorAll('details')].slice(0, {most})) each.open = true")
 
 
 def press(tab: Tab, key: str, text: str = "", *, shift: bool = False) -> None:
@@ -185,7 +185,8 @@ def focus(tab: Tab, selector: str) -> None:
 def test_axe_finds_nothing_to_mend(page: str, dark: bool, tab: Tab, gateway: Gateway, folder: Path) -> None:
     assert AXE is not None
     show(tab, page, gateway, folder, dark=dark)
-    open_details(tab)
+    # The parts of /docs are hundreds of one kind, for which axe would take a minute.
+    open_details(tab, most=12 if page == "/docs" else 1000)
     tab.evaluate(f"{AXE.read_text(encoding='utf-8')}; 0")
     passed, failed = tab.evaluate(RUN_AXE)
     assert failed == []
