@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --d
 APART := tests/clients tests/engine
 
 .DEFAULT_GOAL := help
-.PHONY: help setup core run test test-pure test-clients test-engine check fmt bench bench-peers bench-engine bench-fleet soak docs package chart-tools page-tools lock
+.PHONY: help setup core run test test-pure test-clients test-engine test-image check fmt bench bench-peers bench-engine bench-fleet soak docs package chart-tools page-tools lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-clients: setup ## Codex, the SDKs and the frameworks against the gateway; n
 
 test-engine: setup ## the same promises on a real vLLM, as a server and inside
 	scripts/test_engine $(ARGS)
+
+test-image: ## build the image and ask the server in it; needs root, buildah, mmdebstrap and a mirror of Debian
+	scripts/test_image
 
 check: setup ## format, lint, types, import rules, names, choices by name; changes nothing
 	$(BIN)/ruff format --check .
