@@ -3,9 +3,9 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import uvicorn
 from starlette.responses import Response
@@ -18,6 +18,9 @@ from gateway.http.headers import headers_of
 from gateway.http.middleware import FindRefusal
 from gateway.metrics.samples import Sample, WorkerSamples, merge_samples
 from gateway.service.service import Service
+
+if TYPE_CHECKING:
+    from gateway.metrics.exposition import TextRenderer
 
 PATH: Final = "/metrics"
 
@@ -55,6 +58,7 @@ class MetricsReplies:
         self._lock = asyncio.Lock()
         self._samples: list[Sample] = []
         self._texts: dict[Format, bytes] = {}
+        self._renderers: dict[Format, TextRenderer] = {}
         self._read_at = float("-inf")
 
     async def build_reply(self, scope: Scope) -> Response:
@@ -73,14 +77,15 @@ class MetricsReplies:
                 self._texts = {}
                 self._read_at = self._clock()
             if (text := self._texts.get(form)) is None:
-                text = self._texts[form] = await asyncio.to_thread(_render_text, self._samples, form)
+                text = self._texts[form] = await asyncio.to_thread(self._render_text, form)
             return text
 
+    def _render_text(self, form: Format) -> bytes:
+        if (renderer := self._renderers.get(form)) is None:
+            from gateway.metrics.exposition import TextRenderer  # imports the library, which most tests never need
 
-def _render_text(samples: Sequence[Sample], form: Format) -> bytes:
-    from gateway.metrics.exposition import render_samples  # imports the library, which most tests and tries never need
-
-    return render_samples(samples, as_openmetrics=form.is_openmetrics)
+            renderer = self._renderers[form] = TextRenderer(as_openmetrics=form.is_openmetrics)
+        return renderer.render(self._samples)
 
 
 class MainPortFigures:

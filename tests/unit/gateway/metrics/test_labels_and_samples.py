@@ -1,5 +1,6 @@
 """The values of labels are bounded, and so is the number of series; several workers become one server."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from gateway.config.settings import parse_settings
 from gateway.dialects.table import CLIENT_DIALECTS
 from gateway.histograms import OVERHEAD_BOUNDS, SECONDS_BOUNDS
 from gateway.http.guard import DrainState
-from gateway.metrics.exposition import render_samples
+from gateway.metrics.exposition import TextRenderer, render_samples
 from gateway.metrics.families import ALL_FAMILIES
 from gateway.metrics.labels import ModelLabels, RouteLabels, find_first_part
 from gateway.metrics.params import KNOWN_PARAMS
@@ -151,3 +152,42 @@ def test_a_text_of_the_configuration_is_escaped() -> None:
 )
 def test_the_format_is_chosen_by_accept(accept: bytes, form: object) -> None:
     assert choose_format(accept) is form
+
+
+_ODD_LABELS = ('a"\n\\b', "\u2028\x85\r\x0b", "", "# EOF", "1 2", "\N{SNOWMAN}")
+_ODD_VALUES = (0, 1, 999_999, 1_000_000, 123_456_789, 0.1, 1e-9, 2.5e15, float("inf"), float("nan"), -3)
+
+
+def _sample_everything(rng: Random) -> list[Sample]:
+    """Returns samples of all metrics with odd labels and values. The same seed chooses the same."""
+    samples = []
+    for name, family in ALL_FAMILIES.items():
+        for label in _ODD_LABELS[: len(family.labels) * len(_ODD_LABELS) or 1]:
+            labels = tuple(label for _ in family.labels)
+            counts = tuple(rng.choice((0, 1, 7, 2_000_000)) for _ in range(len(family.bounds) + 1))
+            samples.append(Sample(name, labels, rng.choice(_ODD_VALUES), counts if family.bounds else ()))
+    return samples
+
+
+@pytest.mark.parametrize("as_openmetrics", [False, True])
+def test_the_text_is_that_of_the_library_however_values_change(as_openmetrics: bool) -> None:
+    renderer, rng = TextRenderer(as_openmetrics=as_openmetrics), Random(3)
+    known: dict[tuple[str, tuple[str, ...]], Sample] = {}
+    for _ in range(20):
+        for sample in _sample_everything(rng):
+            if rng.random() < 0.5 or (sample.family, sample.labels) not in known:
+                known[sample.family, sample.labels] = sample
+        samples = rng.sample([*known.values()], rng.randrange(1, len(known)))  # series come and go
+        expected = render_samples(samples, as_openmetrics=as_openmetrics)
+        assert renderer.render(samples) == expected
+        assert renderer.render(samples) == expected, "nothing has changed"
+    assert renderer.render([]) == render_samples([], as_openmetrics=as_openmetrics)
+
+
+def test_texts_of_series_that_are_gone_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.metrics.exposition._MAX_TEXTS", 20)
+    renderer = TextRenderer(as_openmetrics=False)
+    for start in range(0, 100, 10):
+        samples = [Sample("gateway_queued", (f"model-{number}",), 1) for number in range(start, start + 10)]
+        assert renderer.render(samples) == render_samples(samples)
+        assert len(renderer._texts) <= 30
