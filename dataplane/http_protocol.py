@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from dataplane.bounded_protocol import BoundedHttpProtocol
 from dataplane.core import ChunkWriter
+from dataplane.half_closed import HalfClosedWatch
 
 CLIENT: Final = "gateway.client"
 """The key of a request's ClientWriter in its ASGI scope. Other servers do not set it, nor do requests of HTTP/1.0."""
@@ -30,6 +31,9 @@ _PLAIN_PATH = re.compile(rb"(?:/[\w.-]+)+").fullmatch
 _UNANNOUNCED_S = 1
 """Seconds of idle time after which a server that stops closes a connection whose last reply did not announce it."""
 
+_PROCESSING: Final = b"HTTP/1.1 102 Processing\r\n\r\n"
+"""An interim response, which every client of HTTP/1.1 must skip (RFC 9110, section 15.2)."""
+
 _LAST_CHUNK = b"0\r\n\r\n"
 """The end of a body in chunks (RFC 9112, section 7.1)."""
 
@@ -40,7 +44,7 @@ class ClientWriter(ChunkWriter):
     A method that returns None or False has changed nothing. The caller then uses the server's `receive` or `send`.
     """
 
-    __slots__ = ("_cycle", "_has_left", "loop", "on_leave")
+    __slots__ = ("_cycle", "_has_left", "loop", "on_leave", "on_silence")
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop, socket: int) -> None:
         """`loop` is the running event loop, and `socket` is `ChunkWriter.socket`."""
@@ -55,6 +59,8 @@ class ClientWriter(ChunkWriter):
         self._has_left = False
         self.on_leave: Callable[[], None] | None = None
         """Called when the client disconnects. `watch` sets it, and the caller of `watch` resets it to None."""
+        self.on_silence: Callable[[], None] | None = None
+        """Called to send a keep-alive of the stream that has begun, if it has one."""
 
     def take_body(self, max_bytes: int) -> bytes | None:
         """Returns the body of the request, and marks it as read.
@@ -142,6 +148,14 @@ class ClientWriter(ChunkWriter):
         if self.on_leave is not None:
             self.on_leave()
 
+    def probe(self) -> None:
+        """Sends something that shows whether the client is still there, if the reply allows that now."""
+        cycle = self._cycle
+        if not cycle.response_started:
+            self.write_chunk(_PROCESSING)
+        elif self.on_silence is not None and self.ready:
+            self.on_silence()
+
     def _build_head(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
         """Returns the head of a reply without its last line, and marks the reply as started.
 
@@ -207,6 +221,8 @@ class HttpProtocol(BoundedHttpProtocol):
     _path = ""
     """The last request target that was a plain path, decoded. The requests of a connection mostly have the same one."""
     _socket = -1
+    _half_closed: HalfClosedWatch | None = None
+    """The watch over a client that has ended its side of the connection, and waits for its replies."""
     _closes_connections: ClassVar[bool] = False
     """Whether each reply ends its connection, because the server stops."""
 
@@ -247,6 +263,28 @@ class HttpProtocol(BoundedHttpProtocol):
         # With TLS only the transport can write.
         if transport.get_extra_info("ssl_object") is None and (socket := transport.get_extra_info("socket")):
             self._socket = socket.fileno()
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's always closes the connection
+        """Keeps the connection for the replies to whole requests, after the client has ended its side of it.
+
+        Clients of HTTP/1.0 count as gone: there is no interim response to probe them with. So do those of TLS, where
+        event loops end both sides together.
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body or self._socket < 0:
+            return False
+        if cycle.scope["http_version"] == "1.0":
+            return False
+        if not self.pipeline:
+            cycle.keep_alive = False
+        self._half_closed = self._half_closed or HalfClosedWatch(
+            self.transport, self.loop, self._socket, self._probe_client
+        )
+        return True
+
+    def _probe_client(self) -> None:
+        if self._client is not None:
+            self._client.probe()
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
@@ -306,7 +344,7 @@ class HttpProtocol(BoundedHttpProtocol):
         return self._path
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        if self._closes_connections:
+        if self._closes_connections or (self._half_closed is not None and not self.pipeline):
             cycle.keep_alive = False
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         if scope["http_version"] == "1.0":
@@ -331,6 +369,8 @@ class HttpProtocol(BoundedHttpProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._half_closed is not None:
+            self._half_closed.stop()
         if self._client is not None:
             self._client.on_disconnect()
 

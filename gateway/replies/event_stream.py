@@ -140,6 +140,8 @@ class EventStreamReply(Response):
         if self._recorder is not None:
             self._recorder.begin()
         self._keepalive.start(get_running_loop(self._client), self._find_last_sent, self._send_keepalive)
+        if self._client is not None:
+            self._client.on_silence = self._send_keepalive_now
         try:
             try:
                 with guard:
@@ -158,6 +160,8 @@ class EventStreamReply(Response):
             await self._fail(error)
         finally:
             self._keepalive.stop()
+            if self._client is not None:
+                self._client.on_silence = None
             if self._recorder is not None:
                 await self._abandon_reply(self._recorder)
 
@@ -341,6 +345,10 @@ class EventStreamReply(Response):
     def _find_last_sent(self) -> float:
         last_sent, writer = self._keepalive.last_sent, self._writer
         return last_sent if writer is None else max(last_sent, writer.sent_at)
+
+    def _send_keepalive_now(self) -> None:
+        """Sends a keep-alive frame, so that it shows whether the client is still there."""
+        self._keepalive.send_now(get_running_loop(self._client), self._send_keepalive)
 
     async def _send_keepalive(self, keepalive: bytes) -> None:
         # A client that has not read everything gets no keep-alive frame.

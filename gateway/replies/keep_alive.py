@@ -33,6 +33,11 @@ class KeepAlive:
         if self._interval_s:
             self._timer = loop.call_later(self._interval_s, self._check_idle, loop, find_last_sent, send)
 
+    def send_now(self, loop: asyncio.AbstractEventLoop, send: SendFrame) -> None:
+        """Sends a frame although the interval is not over, unless there are none."""
+        if self._interval_s and self.is_running:
+            self._task = loop.create_task(send(self._build_frame()))
+
     def stop(self) -> None:
         self.is_running = False
         if self._timer is not None:
