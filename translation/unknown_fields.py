@@ -66,7 +66,7 @@ class UnknownFields:
     def find(self, body: Json) -> list[str]:
         """Returns the paths of the unknown keys inside the fields of a body. Those of the body itself are left out.
 
-        A key is left out too if its value is null, false or empty, because then nothing is lost.
+        A key is left out too if its value says nothing (see `is_empty`), because then nothing is lost.
         """
         return list(dict.fromkeys(entry.path for entry in self.find_keys(body)))
 
@@ -259,5 +259,9 @@ def _list_tags(member: Any, choose: Callable[[Any], Any]) -> tuple[str, ...]:
 
 
 def is_empty(value: Any) -> bool:
-    """Whether nothing is lost with a key that has this value."""
-    return value is None or value is False or (isinstance(value, str | list | dict) and not value)
+    """Whether nothing is lost with a key that has this value: null, or an empty text or list.
+
+    Clients write keys without a value in these three ways. `false` turns off what may be on by default, and `{}` turns
+    on what has no options, so both say something, as every number does.
+    """
+    return value is None or (isinstance(value, str | list) and not value)

@@ -78,7 +78,11 @@ def test_unknown_keys_are_found_by_their_paths() -> None:
 
 
 def test_keys_without_a_value_say_nothing() -> None:
-    assert find(leaf={"a": None, "b": False, "c": "", "d": [], "e": {}}, leaves=None) == []
+    assert find(leaf={"a": None, "b": "", "c": []}, leaves=None) == []
+
+
+def test_values_that_turn_something_on_or_off_say_something() -> None:
+    assert find(leaf={"a": False, "b": {}, "c": 0, "d": 0.0}) == ["leaf.a", "leaf.b", "leaf.c", "leaf.d"]
 
 
 def test_what_the_schema_does_not_describe_may_have_any_keys() -> None:

@@ -124,6 +124,7 @@ def test_parameters_of_gemini_only_are_losses() -> None:
         "tools[0].functionDeclarations[0].responseJsonSchema=dropped",
         "tools[0].functionDeclarations[0].behavior=dropped",
         "generationConfig.mediaResolution=dropped",
+        "generationConfig.audioTimestamp=dropped",
     }
     assert turn.extra == {"unknown": 1}
     assert [tool["type"] for tool in turn.tools] == ["web_search", "function"]
