@@ -16,7 +16,7 @@ from time import monotonic
 
 from orjson import dumps, loads
 
-VERSION = 13  # The version of this interface. Increase it with every change, here and in dataplane/core.py.
+VERSION = 14  # The version of this interface. Increase it with every change, here and in dataplane/core.py.
 
 cdef enum:
     _MAX_SIZE_DIGITS = 7  # hexadecimal digits of a chunk's size: no read has 256 MiB
@@ -219,10 +219,82 @@ cdef class ChunkWriter:
         return 0
 
 
+cdef unsigned int[256] _CRC_TABLE
+
+
+cdef void fill_crc_table() noexcept:
+    """Computes the table of CRC-32 as zlib has it."""
+    cdef unsigned int value
+    cdef int i, bit
+    for i in range(256):
+        value = i
+        for bit in range(8):
+            value = (value >> 1) ^ (0xEDB88320 if value & 1 else 0)
+        _CRC_TABLE[i] = value
+
+
+fill_crc_table()
+
+
+cdef class _TextSum:
+    """Counts texts for a StreamedText of `translation/representation/streamed_text.py`, which asks for the counts.
+
+    While it counts, the StreamedText refers to it, and otherwise it refers to the StreamedText: never both.
+    """
+
+    cdef object streamed_text  # None if it counts already, or nothing is to be counted
+    cdef bint is_counting
+    cdef Py_ssize_t size, ink_size
+    cdef unsigned int checksum
+
+    def __init__(self, streamed_text):
+        self.streamed_text = streamed_text
+
+    cdef int begin(self) except -1:
+        """Begins to count where the StreamedText stands, unless it counts already."""
+        if self.streamed_text is not None:
+            self.streamed_text.settle()
+            self.size = self.streamed_text.size
+            self.ink_size = self.streamed_text.ink_size
+            self.checksum = ~<unsigned int>self.streamed_text.checksum
+            self.streamed_text.live_counts = self
+            self.streamed_text = None
+            self.is_counting = True
+        return 0
+
+    def take(self, owner):
+        """Returns the size, the size without white space and the checksum, and stops counting for `owner`."""
+        self.streamed_text = owner
+        self.is_counting = False
+        return self.size, self.ink_size, <unsigned int>~self.checksum
+
+    cdef void add(self, const char *data, Py_ssize_t length) noexcept:
+        cdef Py_ssize_t i
+        cdef unsigned char byte
+        cdef unsigned int checksum = self.checksum
+        if not self.is_counting:
+            return
+        for i in range(length):
+            byte = <unsigned char>data[i]
+            if byte != 0x20 and not 0x09 <= byte <= 0x0D:
+                checksum = (checksum >> 8) ^ _CRC_TABLE[(checksum ^ byte) & 0xFF]
+                self.ink_size += 1
+        self.size += length
+        self.checksum = checksum
+
+    cdef int add_text(self, str text) except -1:
+        cdef bytes data
+        if self.is_counting:
+            data = text.encode()
+            self.add(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+        return 0
+
+
 cdef class _FrameFastPath:
     """Forwards whole chunks at the beginning of a read, if each of them is one frame of a delta run."""
 
     cdef ChunkWriter client
+    cdef _TextSum text_sum
     cdef bytes head, tail
     cdef Span *strings  # the texts of the last read, without their quotes
     cdef Py_ssize_t capacity, count
@@ -299,6 +371,7 @@ cdef class TemplateFastPath(_FrameFastPath):
         self.encoder = template.encoder
         self.observers = template.observers
         self.trimmer = template.run.trimmer
+        self.text_sum = _TextSum(template.run.streamed_text)
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
         # JSON contains no zero bytes, so they can stand for escaped percent signs while the format is split.
         frame_format = template.frame_format.replace(b"%%", b"\0")
@@ -312,6 +385,7 @@ cdef class TemplateFastPath(_FrameFastPath):
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
         cdef long long number = 0
+        self.text_sum.begin()
         for i in range(self.count):
             span = self.strings[i]
             try:
@@ -325,6 +399,10 @@ cdef class TemplateFastPath(_FrameFastPath):
                 self.count = i
                 break
             self.strings[i].is_held_back = False
+            if span.has_escapes:
+                self.text_sum.add_text(text)
+            else:
+                self.text_sum.add(start + span.start, span.end - span.start)
             if self.trimmer is not None and (
                 (span.has_escapes and text.endswith(_LINE_BREAKS)) or self.trimmer.pending
             ):
@@ -399,21 +477,25 @@ cdef class RelayFastPath(_FrameFastPath):
         self.client = client
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
         self.rename_frames = template.rename_frames if template.renames else None
+        self.text_sum = _TextSum(template.run.streamed_text)
 
     cdef bytes encode_chunk(self, bytes data):
         cdef Py_ssize_t i, end
         cdef Span span
         cdef const char *start = PyBytes_AS_STRING(data)
+        self.text_sum.begin()
         for i in range(self.count):
             span = self.strings[i]
             try:
                 if span.has_escapes:
-                    loads(data[span.start - 1 : span.end + 1])
-                elif not span.is_ascii:
+                    self.text_sum.add_text(loads(data[span.start - 1 : span.end + 1]))
+                    continue
+                if not span.is_ascii:
                     PyUnicode_DecodeUTF8(start + span.start, span.end - span.start, NULL)
             except ValueError:
                 self.count = i
                 break
+            self.text_sum.add(start + span.start, span.end - span.start)
         if not self.count:
             return None
         if self.rename_frames is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from dataplane.source import FastPath, FastPathKind, ReadTemplate
 
-_VERSION: Final = 13
+_VERSION: Final = 14
 """The version of the core's interface. A core that was compiled from an older source is not used."""
 
 try:

@@ -19,7 +19,7 @@ bypass the stage, returns the run with the changes that the stage makes to it: i
 class StagedDeltaRun:
     """A delta run behind a stage, where its text has the key `text_key`. `observers` are called with each text too."""
 
-    __slots__ = ("frame_head", "frame_tail", "observers", "parse_texts", "text_key", "trimmer")
+    __slots__ = ("frame_head", "frame_tail", "observers", "parse_texts", "streamed_text", "text_key", "trimmer")
 
     def __init__(self, run: DeltaRun, text_key: TextKey, observers: Sequence[TextObserver]) -> None:
         self.text_key = text_key
@@ -27,6 +27,7 @@ class StagedDeltaRun:
         self.frame_tail = run.frame_tail
         self.observers = (*run.observers, *observers)
         self.trimmer = run.trimmer
+        self.streamed_text = run.streamed_text
         self.parse_texts = run.parse_texts
 
 

@@ -45,6 +45,21 @@ The tables show the effect of each translated parameter, by type of upstream and
 
 Keys that none of OpenAI's APIs has are forwarded if the profile lists them. Otherwise they are lost."""  # noqa: E501
 
+_FINAL_VALUES = """\
+Some upstreams repeat a text at its end. What such a final value has beyond the deltas is sent as one more delta, to clients of the same
+dialect too; without that, clients that add up the deltas would miss it. A final value with another text is a failure, `upstream_garbled`:
+nobody could say which of the two is the model's. White space makes no difference. Thinking is shown as it was streamed, and not compared.
+
+| upstream | final values | compared with the deltas |
+| --- | --- | --- |
+| `chat` | a whole `message` beside `delta`, in the last chunk or any other | text, refusal and calls; images and citations that no delta had are added |
+| `responses` | `….done`, `response.content_part.done`, `response.output_item.done`, `output` of the last event | texts, refusals, arguments and inputs of calls |
+| `messages` | the `input` of a call in `content_block_start` | where the reply is translated: the deltas of the call must be the same JSON |
+| Gemini | none: each chunk has further parts | |
+| Ollama | none: each line has further text | |
+
+Token counts are final values in all of them: each report replaces the one before, and no count becomes smaller."""  # noqa: E501
+
 _TOOLS = """\
 Upstreams with the Chat Completions API only support functions. The gateway sends these tools as functions, and converts the calls
 back to items of their own kind. It does the same for `custom` tools, whose single argument is a text, and for the tools of a
@@ -70,6 +85,8 @@ def render_dialects() -> str:
         "## Streamed text",
         "Items and parts whose text streams, and the events or fields that carry it.",
         render_table(["item", "part", "responses", "chat"], _text_field_rows()),
+        "## Final values",
+        _FINAL_VALUES,
         "## Finish reasons",
         render_table(["chat upstream", "responses", "chat"], _finish_reason_rows(FINISH_REASONS)),
         render_table(["`anthropic`", "responses", "chat"], _finish_reason_rows(STOP_REASONS)),

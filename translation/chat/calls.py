@@ -1,37 +1,17 @@
 """Assembles tool calls from the fragments of a chat stream, however an upstream numbers, names and splits them."""
 
 from dataclasses import dataclass, field
-from types import NoneType
-from typing import Any, Final, NamedTuple
+from typing import Any
 
-import orjson
-
-from translation.chat.reasoning import EXTRA_CONTENT, build_call_detail
-from translation.errors import ProtocolViolation
+from translation.chat.call_entries import CallEntry, is_complete_json, list_call_entries, parse_call_entry
+from translation.chat.final_message import KnownCall, find_missing_calls
+from translation.chat.reasoning import build_call_detail
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import Event, Noted
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning
 from translation.representation.json_types import Json
 from translation.tools.call_ids import CallIdAllocator
-
-_ENTRY_TYPES: Final = (dict, str, NoneType)
-"""Types of members of `tool_calls`. Texts and null say nothing, and are left out."""
-
-_OPTIONAL_TEXT: Final = (str, NoneType)
-
-_ENTRY_KEYS: Final = frozenset({"arguments", "custom", "function", "id", "index", "name", "type"})
-
-
-class _Fragment(NamedTuple):
-    """One entry of `tool_calls`, parsed. `text` is a piece of the call's arguments or input."""
-
-    call_index: int | None
-    id: str | None
-    name: str
-    text: str
-    is_custom: bool
-    extra_content: Json | None
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +66,7 @@ class CallAssembler:
         """
         events: list[Event] = []
         for position, entry in enumerate(list_call_entries(entries)):
-            fragment = _parse_fragment(entry)
+            fragment = parse_call_entry(entry)
             call = None if whole else self._find_call(fragment, position)
             if call is None:
                 call = _Call(is_custom=fragment.is_custom)
@@ -101,9 +81,22 @@ class CallAssembler:
 
         As long as only such entries follow, their arguments are just appended.
         """
-        fragment = _parse_fragment(entry)
+        fragment = parse_call_entry(entry)
         call = None if fragment.name else self._find_call(fragment, 0)
         return call.texts if call is not None and call.is_open and not call.is_ended else None
+
+    def complete(self, listed: Any) -> list[Event]:
+        """Takes the calls of the upstream's final message. Returns the events of what the fragments lacked.
+
+        Raises ProtocolViolation if the message has other calls.
+        """
+        known = [KnownCall(call.id, call.name, "".join(call.texts)) for call in self._calls]
+        rests, further = find_missing_calls(listed, known)
+        events: list[Event] = []
+        for position, rest in rests:
+            call = self._calls[position]
+            events += self._add_fragment(call, CallEntry(None, None, "", rest, call.is_custom, None))
+        return [*events, *self.feed(further, whole=True)] if further else events
 
     def prepare_text(self) -> list[Event]:
         """Returns the events that precede text: calls that have a name are opened, and complete ones end."""
@@ -122,7 +115,7 @@ class CallAssembler:
                 events += self._writer.write_arguments(call, "{}")
         return events
 
-    def _find_call(self, fragment: _Fragment, position: int) -> _Call | None:
+    def _find_call(self, fragment: CallEntry, position: int) -> _Call | None:
         """Returns the call that a fragment belongs to, `None` if it starts a new one. `position` is its list index."""
         if fragment.call_index is not None:
             call = self._by_index.get(fragment.call_index)
@@ -133,7 +126,7 @@ class CallAssembler:
                 return None
         return call if call is not None and _continues(call, fragment) else None
 
-    def _add_fragment(self, call: _Call, fragment: _Fragment) -> list[Event]:
+    def _add_fragment(self, call: _Call, fragment: CallEntry) -> list[Event]:
         call.extra_content = fragment.extra_content or call.extra_content
         if call.is_ended:
             return self._report_late_text(call) if fragment.text.strip() else []
@@ -193,7 +186,7 @@ class CallAssembler:
         return [Noted(facts={TOOL_WARNINGS: [{"name": call.name, "why": "text followed its complete arguments"}]})]
 
 
-def _continues(call: _Call, fragment: _Fragment) -> bool:
+def _continues(call: _Call, fragment: CallEntry) -> bool:
     """Whether a fragment continues the call that has its index (or, without one, its id or the last position).
 
     A new call always has a name. Some upstreams give every call the index 0, some repeat the name in each fragment,
@@ -209,61 +202,6 @@ def _continues(call: _Call, fragment: _Fragment) -> bool:
     return fragment.id == call.id or fragment.name == call.name
 
 
-def list_call_entries(entries: Any) -> list[Json]:
-    """Returns the entries of `tool_calls`.
-
-    Some servers send one call instead of a list, and some an object whose keys are the positions in the list:
-    `{"0": {…}}`. Raises ProtocolViolation for anything else, so that no call is lost.
-    """
-    match entries:
-        case list() if all(isinstance(entry, _ENTRY_TYPES) for entry in entries):
-            return [require_call_body(entry) for entry in entries if isinstance(entry, dict)]
-        case dict() if not _ENTRY_KEYS.isdisjoint(entries):
-            return [require_call_body(entries)]
-        case dict() if all(key.isdecimal() and isinstance(entry, dict) for key, entry in entries.items()):
-            return [{"index": int(key), **require_call_body(entries[key])} for key in sorted(entries, key=int)]
-    raise ProtocolViolation("the upstream sent tool calls that are not a list of objects")
-
-
-def require_call_body(entry: Json) -> Json:
-    """Returns an entry of `tool_calls`. Raises ProtocolViolation for a function that is no object, or has no name that
-    a client could look up."""
-    for key in ("function", "custom"):
-        body = entry.get(key)
-        if body is not None and not (isinstance(body, dict) and isinstance(body.get("name"), _OPTIONAL_TEXT)):
-            raise ProtocolViolation(f"the upstream sent a tool call whose `{key}` is malformed")
-    return entry
-
-
-def is_complete_json(arguments: str) -> bool:
-    """Whether the arguments so far are one complete JSON object, so that no more can follow."""
-    if not arguments.rstrip().endswith("}"):
-        return False
-    try:
-        orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return False
-    return True
-
-
 def _extend_name(name: str, piece: str) -> str:
     """Returns a name with one more piece. The piece may also repeat the whole name or the name so far."""
     return piece if piece.startswith(name) else name if name == piece else name + piece
-
-
-def _parse_fragment(entry: Json) -> _Fragment:
-    body = entry.get("function")
-    text_key, custom = "arguments", False
-    if not isinstance(body, dict) and isinstance(entry.get("custom"), dict):
-        body, text_key, custom = entry["custom"], "input", True
-    if not isinstance(body, dict):
-        body = entry  # flat, as in the legacy `function_call`
-    index, call_id, name, text = entry.get("index"), entry.get("id"), body.get("name"), body.get(text_key)
-    return _Fragment(
-        index if isinstance(index, int) else None,
-        str(call_id) if call_id else None,
-        name if isinstance(name, str) else "",
-        text if isinstance(text, str) else "" if text is None else orjson.dumps(text).decode(),
-        custom or entry.get("type") == "custom",
-        extra if isinstance(extra := entry.get(EXTRA_CONTENT), dict) else None,
-    )

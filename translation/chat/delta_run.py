@@ -12,6 +12,7 @@ import orjson
 
 from translation.representation.delta_runs import TextTrimmer, trim_texts
 from translation.representation.events import Delta, Event
+from translation.representation.streamed_text import StreamedText
 
 _BACKSLASH: Final = ord("\\")
 _FRAME_HEAD: Final = b"data: "
@@ -32,6 +33,7 @@ class ChatDeltaRun:
         "frame_head",
         "frame_tail",
         "observers",
+        "streamed_text",
         "text_key",
         "trimmer",
     )
@@ -43,6 +45,7 @@ class ChatDeltaRun:
         delta: Delta,
         observers: Sequence[Callable[[str], object]] = (),
         trimmer: TextTrimmer | None = None,
+        streamed_text: StreamedText | None = None,
     ) -> None:
         """`head` ends with the quote before the text, `tail` begins with the quote after it.
 
@@ -54,6 +57,8 @@ class ChatDeltaRun:
         """Called with every text of the run, decoded or by template: they are the decoder's own record of the texts."""
         self.trimmer = trimmer
         """The decoder's own, if line breaks at the end of its texts are stripped."""
+        self.streamed_text = streamed_text
+        """Remembers the texts of the run as the upstream sent them."""
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
 
@@ -65,6 +70,7 @@ class ChatDeltaRun:
         delta: Delta,
         observers: Sequence[Callable[[str], object]] = (),
         trimmer: TextTrimmer | None = None,
+        streamed_text: StreamedText | None = None,
     ) -> Self | None:
         """Learns a run from a chunk whose only text, in `field`, is the text of `delta`.
 
@@ -81,34 +87,22 @@ class ChatDeltaRun:
         string = _STRING.match(payload, start)
         if string is None or orjson.loads(string[0]) != delta.text:
             return None
-        return cls(payload[: start + 1], payload[string.end() - 1 :], delta, observers, trimmer)
-
-    @classmethod
-    def from_payload(cls, payload: bytes, fields: Iterable[str]) -> Self | None:
-        """Learns a run from a chunk that was not decoded. Its text is in one of `fields`.
-
-        Returns None if the chunk has no text, or its position in the bytes is ambiguous.
-        """
-        try:
-            chunk = orjson.loads(payload)
-        except ValueError:
-            return None
-        match chunk:
-            case {"choices": [{"delta": dict(delta)}]}:
-                for field in fields:
-                    text = delta.get(field)
-                    if isinstance(text, str) and text:
-                        return cls.from_delta(payload, field, Delta(0, None, text))
-        return None
+        return cls(payload[: start + 1], payload[string.end() - 1 :], delta, observers, trimmer, streamed_text)
 
     def take_texts(self, texts: Sequence[str]) -> list[Event]:
         """Returns the events of chunks of the run with these texts, and calls the observers with the texts."""
+        self.note_texts(texts)
         if self.trimmer is not None:
             texts = trim_texts(self.trimmer, texts)
         for observe in self.observers:
             for text in texts:
                 observe(text)
         return list(map(partial(Delta, *self.text_key), texts))
+
+    def note_texts(self, texts: Sequence[str]) -> None:
+        """Notes texts of the run, for the comparison with the upstream's final value."""
+        if self.streamed_text is not None:
+            self.streamed_text.add("".join(texts))
 
     def read_payload_texts(self, payloads: Iterable[bytes]) -> list[str]:
         """Returns the texts of chunks of the run, up to the first chunk that has to be parsed."""

@@ -49,6 +49,8 @@ class DeltaTemplate:
         texts = self.run.parse_texts(read)
         if texts is None:
             return None
+        if self.run.streamed_text is not None:
+            self.run.streamed_text.add("".join(texts))
         if self.run.trimmer is not None:
             texts = trim_texts(self.run.trimmer, texts)
         for observe in self.observers:
@@ -81,7 +83,12 @@ class RelayTemplate:
 
         Returns None for a read that does not consist only of frames of the run.
         """
-        return None if self.run.parse_texts(read) is None else self.rename_frames(read)
+        texts = self.run.parse_texts(read)
+        if texts is None:
+            return None
+        if self.run.streamed_text is not None:
+            self.run.streamed_text.add("".join(texts))
+        return self.rename_frames(read)
 
     def rename_frames(self, frames: bytes) -> bytes:
         """Returns frames of the run with the upstream's members replaced."""

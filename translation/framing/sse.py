@@ -74,7 +74,7 @@ class FrameDecoder:
         """
         if len(read) <= self._max_light_bytes and (self.at_boundary or (self._at_start and not self._buffer)):
             payload = read.removesuffix(b"\n\n").removeprefix(b"data: ")
-            if len(payload) == len(read) - _FRAME_OVERHEAD_BYTES and not (_LF in payload or _CR in payload):
+            if payload and len(payload) == len(read) - _FRAME_OVERHEAD_BYTES and not (_LF in payload or _CR in payload):
                 self._at_start, self.at_boundary = False, True
                 return payload
         return None
@@ -162,6 +162,10 @@ class FrameDecoder:
         return read
 
 
+_AROUND_NAMES = b" \t" + _BOM
+"""Bytes that some servers write before the names of fields: they indent lines, or begin each write with the mark."""
+
+
 def _uniform_payloads(frames: bytes) -> list[bytes] | None:
     """Returns the data of frames that all have one form: a `data:` line, or an `event:` and a `data:` line.
 
@@ -170,13 +174,14 @@ def _uniform_payloads(frames: bytes) -> list[bytes] | None:
     lines = frames.count(b"\n")
     if frames.startswith(b"data: "):
         payloads = frames[6:-2].split(b"\n\ndata: ")
-        return payloads if lines == 2 * len(payloads) else None
+        return payloads if lines == 2 * len(payloads) and all(payloads) else None
     payloads = [whole.partition(b"\ndata: ")[2] for whole in frames[:-2].split(b"\n\n") if whole.startswith(b"event: ")]
     return payloads if lines == 3 * len(payloads) and all(payloads) else None
 
 
 def _parse_frame(lines: bytes) -> Frame | None:
-    if lines.startswith(b"data: ") and b"\n" not in lines:
+    """Returns the frame of the lines between two blank lines; None if there is no data, or it is empty."""
+    if lines.startswith(b"data: ") and b"\n" not in lines and len(lines) > len(b"data: "):
         return Frame(None, lines[6:], lines + b"\n\n")
     event: str | None = None
     data_lines: list[bytes] = []
@@ -187,7 +192,9 @@ def _parse_frame(lines: bytes) -> Frame | None:
             data_lines.append(value)
         elif name == b"event":
             event = value.decode("utf-8", "replace")
-    if not data_lines:
+        elif name.strip(_AROUND_NAMES).lower() == b"data":
+            data_lines.append(value)  # the standard ignores such a line, but then a part of the answer would be lost
+    if not any(data_lines):
         return None
     joined = b"\n".join(data_lines)
     if len(data_lines) == 1 and event is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from translation.representation.events import Event
+from translation.representation.streamed_text import StreamedText
 
 TextKey: TypeAlias = tuple[int, int | None]
 """The index of an item, and of a part of it. The part is None for the text of the item itself, such as arguments."""
@@ -56,6 +57,12 @@ class DeltaRun(Protocol):
     @property
     def trimmer(self) -> TextTrimmer | None:
         """Must be given every text, in order, before the observers are. None if texts are sent as they are."""
+        ...
+
+    @property
+    def streamed_text(self) -> StreamedText | None:
+        """Must be given every text of the run as the upstream sent it. None if the upstream's final value of the text
+        is compared in another way."""
         ...
 
     def parse_texts(self, read: bytes) -> list[str] | None:

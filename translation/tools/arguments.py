@@ -30,6 +30,19 @@ def render_arguments(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
+def is_object(text: str) -> bool:
+    """Returns whether a text is a JSON object."""
+    return isinstance(_parse_object(text), dict)
+
+
+def is_same_json(one: str, other: str) -> bool:
+    """Returns whether two texts are the same JSON value, however they are written."""
+    try:
+        return bool(orjson.loads(one) == orjson.loads(other))
+    except orjson.JSONDecodeError:
+        return False
+
+
 def parse_past_arguments(
     arguments: str, param: str, losses: list[Loss], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES
 ) -> Json:

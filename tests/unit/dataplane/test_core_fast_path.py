@@ -22,6 +22,7 @@ from translation.messages.client.encode import MessagesEncoder
 from translation.parsers.edges import EdgeTrimmer
 from translation.representation.delta_runs import trim_texts
 from translation.representation.events import Delta, ItemStarted, PartStarted, Started
+from translation.representation.streamed_text import StreamedText
 from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.initial_response import new_response
 
@@ -89,9 +90,10 @@ def begin_trimmer() -> EdgeTrimmer:
     return trimmer
 
 
-def run(trimmer: EdgeTrimmer | None = None) -> ChatDeltaRun:
+def run(trimmer: EdgeTrimmer | None = None, streamed_text: StreamedText | None = None) -> ChatDeltaRun:
     payload = orjson.dumps(text_chunk("one"))
-    run = ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, "one"), trimmer=trimmer)
+    delta = Delta(0, 0, "one")
+    run = ChatDeltaRun.from_delta(payload, "content", delta, trimmer=trimmer, streamed_text=streamed_text)
     assert run is not None
     return run
 
@@ -129,6 +131,27 @@ def test_frames_without_numbers_have_the_bytes_of_the_encoder(texts: list[str], 
         assert forward_chunks(read) == len(read)
     assert peer.body == slow.feed([Delta(0, 0, text) for text in texts])
     assert fast.feed([Delta(0, 0, "end")]) == slow.feed([Delta(0, 0, "end")])
+
+
+@given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=20), at_once=st.booleans(), relayed=st.booleans())
+def test_texts_are_remembered_as_python_remembers_them(texts: list[str], *, at_once: bool, relayed: bool) -> None:
+    fast, slow = StreamedText(), StreamedText()
+    fast_run = run(begin_trimmer(), fast)
+    template = RelayTemplate(fast_run, ()) if relayed else begin_encoder().build_delta_template(fast_run)
+    forward_chunks = make_forwarder(template, Peer())
+    chunks = [chunked(frame(text)) for text in texts]
+    for number, read in enumerate([b"".join(chunks)] if at_once else chunks):
+        assert forward_chunks(read) == len(read)
+        if number % 3 == 1:  # something else needs the counts in between
+            fast.settle()
+    fast.settle()
+    slow_run = run(begin_trimmer(), slow)
+    slow_template = RelayTemplate(slow_run, ()) if relayed else begin_encoder().build_delta_template(slow_run)
+    assert slow_template is not None
+    slow_template.encode_read(b"".join(map(frame, texts)))
+    assert [(each.size, each.ink_size, each.checksum) for each in (fast, slow)] == [
+        (len("".join(texts).encode()), len(b"".join("".join(texts).encode().split())), slow.checksum)
+    ] * 2
 
 
 LINES = st.text(alphabet='a\n\r é😀"', min_size=1, max_size=4)

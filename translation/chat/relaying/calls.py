@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from translation.chat.calls import is_complete_json, list_call_entries
+from translation.chat.call_entries import is_complete_json, list_call_entries
+from translation.chat.final_message import KnownCall, find_missing_calls
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
 from translation.representation.json_types import Json
@@ -64,6 +65,27 @@ class CallNormalizer:
         if entries:
             message["tool_calls"] = entries
             self._collect_warnings(cut=cut)
+
+    def complete_delta(self, delta: Json, listed: Any) -> None:
+        """Adds what the calls of the upstream's final message have beyond the deltas to the last of these, in place.
+
+        Raises ProtocolViolation if the message has other calls.
+        """
+        known = [
+            KnownCall(call.upstream_id, call.name, "".join(call.texts) if call.is_json else None)
+            for call in self._calls
+        ]
+        rests, further = find_missing_calls(listed, known)
+        entries = [
+            {"index": position, "function": {"arguments": self._calls[position].add_text(rest)}}
+            for position, rest in rests
+        ]
+        for entry in further:
+            entries.append(self._normalize_entry(entry, whole=True))
+            call = self._calls[-1]
+            call.is_held = False if call.texts else None
+        if entries:
+            delta["tool_calls"] = [*(delta.get("tool_calls") or ()), *entries]
 
     def build_last_entries(self, *, cut: bool) -> list[Json]:
         """Returns the entries of `tool_calls` to send at the end of the turn, and collects the warnings.
@@ -138,10 +160,17 @@ class CallNormalizer:
     def _find_position(self, entry: Json, name: str, text: str) -> int | None:
         """Returns the position of the call that an entry continues; None if it starts one."""
         index = entry.get("index")
-        position = self._positions.get(index) if isinstance(index, int) else len(self._calls) - 1
+        position = self._positions.get(index) if isinstance(index, int) else self._find_last_position(entry.get("id"))
         if position is None or position < 0:
             return None
         return None if name and _starts_next_call(self._calls[position], entry, name, text) else position
+
+    def _find_last_position(self, upstream_id: Any) -> int:
+        """Returns the position of the call with an id, or else of the last call; -1 if there is none."""
+        known = (
+            position for position, call in enumerate(self._calls) if upstream_id and call.upstream_id == upstream_id
+        )
+        return next(known, len(self._calls) - 1)
 
     def _start_call(self, entry: Json, name: str) -> int:
         position = len(self._calls)

@@ -3,6 +3,8 @@
 from typing import Final, NamedTuple
 
 from translation.chat import reply_objects
+from translation.chat.final_message import StreamedMessage, is_copy, join_texts, require_same_beginning
+from translation.chat.odd_deltas import make_thoughts_texts, require_own_text
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
@@ -14,6 +16,7 @@ from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 _TEXT_KEYS: Final = ("content", "refusal", "role")
 _NUMBERS: Final = (int, float)
+_CUT_ENDS: Final = ("length", "content_filter")
 
 _UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
 """Keys of a delta that are forwarded unchanged, unless the content is a list."""
@@ -57,16 +60,38 @@ class ChoiceReader:
         self._calls: dict[int, CallNormalizer] = {}
         self._splits_thoughts = build_splitter(form.profile, reasoning.text_fields[1]) is not None
         self._splitters: dict[int, ThoughtSplitter] = {}
+        self._streamed: dict[int, StreamedMessage] = {}
+        """What the deltas of each choice held so far."""
+        self._messages: dict[int, Json] = {}
+        """Choice -> a whole message beside its deltas, until it is compared with them."""
+
+    def is_requested(self, choice: Json) -> bool:
+        """Returns whether the client requested a choice with this index. Others would be read as a part of its own.
+
+        Raises ProtocolViolation for an index that is no number.
+        """
+        index = choice.get("index") or 0
+        if type(index) is not int:
+            raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
+        return 0 <= index < self._form.choice_count
 
     def read_choice(self, choice: Json) -> bool:
         """Reads and normalizes a choice in place. Returns whether it was changed."""
         delta = choice.get("delta")
         index = choice.get("index") or 0
-        if not isinstance(index, int):
-            raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
-        changed = False
+        require_own_text(choice, delta if isinstance(delta, dict) else {})
+        changed = delta is None
+        if delta is None:  # clients read the delta of each choice
+            delta = choice["delta"] = {}
         if isinstance(delta, dict):
-            changed = _require_texts(delta)
+            changed |= _require_texts(delta)
+            if not _UNCHANGED_KEYS.issuperset(delta):
+                changed |= make_thoughts_texts(delta, self._reasoning.text_fields[1:])
+            self.find_streamed(index).add(delta)
+        if "message" in choice or index in self._messages:
+            changed |= self._add_missing_texts(index, choice)
+            delta = choice.get("delta")
+        if isinstance(delta, dict):
             for key in () if self.has_content else delta:
                 if key in self._reasoning.content_keys and delta[key]:
                     self.has_content = True
@@ -79,6 +104,8 @@ class ChoiceReader:
                     | self._reasoning.move(delta)
                     | self._normalize_calls(index, delta)
                 )
+            if index in self._messages and (choice.get("finish_reason") or index in self.finished):
+                changed |= self._add_missing_calls(index, delta)
         elif delta:
             raise ProtocolViolation("a delta of the upstream's stream is not a JSON object")
         if choice.get("finish_reason"):
@@ -93,15 +120,73 @@ class ChoiceReader:
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)
             else:
-                # Clients take the last reason for that of the choice, or end with the first.
-                choice["finish_reason"] = None
-                return True
+                # Clients take the last reason for that of the choice, or end with the first. Only one that says that
+                # the answer was cut off is news.
+                if reply_objects.FINISH_REASONS.get(str(choice["finish_reason"])) not in _CUT_ENDS:
+                    choice["finish_reason"] = None
+                    return True
             changed |= reply_objects.normalize_finish_reason(
                 choice, called=index in self._calls, legacy=self._form.legacy_functions
             )
         if self.has_content and not self.may_forward:
             self.may_forward = not self._splits_thoughts
         return changed
+
+    def find_streamed(self, index: int) -> StreamedMessage:
+        """Returns what the deltas of a choice held so far. Whoever forwards deltas without reading them here adds to
+        it."""
+        if (streamed := self._streamed.get(index)) is None:
+            streamed = self._streamed[index] = StreamedMessage(self._reasoning.text_fields[1:])
+        return streamed
+
+    def _add_missing_texts(self, index: int, choice: Json) -> bool:
+        """Adds what a whole message beside the deltas has beyond them to the delta of a choice that ends, in place.
+
+        The client reads deltas only, so the message itself is left out. Returns whether the choice was changed. Raises
+        ProtocolViolation if the message has another text.
+        """
+        delta: Json = choice.get("delta") or {}
+        changed = "message" in choice
+        message = choice.pop("message", None)
+        if message is not None:
+            if not isinstance(message, dict):
+                raise ProtocolViolation("a message of the upstream's stream is not a JSON object")
+            if not is_copy(message, delta):
+                require_same_beginning(self._messages.get(index), message)
+                self._messages[index] = message
+        if index not in self._messages:
+            return changed
+        streamed, message = self.find_streamed(index), self._messages[index]
+        if not (choice.get("finish_reason") or index in self.finished):
+            if streamed.has_all(message):
+                del self._messages[index]
+            return changed
+        missing = streamed.build_missing_delta(message)
+        if self._form.legacy_functions:
+            missing |= streamed.build_missing_function_call(message.get("function_call"))
+        choice["delta"] = join_texts(delta, missing)
+        streamed.add(missing)
+        return changed or bool(missing)
+
+    def _add_missing_calls(self, index: int, delta: Json) -> bool:
+        """Adds what the calls of a whole message have beyond the deltas to the last of these, in place.
+
+        Returns whether there was anything. Raises ProtocolViolation if the message has other calls.
+        """
+        message = self._messages.pop(index)
+        listed = message.get("tool_calls")
+        if not listed and not self._form.legacy_functions:
+            listed = message.get("function_call")
+        if not listed:
+            return False
+        if index not in self._calls:
+            self._calls[index] = CallNormalizer(self._rules, legacy=self._form.legacy_functions)
+        before = delta.get("tool_calls")
+        self._calls[index].complete_delta(delta, listed)
+        is_changed = delta.get("tool_calls") is not before
+        if is_changed and index in self.finished:
+            raise ProtocolViolation("the upstream sent tool calls after its finish reason")
+        return is_changed
 
     def build_unsent_calls(self) -> Json:
         """Returns the delta with the arguments that are still buffered when the first choice fails."""
@@ -121,6 +206,8 @@ class ChoiceReader:
     def _normalize_calls(self, index: int, delta: Json) -> bool:
         if not (delta.get("tool_calls") or delta.get("function_call")):
             return False
+        if index in self.finished:
+            raise ProtocolViolation("the upstream sent tool calls after its finish reason")
         if index not in self._calls:
             self._calls[index] = CallNormalizer(self._rules, legacy=self._form.legacy_functions)
         return self._calls[index].normalize_delta(delta)

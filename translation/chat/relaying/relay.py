@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import NoneType
 from typing import Final
 
 import orjson
@@ -26,14 +28,18 @@ from translation.exact_numbers import parse_with_tool_data
 from translation.framing import sse
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed, FinishReason, Usage
+from translation.representation.events import Delta, Failed, FinishReason, Usage
 from translation.representation.json_types import Json
 
 _PARSED_VALUES: Final = re.compile(
     rb'"(?:content|refusal|role)": ?(?!["n ])|"(?:tool_calls|function_call)": ?(?!null|\[\])'
-    rb'|"delta": ?(?![{n ])|"choices": ?(?![\[n ])|"index": ?(?![0-9 ])'
+    rb'|"delta": ?(?![{n ])|"choices": ?(?![\[n ])|"index": ?(?![0-9 ])|"message": ?(?!null)'
 )
-"""Matches what has to be parsed in a payload: calls, lists of content parts, and values of a wrong type."""
+"""Matches what has to be parsed in a payload: calls, lists of content parts, whole messages, and values of a wrong
+type."""
+
+_OPTIONAL_TEXT: Final = (str, NoneType)
+_OPTIONAL_OBJECT: Final = (dict, NoneType)
 
 _NULL_FINISH_REASON: Final = b'"finish_reason":null'
 
@@ -80,6 +86,8 @@ class ChatRelay(StreamEnd):
         """The delta run that the last frame belongs to, if it belongs to one."""
         self._run_template: RelayTemplate | None = None
         """The template of that run."""
+        self._last_chunk: Json = {}
+        """The chunk of the last frame that did not belong to the run."""
         self.template: RelayTemplate | None = None
         """That template, which the fast path may use, if the next read begins with a new frame; otherwise None."""
 
@@ -149,8 +157,41 @@ class ChatRelay(StreamEnd):
             self._run = self._run_template = None
         elif self._run is None or not self._run.read_payload_texts([payload]):
             replacements = self._identity.replacements
-            self._run = _learn_delta_run(payload, self._reasoning.text_fields, replacements)
+            self._run = self._learn_delta_run(payload, replacements)
             self._run_template = None if self._run is None else RelayTemplate(self._run, replacements)
+
+    def _learn_delta_run(self, payload: bytes, replacements: Sequence[tuple[bytes, bytes]]) -> ChatDeltaRun | None:
+        """Learns a delta run from a chunk that is forwarded unchanged, except for `replacements`.
+
+        Returns None if the chunk has no text, if it is ambiguous which text, or if a replaced member is not in it
+        exactly once.
+        """
+        if any(payload.count(upstream_member) != 1 for upstream_member, _ in replacements):
+            return None
+        delta = _delta_of(self._last_chunk)
+        for field in self._reasoning.text_fields:
+            if isinstance(text := delta.get(field), str) and text:
+                streamed_text = self._choices.find_streamed(0).text_of(field)
+                with suppress(orjson.JSONDecodeError):  # half a character: the other half came in another chunk
+                    return ChatDeltaRun.from_delta(payload, field, Delta(0, None, text), streamed_text=streamed_text)
+        return None
+
+    def _note_plain(self, payload: bytes) -> bool:
+        """Notes the text of a frame that is forwarded without a change.
+
+        Returns whether it is one: a delta of the only choice, with texts where clients expect them. Raises
+        JSONDecodeError if it is no JSON.
+        """
+        if self._run is not None and (texts := self._run.read_payload_texts((payload,))):
+            self._run.note_texts(texts)
+            return True
+        chunk = orjson.loads(payload)
+        delta = _delta_of(chunk)
+        if not delta or any(type(delta.get(field)) not in _OPTIONAL_TEXT for field in self._reasoning.text_fields):
+            return False
+        self._last_chunk = chunk
+        self._choices.find_streamed(0).add(delta)
+        return True
 
     def finish(self) -> bytes:
         """Ends the stream, because the upstream closed. Returns the frames to send before the closing frames."""
@@ -195,9 +236,8 @@ class ChatRelay(StreamEnd):
         if (whole := self._characters.rewrite(payload)) is not payload:
             payload, raw = whole, sse.encode_data(whole)
         try:
-            if not self._choices.may_forward or not self._is_plain(payload):
+            if not (self._choices.may_forward and self._is_plain(payload) and self._note_plain(payload)):
                 return self._forward_parsed(payload, raw)
-            payload.decode()  # raises for bytes that are not UTF-8, as parsing would
             forwarded = raw
             for upstream_member, client_member in self._identity.replacements:
                 if upstream_member not in payload:
@@ -214,7 +254,8 @@ class ChatRelay(StreamEnd):
         JSON do not match, so each of them is parsed.
         """
         return (
-            _NULL_FINISH_REASON in payload
+            self._form.choice_count == 1
+            and _NULL_FINISH_REASON in payload
             and b'"finish_reason":"' not in payload
             and b'"error"' not in payload
             and (b'"usage"' not in payload or b'"usage":null' in payload)
@@ -228,7 +269,8 @@ class ChatRelay(StreamEnd):
         chunk = parse_with_tool_data(payload) if b'"arguments"' in payload else orjson.loads(payload)
         if not isinstance(chunk, dict):
             raise ProtocolViolation("an event of the upstream's stream is not a JSON object")
-        if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
+        self._last_chunk = chunk
+        if ("error" in chunk or "choices" not in chunk) and (failed := failure_in(chunk)):
             return self._stop(failed)
         choices = chunk.get("choices")
         usage = chunk.get("usage")
@@ -238,22 +280,28 @@ class ChatRelay(StreamEnd):
             if not usage and not self._choices.has_content and chunk.get("object") != "chat.completion.chunk":
                 raise ProtocolViolation("the upstream's stream is not a chat completion")
             choices = []
+        changed = self._identity.override(chunk) | _complete_chunk(chunk)
         if isinstance(usage, dict):
             self._usage, self._unread_usage = self.usage, usage
             # The chunk has only token counts, which the client did not request.
             if not choices and not self._form.include_usage:
                 return b""
-        changed = self._identity.override(chunk)
         warnings = self._choices.warnings
         warning_count = len(warnings)
         for choice in choices:
             if not isinstance(choice, dict):
                 raise ProtocolViolation("a choice of the upstream's stream is not a JSON object")
+            if not self._choices.is_requested(choice):
+                chunk["choices"] = [other for other in chunk["choices"] if other is not choice]
+                changed = True
+                continue
             if (choice.get("finish_reason") or choice.get("error")) and is_broken_off(choice):
                 return self._stop(build_broken_off_failure(choice))
             changed |= self._choices.read_choice(choice)
         if len(warnings) > warning_count:
             chunk[TOOL_WARNINGS] = warnings
+        if self._form.choice_count == 1 and len(chunk["choices"]) > 1:
+            return _split_chunk(chunk)
         # A chunk without a change is forwarded as it came, with all fields that no table here knows.
         return sse.encode_data(orjson.dumps(chunk)) if changed else raw
 
@@ -280,17 +328,33 @@ class ChatRelay(StreamEnd):
         self.closing_frames = frames
 
 
-def _learn_delta_run(
-    payload: bytes, fields: Sequence[str], replacements: Sequence[tuple[bytes, bytes]]
-) -> ChatDeltaRun | None:
-    """Learns a delta run from a chunk that is forwarded unchanged, except for `replacements`.
+def _delta_of(chunk: Json) -> Json:
+    """Returns the delta of a chunk that has one choice, the first; `{}` for any other chunk."""
+    match chunk:
+        case {"choices": [{"delta": dict(delta), **choice}]} if not choice.get("index"):
+            return delta
+    return {}
 
-    Returns None if the chunk has no text, if it is ambiguous which text, or if a replaced member is not in it exactly
-    once.
+
+def _split_chunk(chunk: Json) -> bytes:
+    """Returns a frame for each choice of a chunk that has the client's only choice several times: clients read one."""
+    *firsts, last = chunk["choices"]
+    frames = [sse.encode_data(orjson.dumps({**chunk, "choices": [choice], "usage": None})) for choice in firsts]
+    return b"".join([*frames, sse.encode_data(orjson.dumps({**chunk, "choices": [last]}))])
+
+
+def _complete_chunk(chunk: Json) -> bool:
+    """Gives a chunk what clients read of each: a list of choices, and usage that is an object or null. In place.
+
+    Returns whether it was changed.
     """
-    if any(payload.count(upstream_member) != 1 for upstream_member, _ in replacements):
-        return None
-    return ChatDeltaRun.from_payload(payload, fields)
+    changed = not isinstance(chunk.get("choices"), list)
+    if changed:
+        chunk["choices"] = []
+    if not isinstance(chunk.get("usage"), _OPTIONAL_OBJECT):
+        chunk["usage"] = None
+        changed = True
+    return changed
 
 
 def _garbled_failure(error: Exception, *, last: bool) -> Failed:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from translation.decoding.context_overflow import is_context_overflow
+from translation.decoding.context_overflow import find_bare_error, is_context_overflow
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
@@ -32,27 +32,33 @@ _FAILURE_CODES: Final = {
 }
 """An upstream's code, type or status -> the gateway's code. Any other is an `upstream_error`."""
 
+_REPLY_KEYS: Final = frozenset({"choices", "usage", "delta", "finish_reason"})
+"""A chunk or choice of a reply has one of these keys."""
+
 _UNKNOWN_ERROR_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
 def failure_in(chunk: Json) -> Failed | None:
     """Returns the error in a chunk, a whole reply or one of its choices, `None` without one.
 
-    Shapes seen: `{"error": {...}}`, `{"error": "text"}`, `{"object": "error", "message": ...}` (vLLM before 0.10), and
-    OpenRouter's, which puts `error` beside the choices or in one of them.
+    Shapes seen: `{"error": {...}}`, `{"error": "text"}`, `{"object": "error", "message": ...}` (vLLM before 0.10),
+    OpenRouter's, which puts `error` beside the choices or in one of them, and the objects of other servers and proxies,
+    which have neither choices nor usage but a message: `{"detail": ...}`, `{"code": ..., "message": ...}`.
     """
     error = chunk.get("error")
-    if not error and chunk.get("object") == "error":
+    if not error and (chunk.get("object") == "error" or find_bare_error(chunk, _REPLY_KEYS) is not None):
         error = chunk
     if not error:
         return None
     if not isinstance(error, dict):
         return Failed("context_length_exceeded" if is_context_overflow(str(error)) else "upstream_error", str(error))
-    text = error.get("message")
+    text = error.get("message") or find_bare_error(error, _REPLY_KEYS)
     message = text if isinstance(text, str) and text else _UNKNOWN_ERROR_MESSAGE
     metadata = error.get("metadata")
     kind = metadata.get("error_type") if isinstance(metadata, dict) else None
-    codes = [str(code) for code in (error.get("code"), error.get("type"), kind) if code is not None]
+    codes = [
+        str(code) for code in (error.get("code"), error.get("type"), error.get("status"), kind) if code is not None
+    ]
     if not _CREDENTIAL_CODES.isdisjoint(codes):
         return Failed("upstream_unauthorized", "the upstream refused the gateway's own credentials")
     return Failed(_failure_code(message, codes), message)

@@ -9,6 +9,8 @@ import orjson
 
 from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
+from translation.chat.final_message import StreamedMessage, is_copy, require_same_beginning
+from translation.chat.odd_deltas import make_thoughts_texts, read_refusal_text, require_own_text
 from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_reasoning_item, list_text_fields
 from translation.chat.reply_objects import FINISH_REASONS, build_image_item, flatten_annotation, flatten_text
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
@@ -101,6 +103,10 @@ class ChatDecoder:
         self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
         reasoning_fields, self._text_fields, self._reasoning_fields = _find_fields(profile.reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
+        self._reasoning_text_fields = reasoning_fields
+        self._streamed = StreamedMessage(reasoning_fields)
+        self._final_message: Json | None = None
+        """A whole message beside the deltas, which may hold more than they do."""
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
@@ -148,10 +154,12 @@ class ChatDecoder:
             return
         if field == "content":
             if self._is_plain and self._edges.is_idle:
-                self.delta_run = ChatDeltaRun.from_delta(payload, field, event)
+                streamed_text = self._streamed.text_of(field)
+                self.delta_run = ChatDeltaRun.from_delta(payload, field, event, streamed_text=streamed_text)
         else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
             observers = (self._reasoning.segments[-1][1].append,)
-            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, self._edges)
+            streamed_text = self._streamed.text_of(field)
+            self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, self._edges, streamed_text)
 
     def _learn_delta_run_of_arguments(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
         """Learns a delta run of arguments, if the chunk only began or continued the arguments of one call."""
@@ -178,12 +186,18 @@ class ChatDecoder:
             return []
         if self._finish_reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
+        events: list[Event] = []
+        if self._final_message is not None:
+            try:
+                events += self._read_missing(self._final_message)
+            except ProtocolViolation as violation:
+                return self._fail(Failed("upstream_garbled", str(violation)))
         if self._calls is not None and self._calls.has_nameless_call:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
         reason: FinishReason = (
             "stop" if self._finish_reason == _WHOLE_COMPLETION else FINISH_REASONS.get(self._finish_reason, "other")
         )
-        events = self._end_items("incomplete" if reason in _CUT_REASONS else "completed")
+        events += self._end_items("incomplete" if reason in _CUT_REASONS else "completed")
         self.state = _ENDED
         if reason in ("stop", "tool_calls"):  # upstreams send `stop` after calls, and `tool_calls` without any
             reason = "tool_calls" if self._has_calls() else "stop"
@@ -215,15 +229,19 @@ class ChatDecoder:
 
     def _read_single_text(self, field: str, text: str) -> list[Event]:
         if field == "content":
+            self._streamed.text_of(field).add(text)
             return self._write_text("text", text) if self._is_plain else self._read_text(text)
-        return self._write_reasoning("reasoning", text) if self._reasoning.claim_source(field) else []
+        if not self._reasoning.claim_source(field):
+            return []
+        self._streamed.text_of(field).add(text)
+        return self._write_reasoning("reasoning", text)
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
         if self.state is _ENDED:
             return []
         if not isinstance(chunk, dict):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
-        if ("error" in chunk or chunk.get("object") == "error") and (failed := failure_in(chunk)):
+        if ("error" in chunk or "choices" not in chunk) and (failed := failure_in(chunk)):
             return self._fail(failed)
         choices = chunk.get("choices")
         events: list[Event] = []
@@ -271,24 +289,62 @@ class ChatDecoder:
         if choice.get("logprobs"):
             self._writer.add_logprobs(read_logprobs(choice))
         delta = choice.get("delta")
-        # Some servers repeat the whole message at the end of a stream.
-        whole = delta is None and self._writer.item_count == 0 and choice.get("message") is not None
-        content = choice["message"] if whole else delta or {}
+        message = choice.get("message")
+        whole = delta is None and self._writer.item_count == 0 and message is not None
+        content = message if whole else delta or {}
         if not isinstance(content, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
+        require_own_text(choice, content)
+        if content:
+            if not _PLAIN_DELTA_KEYS.issuperset(content):
+                make_thoughts_texts(content, self._reasoning_text_fields)
+            self._streamed.add(content)
         events = self._read_delta(content, whole=whole) if content or self._annotations else []
+        if message is not None and not whole:
+            self._note_message(message, content, is_last=bool(self._finish_reason or choice.get("finish_reason")))
         if "usage" in choice:  # Moonshot
             events += self._read_usage(choice["usage"])
         reason = str(choice.get("finish_reason") or (_WHOLE_COMPLETION if whole else ""))
         if reason in BROKEN_FINISH_REASONS or choice.get("error"):
             failed = failure_in(choice) or Failed("upstream_error", "the upstream broke off its reply")
             return events + self._fail(failed)
-        if reason and self._finish_reason is None:
+        # A later reason that says that the answer was cut off is the one that counts.
+        is_first = self._finish_reason in (None, _WHOLE_COMPLETION)
+        if reason and (is_first or FINISH_REASONS.get(reason) in _CUT_REASONS):
             self._finish_reason = reason
             self.state = _DRAINING
             if isinstance(stop := choice.get("stop_reason"), str):  # vLLM
                 events.append(Noted(facts={STOP_SEQUENCE_FACT: stop}))
         return events
+
+    def _note_message(self, message: Any, delta: Json, *, is_last: bool) -> None:
+        """Notes a whole message beside a delta. It is compared at the end of the stream, unless it says nothing more.
+
+        Some servers send the message so far, or a copy of the delta, in each chunk.
+        """
+        if not isinstance(message, dict):
+            raise ProtocolViolation("the upstream sent a message that is not a JSON object")
+        if not is_copy(message, delta):
+            require_same_beginning(self._final_message, message)
+            self._final_message = message if is_last or not self._streamed.has_all(message) else None
+
+    def _read_missing(self, message: Json) -> list[Event]:
+        """Returns the events of what the final message has beyond the deltas. Raises ProtocolViolation if it differs
+        from them."""
+        missing = self._streamed.build_missing_delta(message)
+        events = self._read_delta(missing, whole=False) if missing else []
+        calls = message.get("tool_calls") or message.get("function_call")
+        if not calls or (self._text_calls is not None and self._text_calls.has_calls):
+            return events
+        events += self._end_text()
+        self._calls = self._calls or CallAssembler(self._writer, self._new_id)
+        return [*events, *self._calls.complete(calls)]
+
+    def _end_text(self) -> list[Event]:
+        """Ends text and reasoning, because calls follow."""
+        events = self._write_segments(self._tagged_text.interrupt())
+        self._edges.end_reasoning()
+        return [*events, *self._end_reasoning()]
 
     def _read_delta(self, delta: Json, *, whole: bool) -> list[Event]:
         events: list[Event] = []
@@ -307,7 +363,7 @@ class ChatDecoder:
             return events
         if refusal := delta.get("refusal"):
             events += self._write_segments(self._tagged_text.interrupt())
-            events += self._write_text("refusal", str(refusal))
+            events += self._write_text("refusal", read_refusal_text(refusal))
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
                 flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
@@ -322,12 +378,10 @@ class ChatDecoder:
         events += find_unknown_media(delta, _READ_DELTA_KEYS, "chat")
         calls = delta.get("tool_calls") or delta.get("function_call")
         if calls:
-            events += self._write_segments(self._tagged_text.interrupt())
-            self._edges.end_reasoning()
-            ending_events = self._end_reasoning()
+            events += self._end_text()
             if self._calls is None:
                 self._calls = CallAssembler(self._writer, self._new_id)
-            events += [*ending_events, *self._calls.feed(calls, whole=whole)]
+            events += self._calls.feed(calls, whole=whole)
         return events
 
     def _read_parts(self, content: Any) -> list[Event]:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
+from translation.decoding.context_overflow import find_bare_error
 from translation.decoding.usage import clamp_part, read_count
 from translation.errors import ProtocolViolation
 from translation.gemini.upstream import details
@@ -38,6 +39,9 @@ FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 _REPLY_KEYS: Final = ("candidates", "promptFeedback", "usageMetadata")
 """A chunk of a reply has at least one of these keys."""
+
+_CUT_REASONS: Final = ("length", "content_filter")
+"""Reasons of a Finished event of an answer that was cut off."""
 
 _CITATION_KEYS: Final = ("groundingMetadata", "citationMetadata")
 
@@ -82,6 +86,8 @@ class GeminiDecoder(ChunkDecoder):
             raise ProtocolViolation("the upstream sent something that is not a JSON object")
         if chunk.get("error"):
             return self._fail(failure_in(chunk["error"]))
+        if (text := find_bare_error(chunk, _REPLY_KEYS)) is not None:
+            return self._fail(failure_in({"message": text}))
         if not self._started and not any(key in chunk for key in _REPLY_KEYS):
             raise ProtocolViolation("the upstream sent a JSON object that is not a reply")
         events = self._start_reply(chunk)
@@ -117,7 +123,7 @@ class GeminiDecoder(ChunkDecoder):
         reason = FINISH_REASONS.get(self._finish_reason, "other")
         if reason == "stop" and self._has_calls:
             reason = "tool_calls"
-        events = self._end_block("incomplete" if reason in ("length", "content_filter") else "completed")
+        events = self._end_block("incomplete" if reason in _CUT_REASONS else "completed")
         # In a stream the last chunk reports the searches, when their answer has been sent.
         if (search := build_search(self._grounding, self._new_id("ws"))) is not None:
             events += self._writer.write_item(search)
@@ -134,8 +140,12 @@ class GeminiDecoder(ChunkDecoder):
         events: list[Event] = []
         self._writer.add_logprobs(read_logprobs(candidate))
         content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
+        if not isinstance(content, dict | None):
+            raise ProtocolViolation("the upstream sent content that is not a JSON object")
+        parts = (content or {}).get("parts")
+        if not isinstance(parts, list | None):
+            raise ProtocolViolation("the upstream sent parts that are not a list")
+        for part in parts or ():
             if not isinstance(part, dict):
                 raise ProtocolViolation("the upstream sent a part that is not a JSON object")
             events += self._read_part(part)
@@ -147,13 +157,17 @@ class GeminiDecoder(ChunkDecoder):
         reason = candidate.get("finishReason")
         if reason in BROKEN_FINISH_REASONS:
             return [*events, *self._fail(failure_from_finish(reason, candidate))]
-        self._finish_reason = str(reason) if reason else self._finish_reason
+        # A reason that says that the answer was cut off is not replaced by a later one.
+        if reason and FINISH_REASONS.get(self._finish_reason or "") not in _CUT_REASONS:
+            self._finish_reason = str(reason)
         return events
 
     def _read_part(self, part: Json) -> list[Event]:
         signature = part.get("thoughtSignature")
         signature = signature if isinstance(signature, str) else ""
         text = part.get("text")
+        if not (isinstance(text, str | None) and isinstance(part.get("functionCall"), dict | None)):
+            raise ProtocolViolation("the upstream sent a part whose text or call has another type")
         if isinstance(text, str):
             return self._emit_thought(text, signature) if part.get("thought") else self._emit_text(text, signature)
         if isinstance(call := part.get("functionCall"), dict):

@@ -10,6 +10,7 @@ import orjson
 
 from translation.encoding.event_encoder import EventEncoder, TextFrames
 from translation.encoding.templates import DeltaTemplate
+from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client import reply_objects
 from translation.messages.client.mcp_servers import build_mcp_result, build_mcp_use
@@ -32,7 +33,7 @@ from translation.representation.events import (
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.tools.arguments import RAW_ARGUMENTS_KEY
+from translation.tools.arguments import RAW_ARGUMENTS_KEY, is_object
 from translation.tools.searches import SEARCH_ITEM, is_counted
 
 PING_FRAME: Final = sse.encode_event("ping", b'{"type":"ping"}')
@@ -314,6 +315,9 @@ class MessagesEncoder(EventEncoder):
                 self._begin_raw(entry, entry.arguments, frames)
         if entry.is_raw:
             self._write_json(entry, '"}', frames)
+        elif item.get("status") != "incomplete" and item["arguments"].strip() and not is_object(item["arguments"]):
+            # Clients would complete the JSON by themselves, and run the tool with a part of its input.
+            raise ProtocolViolation("the model called a tool with arguments that are not a whole JSON object")
         self._stop_block(entry, None, frames)
         for block in reply_objects.build_call_carrier(item, self._seal):
             self._write_whole_block(block, frames)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import orjson
 
+from translation.decoding.context_overflow import find_bare_error
 from translation.decoding.usage import read_message_usage
 from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
@@ -20,6 +21,9 @@ _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"}
 
 REFUSAL: Final = "refusal"
 """The stop reason of a message that the model refused to write."""
+
+CUT_STOP_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn", REFUSAL})
+"""Stop reasons that say that the answer was cut off."""
 
 _BEFORE_START: Final = frozenset({"ping"})
 _BETWEEN_BLOCKS: Final = frozenset({"ping", "content_block_start"})
@@ -73,6 +77,8 @@ class MessagesRelay(StreamEnd):
         self._has_stop_reason = False
         self.finish_reason: FinishReason | None = None
         """Why the message ended; None before."""
+        self._cut_reason: str | None = None
+        """The stop reason that says that the answer was cut off."""
         self._forwardable = _BEFORE_START
         """The names of the events that may come now and are forwarded as bytes."""
         self._open_blocks = 0
@@ -131,6 +137,8 @@ class MessagesRelay(StreamEnd):
             return self._stop(replace(_BROKEN_OFF) if last else Failed("upstream_garbled", _NOT_JSON))
         if not isinstance(event, dict):
             return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not a JSON object"))
+        if not isinstance(event.get("type"), str):
+            return self._stop(replace(_BROKEN_OFF) if last else _read_untyped_event(event))
         return self._forward_event(event, frame)
 
     def _track_block(self, kind: object) -> None:
@@ -156,7 +164,7 @@ class MessagesRelay(StreamEnd):
             case {"type": "message_stop"} if not self._has_stop_reason:
                 return self._stop(replace(_BROKEN_OFF))
             case {"type": "message_stop"}:
-                self._close(_to_one_line(event, frame))
+                self._close(_to_frame(event, frame))
                 return b""
             case {"type": "message_start"} if self._forwardable is not _BEFORE_START:
                 return self._stop(Failed("upstream_garbled", "the upstream began a second message in the same reply"))
@@ -167,21 +175,35 @@ class MessagesRelay(StreamEnd):
                     renamed = {**event, "message": {**message, "model": self._model}}
                     return sse.encode_event("message_start", orjson.dumps(renamed))
             case {"type": "message_delta"}:
-                self._read_end(event)
+                if self._read_end(event):
+                    return sse.encode_event("message_delta", orjson.dumps(event))
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
-        return _to_one_line(event, frame)
+        return _to_frame(event, frame)
 
-    def _read_end(self, event: Json) -> None:
-        """Reads the usage and the stop reason of an event `message_delta`, of which there may be several."""
+    def _read_end(self, event: Json) -> bool:
+        """Reads the usage and the stop reason of an event `message_delta`, of which there may be several.
+
+        Repairs it in place: a later stop reason does not replace one that says that the answer was cut off, because
+        clients take the last, and usage that is no object is left out. Returns whether it was changed.
+        """
+        changed = False
         match event:
-            case {"delta": {"stop_reason": reason}} if reason is not None:
+            case {"delta": {"stop_reason": reason} as delta} if reason is not None:
                 self._has_stop_reason = True
-                self.finish_reason = read_stop_reason(reason)
+                if self._cut_reason is not None and reason != self._cut_reason:
+                    delta["stop_reason"], changed = self._cut_reason, True
+                elif reason in CUT_STOP_REASONS:
+                    self._cut_reason = reason
+                self.finish_reason = read_stop_reason(delta["stop_reason"])
                 self.is_filtered = reason == REFUSAL and not self.has_content
         if isinstance(usage := event.get("usage"), dict):
             # Searches and other tools of the upstream add to the input while the reply is produced.
             self.usage = read_message_usage(usage, self.usage)
+        elif usage is not None:
+            del event["usage"]
+            changed = True
+        return changed
 
     def _report(self, event: Json) -> bytes:
         """Records an error that the upstream reports. After content the error ends the stream."""
@@ -208,14 +230,26 @@ def read_message_reason(message: Json) -> FinishReason:
     return read_stop_reason(message.get("stop_reason"))
 
 
+def _read_untyped_event(event: Json) -> Failed:
+    """Returns the failure for an event without a type: an error in another form, or no event of this API."""
+    if event.get("error"):
+        return parse_failure(event["error"])
+    if (text := find_bare_error(event, ())) is not None:
+        return Failed("upstream_error", text)
+    return Failed("upstream_garbled", "the upstream sent an event without a type")
+
+
 def is_message_filtered(message: Json) -> bool:
     """Returns whether a relayed message was refused before it had content."""
     return message.get("stop_reason") == REFUSAL and not message.get("content")
 
 
-def _to_one_line(event: Json, frame: sse.Frame) -> bytes:
-    """Returns the frame of an event. Clients that are not strict parsers read one line of data only."""
-    return frame.raw if _is_object(frame.payload) else sse.encode_event(str(event.get("type")), orjson.dumps(event))
+def _to_frame(event: Json, frame: sse.Frame) -> bytes:
+    """Returns the frame of an event: its name, without which official clients skip it, and one line of data, because
+    clients that are not strict parsers read no more."""
+    kind = str(event.get("type"))
+    is_plain = frame.event == kind and _is_object(frame.payload)
+    return frame.raw if is_plain else sse.encode_event(kind, orjson.dumps(event))
 
 
 def _is_object(payload: bytes) -> bool:

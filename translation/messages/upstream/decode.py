@@ -6,7 +6,7 @@ https://docs.claude.com/en/docs/build-with-claude/streaming
 from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
-from translation.decoding.context_overflow import is_context_overflow
+from translation.decoding.context_overflow import find_bare_error, is_context_overflow
 from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
 from translation.messages.upstream.citations import annotation_of, read_citations
@@ -27,7 +27,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning, new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-from translation.tools.arguments import render_arguments
+from translation.tools.arguments import is_same_json, render_arguments
 from translation.tools.call_ids import CallIdAllocator
 from translation.tools.searches import WEB_SEARCH
 
@@ -49,6 +49,9 @@ def read_stop_reason(stop_reason: Any) -> FinishReason:
     """Returns the reason of a Finished event for a message's `stop_reason`."""
     return STOP_REASONS.get(str(stop_reason), "other")
 
+
+_CUT_REASONS: Final = ("length", "content_filter")
+"""Reasons of a Finished event of an answer that was cut off."""
 
 _SERVICE_TIERS: Final = {"standard": "default", "priority": "priority"}
 
@@ -101,11 +104,15 @@ class AnthropicDecoder(ChunkDecoder):
         self._block_index: Any = None
         self._block: Json = {}
         """The open block in its initial form. Signatures and citations of its deltas are added under the API's keys."""
+        self._is_stopped = False
+        """Whether the block has ended. It is closed once the next one begins."""
         self._deltas: list[str] = []
         self._open_message: Item | None = None
         self._message_length = 0
         """Characters of that message's text so far."""
         self._call_count = 0
+        self._repeated_input: list[str] = []
+        """Deltas of a call whose block began with the whole input."""
 
     def feed(self, chunk: Json) -> list[Event]:
         """Takes one event, or one whole message, and returns its events, possibly none."""
@@ -118,6 +125,10 @@ class AnthropicDecoder(ChunkDecoder):
             return self._fail(failure_in(chunk.get("error")))
         if kind == "ping":
             return []
+        if not isinstance(kind, str):
+            if (text := find_bare_error(chunk, ())) is not None:
+                return self._fail(failure_in({"message": text}))
+            raise ProtocolViolation("the upstream sent an event without a type")
         if kind == "message":
             return self._decode_message(chunk)
         if kind == "message_start":
@@ -130,6 +141,8 @@ class AnthropicDecoder(ChunkDecoder):
             case "content_block_start":
                 return self._open_block(chunk["index"], chunk["content_block"])
             case "content_block_stop":
+                self._check_repeated_input()
+                self._is_stopped = True
                 return self._emit_annotations(self._block)
             case "message_delta":
                 return self._end_message(chunk["delta"], chunk.get("usage"))
@@ -146,8 +159,11 @@ class AnthropicDecoder(ChunkDecoder):
         reason = STOP_REASONS.get(self._stop_reason, "stop" if self._stop_reason == _NO_STOP_REASON else "other")
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._call_count else "stop"
-        status: ItemStatus = "incomplete" if reason in ("length", "content_filter") else "completed"
-        events = self._close_block(status)
+        status: ItemStatus = "incomplete" if reason in _CUT_REASONS else "completed"
+        try:
+            events = self._close_block(status)
+        except ProtocolViolation as violation:
+            return self._fail(Failed("upstream_garbled", str(violation)))
         events += [*self._searches.close(is_paused=self._stop_reason == _PAUSE), *self._writer.close(status)]
         self.ended = True
         return [
@@ -176,7 +192,9 @@ class AnthropicDecoder(ChunkDecoder):
         )
 
     def _end_message(self, delta: Json, usage: Any) -> list[Event]:
-        if (reason := delta.get("stop_reason")) is not None and self._stop_reason is None:
+        # A later reason that says that the answer was cut off is the one that counts.
+        reason = delta.get("stop_reason")
+        if reason is not None and (self._stop_reason is None or STOP_REASONS.get(str(reason)) in _CUT_REASONS):
             self._stop_reason = str(reason)
         sequence = delta.get("stop_sequence")
         facts: list[Event] = [Noted(facts={STOP_SEQUENCE_FACT: sequence})] if isinstance(sequence, str) else []
@@ -192,7 +210,7 @@ class AnthropicDecoder(ChunkDecoder):
 
     def _open_block(self, index: Any, block: Json) -> list[Event]:
         events = self._close_block("completed")
-        self._block_index, self._block, self._deltas = index, dict(block), []
+        self._block_index, self._block, self._deltas, self._is_stopped = index, dict(block), [], False
         match block["type"]:
             case "text":
                 continues = self._open_message is not None and self._writer.current_block is self._open_message
@@ -215,13 +233,15 @@ class AnthropicDecoder(ChunkDecoder):
         return [*events, Opaque("anthropic", block, is_output=True)]
 
     def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
-        if index != self._block_index:
+        if index != self._block_index or self._is_stopped:
             raise ProtocolViolation("the upstream sent a delta for a block that is not open")
         kind = delta["type"]
         if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
             self._deltas.append(delta["partial_json"])
-        if kind not in _BLOCK_OF_DELTA or self._block["type"] not in _DELTA_BLOCKS:
+        if self._block["type"] not in _DELTA_BLOCKS:
             return []
+        if kind not in _BLOCK_OF_DELTA:
+            return [Opaque("anthropic", delta, is_output=True)]
         if self._block["type"] != _BLOCK_OF_DELTA[kind]:
             raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
         match kind:
@@ -230,7 +250,9 @@ class AnthropicDecoder(ChunkDecoder):
             case "thinking_delta":
                 return self._emit_delta(self._reasoning_kind, delta["thinking"])
             case "input_json_delta":
-                return [] if self._block.get("input") else self._emit_delta("arguments", delta["partial_json"])
+                if not self._block.get("input"):
+                    return self._emit_delta("arguments", delta["partial_json"])
+                self._repeated_input.append(delta["partial_json"])
             case "signature_delta":
                 self._block["signature"] = (self._block.get("signature") or "") + delta["signature"]
             case _:
@@ -264,6 +286,12 @@ class AnthropicDecoder(ChunkDecoder):
         # A whole message has the input here. In a stream it is empty here and follows in deltas.
         return events + (self._emit_delta("arguments", render_arguments(block["input"])) if block.get("input") else [])
 
+    def _check_repeated_input(self) -> None:
+        """Raises ProtocolViolation if the deltas of a call are another input than the one that its block began with."""
+        repeated, self._repeated_input = "".join(self._repeated_input), []
+        if repeated.strip() and not is_same_json(repeated, render_arguments(self._block.get("input"))):
+            raise ProtocolViolation("the upstream sent a tool call with two different inputs")
+
     def _emit_annotations(self, block: Json) -> list[Event]:
         """Returns the citations of a block as annotations. They are sent once its text is complete, which they cite."""
         citations, block["citations"] = block.get("citations") or (), []
@@ -274,6 +302,7 @@ class AnthropicDecoder(ChunkDecoder):
 
     def _close_block(self, status: ItemStatus) -> list[Event]:
         """Ends the open block. The message of a text block stays open, because the next text block continues it."""
+        self._check_repeated_input()
         block, self._block, self._block_index = self._block, {}, None
         match block.get("type"):
             case "text":

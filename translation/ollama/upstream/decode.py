@@ -1,6 +1,7 @@
 """Decodes replies of Ollama's chat API to events: the chunks of a stream, or one whole reply, which is one chunk."""
 
 import re
+from types import NoneType
 from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
@@ -41,6 +42,8 @@ _ERROR_CODES: Final = (
 """(pattern in the error's text, the gateway's code). Any other error is an `upstream_error`."""
 
 
+_MESSAGE_TYPES: Final = {"thinking": (str, NoneType), "content": (str, NoneType), "tool_calls": (list, NoneType)}
+
 _READ_MESSAGE_KEYS: Final = frozenset({"images"})
 """The keys of media in a message that are decoded."""
 
@@ -73,7 +76,7 @@ class OllamaDecoder(ChunkDecoder):
         if error := chunk.get("error"):
             return self._fail(failure_in(error))
         message = chunk.get("message")
-        if not isinstance(message, dict) and not chunk.get("done"):
+        if not isinstance(message, dict) and (not chunk.get("done") or message or chunk.get("response")):
             raise ProtocolViolation("the upstream sent a JSON object that is not a chunk of a chat")
         events: list[Event] = []
         if not self._started:
@@ -94,16 +97,16 @@ class OllamaDecoder(ChunkDecoder):
 
     def _read_message(self, message: Json) -> list[Event]:
         events: list[Event] = []
-        if isinstance(thinking := message.get("thinking"), str) and thinking:
+        _require_types(message)
+        if thinking := message.get("thinking"):
             events += self._emit_segments(self._tagged_text.expect_no_reasoning())
             events += self._emit_delta("reasoning", thinking)
-        if isinstance(content := message.get("content"), str) and content:
+        if content := message.get("content"):
             events += self._read_text(content)
         for image in images if isinstance(images := message.get("images"), list) else ():
             events += self._read_image(image)
         events += find_unknown_media(message, _READ_MESSAGE_KEYS, "ollama")
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
+        for call in message.get("tool_calls") or ():
             events += self._emit_segments(self._tagged_text.interrupt())
             events += self._read_call(call)
             if self.ended:
@@ -166,6 +169,13 @@ class OllamaDecoder(ChunkDecoder):
     def _fail(self, failed: Failed) -> list[Event]:
         self.ended = True
         return [failed]
+
+
+def _require_types(message: Json) -> None:
+    """Raises ProtocolViolation for a text or calls of another type, which would be lost."""
+    for key, kind in _MESSAGE_TYPES.items():
+        if not isinstance(message.get(key), kind):
+            raise ProtocolViolation(f"the upstream sent a message whose `{key}` has another type")
 
 
 def _read_usage(chunk: Json) -> Usage | None:

@@ -8,6 +8,7 @@ from translation.errors import ProtocolViolation
 from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
 from translation.responses.relaying.whole_response import is_item
+from translation.tools.arguments import is_same_json
 
 STREAMED_TEXTS: Final = frozenset(
     f"{field.event_prefix}.{phase}" for field in TEXT_FIELDS.values() for phase in ("delta", "done")
@@ -100,7 +101,7 @@ def _lacks_text(final: Item, done: Item) -> bool:
     streamed_text, final_text = _read_text(done), _read_text(final)
     if not (streamed_text and final_text):
         return bool(streamed_text)
-    if final_text.strip() != streamed_text.strip() and not _is_same_json(final_text, streamed_text):
+    if final_text.strip() != streamed_text.strip() and not is_same_json(final_text, streamed_text):
         raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
     return False
 
@@ -120,11 +121,3 @@ def _read_text(item: Item) -> str:
 def _text_of_part(part: Json) -> str:
     text = text_of("message", part)
     return text if isinstance(text, str) else ""
-
-
-def _is_same_json(one: str, other: str) -> bool:
-    try:
-        same: bool = orjson.loads(one) == orjson.loads(other)
-    except orjson.JSONDecodeError:
-        return False
-    return same

@@ -23,6 +23,7 @@ from translation.responses.relaying.final_output import (
     DoneItems,
     join_output,
 )
+from translation.responses.relaying.streamed_deltas import DELTA_EVENTS, DONE_EVENTS, StreamedDeltas
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
     OwnResponse,
@@ -36,7 +37,7 @@ from translation.responses.relaying.whole_response import (
 )
 from translation.responses.summaries import ReasoningSummaries, rewrite_output
 from translation.responses.upstream.output import TEXT_PLACES
-from translation.responses.upstream.response_failures import failure_in
+from translation.responses.upstream.response_failures import failure_in, has_error, is_cut_off
 from translation.tools.credentials import remove_credentials
 
 _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -45,7 +46,10 @@ _LIFECYCLE_EVENTS = _START_EVENTS | _TERMINAL_EVENTS
 
 _ITEM_ADDED = "response.output_item.added"
 _ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
-_INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS
+_PART_EVENTS: Final = frozenset({"response.content_part.added", "response.content_part.done"})
+_CALL_TYPES: Final = ("function_call", "custom_tool_call")
+"""Types of the calls that clients run, by their names."""
+_INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS | DONE_EVENTS.keys()
 """Events that may have to be parsed. All others are forwarded without parsing."""
 
 _TEXT_KEYS: Final = {
@@ -55,9 +59,15 @@ _TEXT_KEYS: Final = {
 }
 """Type of an event of a text -> the key of the text."""
 
+_ENDS_OF_TEXTS: Final = DONE_EVENTS.keys() | {ITEM_DONE}
+
+_PLACE_KEYS: Final = ("item_id", "output_index", "content_index")
+"""Keys of an event about a text that say which text it is."""
+
 _VALUE_MARKS: Final[Mapping[str | None, tuple[bytes, bytes]]] = {
     **{name: (b'"%b":"' % key.encode(), b'"%b": "' % key.encode()) for name, key in _TEXT_KEYS.items()},
     **dict.fromkeys(_ITEM_EVENTS, (b'"item":{', b'"item": {')),
+    **dict.fromkeys(_PART_EVENTS, (b'"part":{', b'"part": {')),
 }
 """Type of an event -> how its payload begins its text or its item, one of both. Others have to be parsed: a client
 would read a number or null as a part of the answer, or stop."""
@@ -114,6 +124,9 @@ class ResponsesRelay(StreamEnd):
         self._calls = RelayedCalls(calls)
         self._frames = FrameDecoder(max_frame_bytes)
         self._characters = SurrogateJoiner()
+        self._deltas = StreamedDeltas()
+        self._inserted_count = 0
+        """How many events were sent that the upstream did not send: the numbers of all further ones are higher."""
         self._last_payload = b""
         self._event_count = 0
         self._closing_event: Json = {}
@@ -175,6 +188,8 @@ class ResponsesRelay(StreamEnd):
         if (whole := self._characters.rewrite(frame.payload)) is not frame.payload:
             raw = sse.encode_data(whole) if frame.event is None else sse.encode_event(frame.event, whole)
             frame = Frame(frame.event, whole, raw)
+        if self._inserted_count:
+            frame = _renumber(frame, self._inserted_count)
         name = frame.event
         must_parse = name in _INSPECTED_EVENTS and self._must_parse(name, frame.payload)
         if (marks := _VALUE_MARKS.get(name)) is not None and marks[0] not in frame.payload:
@@ -187,18 +202,29 @@ class ResponsesRelay(StreamEnd):
             self._last_payload = frame.payload
             if name == ITEM_DONE:
                 self._done_items.add_unread(frame.payload)
+            elif name in DELTA_EVENTS:
+                try:
+                    self._deltas.add(frame.payload)
+                except ProtocolViolation:
+                    return self.fail(_GARBLED)
             return frame.raw
         if frame.payload == DONE_PAYLOAD:
             return self.fail(_TRUNCATED)
         try:
             event = orjson.loads(frame.payload)
             return self._forward_parsed(event["type"], event, frame)
+        except ProtocolViolation as violation:
+            return self.fail(Failed("upstream_garbled", str(violation)))
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
             return self.fail(_GARBLED)
 
     def _must_parse(self, name: str | None, payload: bytes) -> bool:
+        if name in _ENDS_OF_TEXTS and self._deltas.has_texts:
+            return True
         if name in ARGUMENT_EVENTS:
             return bool(self._calls.watched_indexes)
+        if name in DONE_EVENTS:
+            return False
         if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._is_stored):
             return True
         return self._calls.may_hold_call(payload) or (self._seal is not None and self._seal.may_need_seal(payload))
@@ -223,9 +249,15 @@ class ResponsesRelay(StreamEnd):
         elif not _has_own_values(event_type, event):
             return self.fail(_GARBLED)
         else:
+            if event_type in DELTA_EVENTS:
+                self._deltas.add(frame.payload)
+            inserted = self._insert_deltas(self._find_missing_deltas(event_type, event), event)
+            if inserted:
+                frame = _build_frame(event_type, event)
             events = self._client_events(event_type, event)
             if events is None:
                 return self.fail(_GARBLED)
+            events = [*inserted, *events]
             self.has_content = self.has_content or event_type.startswith("response.")
             if len(events) == 1 and events[0] is event:
                 frame_out = frame.raw if frame.event == event_type else sse.encode_event(event_type, frame.payload)
@@ -234,6 +266,29 @@ class ResponsesRelay(StreamEnd):
         self._event_count += 1
         self._last_payload = frame.payload
         return frame_out
+
+    def _find_missing_deltas(self, event_type: str, event: Json) -> Sequence[Json]:
+        """Returns the events of deltas that the whole text or item in an event has beyond those before it.
+
+        Raises ProtocolViolation if it has another text.
+        """
+        if not self._deltas.has_texts:
+            return ()
+        if (prefix := DONE_EVENTS.get(event_type)) is not None:
+            rest = self._deltas.end_text(prefix, event)
+            place: Json = {key: event[key] for key in _PLACE_KEYS if key in event}
+            return [{"type": f"{prefix}.delta", **place, "delta": rest}] if rest else ()
+        return self._deltas.end_item(event.get("output_index"), event["item"]) if event_type == ITEM_DONE else ()
+
+    def _insert_deltas(self, missing: Sequence[Json], event: Json) -> list[Json]:
+        """Returns the events to send before `event` for deltas that the upstream did not send, and numbers all anew."""
+        events: list[Json] = []
+        for delta in missing:
+            if isinstance(number := event.get("sequence_number"), int):
+                delta["sequence_number"], event["sequence_number"] = number, number + 1
+                self._inserted_count += 1
+            events += self._calls.rewrite_event(delta["type"], delta)
+        return events
 
     def _client_events(self, event_type: str, event: Json) -> Sequence[Json] | None:
         """Returns the events to send for one event of the upstream; None if its item has to be stored and cannot be."""
@@ -267,6 +322,9 @@ class ResponsesRelay(StreamEnd):
         # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         reported = f"response.{response.get('status')}"
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
+        if event["type"] == "response.completed" and (has_error(response) or is_cut_off(response)):
+            response["status"] = "failed" if has_error(response) else "incomplete"
+            event["type"] = f"response.{response['status']}"
         if response.get("status") not in TERMINAL_STATUSES:
             response["status"] = event["type"].removeprefix("response.")
         self.is_filtered = not self.has_content and is_response_filtered(response)
@@ -274,13 +332,16 @@ class ResponsesRelay(StreamEnd):
             event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
         if event["type"] == "response.failed":
             self.failed = scrub_failure(response, self._scrub)
+        inserted: list[Json] = []
         try:
+            if has_items(upstream_output) and self.failed is None:
+                inserted = self._insert_deltas(self._deltas.end_stream(upstream_output), event)
             self._complete_output(response, upstream_output)
         except ProtocolViolation as error:
             response["output"] = self._done_items.list_client_items()
             return self.fail(Failed("upstream_garbled", str(error), usage=self.usage))
         self.finish_reason = read_response_reason(response)
-        return self._end_response(event)
+        return _encode_events(inserted) + self._end_response(event)
 
     def _complete_output(self, response: Json, upstream_output: Any) -> None:
         """Adds the items of the stream that the output of the upstream's terminal event lacks.
@@ -322,12 +383,39 @@ def _encode_events(events: Iterable[Json]) -> bytes:
     return b"".join([sse.encode_event(event["type"], orjson.dumps(event)) for event in events])
 
 
+def _build_frame(event_type: str, event: Json) -> Frame:
+    payload = orjson.dumps(event)
+    return Frame(event_type, payload, sse.encode_event(event_type, payload))
+
+
+def _renumber(frame: Frame, added: int) -> Frame:
+    """Returns the frame with a sequence number that is so much higher; the same frame if it has none."""
+    try:
+        event = orjson.loads(frame.payload)
+        return _build_frame(event["type"], {**event, "sequence_number": event["sequence_number"] + added})
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return frame
+
+
 def _has_own_values(event_type: str, event: Json) -> bool:
     """Returns whether the text or item of an event has the type that clients expect. A final text may be missing."""
     if event_type in _ITEM_EVENTS:
-        return isinstance(event.get("item"), dict)
+        return _has_item(event)
+    if event_type in _PART_EVENTS:
+        return isinstance(event.get("part"), dict)
     key = _TEXT_KEYS.get(event_type)
     return key is None or isinstance(event.get(key), str) or (key != "delta" and event.get(key) is None)
+
+
+def _has_item(event: Json) -> bool:
+    """Returns whether an event has an item with lists of objects, and a name if it is a call that the client runs."""
+    item = event.get("item")
+    if not isinstance(item, dict):
+        return False
+    if item.get("type") in _CALL_TYPES and not (isinstance(item.get("name"), str) and item["name"]):
+        return False
+    lists = [item[key] for key in ("content", "summary") if item.get(key) is not None]
+    return all(isinstance(parts, list) and all(isinstance(part, dict) for part in parts) for parts in lists)
 
 
 def _looks_whole(payload: bytes) -> bool:

@@ -27,7 +27,7 @@ from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.responses import usage
 from translation.responses.summaries import ReasoningSummaries
 from translation.responses.upstream.output import TEXT_PLACES, OutputReader, TextPlace
-from translation.responses.upstream.response_failures import failure_in
+from translation.responses.upstream.response_failures import failure_in, has_error, is_cut_off
 
 _DELTA_PLACES: dict[str, TextPlace] = {f"{name}.delta": place for name, place in TEXT_PLACES.items()}
 _DONE_PLACES: dict[str, TextPlace] = {f"{name}.done": place for name, place in TEXT_PLACES.items()}
@@ -170,6 +170,10 @@ class ResponsesDecoder:
         response = chunk.get("response") or {}
         # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         statuses = {chunk["type"].removeprefix("response."), response.get("status")}
+        if has_error(response):
+            statuses.add("failed")
+        if is_cut_off(response):
+            statuses.add("incomplete")
         if not statuses.isdisjoint(("failed", "cancelled")):
             error = response.get("error") or (
                 "the upstream cancelled the response" if "cancelled" in statuses else None

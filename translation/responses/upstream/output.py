@@ -92,6 +92,11 @@ class OutputItem:
     is_open: bool = True
 
     @property
+    def has_text(self) -> bool:
+        """Whether deltas of an answer or a call came for it."""
+        return self.type != "reasoning" and any(text.pieces for text in (self.own_text, *self.texts.values()))
+
+    @property
     def type(self) -> str:
         return str(self.start["type"])
 
@@ -205,6 +210,8 @@ class OutputReader:
         finals = dict(enumerate(output))
         for output_index, item in self._items.items():
             final = finals.get(output_index)
+            if output and final is None and item.is_open and item.has_text:
+                raise ProtocolViolation("the upstream's final output lacks an item that it streamed")
             same = final is not None and final.get("id") == item.start["id"]
             if final is not None and same:
                 _require_ended_texts(item, final)
@@ -226,7 +233,7 @@ class OutputReader:
         index = self._count
         self._count += 1
         if item["type"] in items.CALL_TYPES and not (
-            isinstance(item["call_id"], str) and isinstance(item["name"], str)
+            isinstance(item["call_id"], str) and isinstance(item["name"], str) and item["name"]
         ):
             raise TypeError("a call has no call_id or no name")
         self.has_calls = self.has_calls or item["type"] in items.CALL_TYPES
@@ -276,6 +283,8 @@ class OutputReader:
                     started, text = _start_part(item, list_key, position, part)
                     events += started
                 events += _end_part(text, part)
+        if final is not None and item.type != "reasoning":
+            _require_all_parts(item, final)
         for text in item.texts.values():
             events += _end_part(text, None)
         events += _missing_text(item.own_text, final or {})
@@ -334,6 +343,14 @@ def _require_ended_texts(item: OutputItem, final: Item) -> None:
             _missing_text(text, parts[position])
     if not item.own_text.is_open:
         _missing_text(item.own_text, final)
+
+
+def _require_all_parts(item: OutputItem, final: Item) -> None:
+    """Raises ProtocolViolation if the final item has parts, but not all that were streamed."""
+    for (list_key, position), text in item.texts.items():
+        parts = final.get(list_key)
+        if text.pieces and parts and not 0 <= position < len(parts):
+            raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:

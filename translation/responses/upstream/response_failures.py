@@ -46,3 +46,15 @@ def _code(message: str, codes: list[str]) -> str:
         return "context_length_exceeded"
     known = next((_CODE_MEANINGS[code] for code in codes if code in _CODE_MEANINGS), None)
     return known or (codes[0] if codes else "upstream_error")
+
+
+def has_error(response: Json) -> bool:
+    """Returns whether a response has an error, whatever its status is."""
+    error = response.get("error")
+    return bool(error.get("message") or error.get("code")) if isinstance(error, dict) else bool(error)
+
+
+def is_cut_off(response: Json) -> bool:
+    """Returns whether a response says why it is incomplete, whatever its status is."""
+    details = response.get("incomplete_details")
+    return isinstance(details, dict) and bool(details.get("reason"))

@@ -4,9 +4,10 @@ import orjson
 
 from tests.unit.support.chat_chunks import text_chunk
 from translation.chat.delta_run import ChatDeltaRun
-from translation.encoding.templates import DeltaTemplate
+from translation.encoding.templates import DeltaTemplate, RelayTemplate
 from translation.framing import sse
 from translation.representation.events import Delta
+from translation.representation.streamed_text import StreamedText
 
 
 class Numbering:
@@ -39,3 +40,15 @@ def test_frames_without_numbers_have_the_text_alone() -> None:
     template = DeltaTemplate(run(), texts.append, b"100%%:%b\n")
     assert template.encode_read(read_of("two", "drei")) == b'100%:"two"\n100%:"drei"\n'
     assert texts == ["two", "drei"]
+
+
+def test_a_relay_template_renames_members_and_notes_the_texts_if_they_are_compared() -> None:
+    payload = orjson.dumps(text_chunk("one"))
+    for streamed_text in (None, StreamedText()):
+        noting = ChatDeltaRun.from_delta(payload, "content", Delta(0, 0, "one"), streamed_text=streamed_text)
+        assert noting is not None
+        template = RelayTemplate(noting, [(b'"model":"m"', b'"model":"own"')])
+        assert template.encode_read(read_of("two")) == read_of("two").replace(b'"m"', b'"own"')
+        assert template.encode_read(b"data: [DONE]\n\n") is None
+    assert streamed_text is not None
+    assert streamed_text.find_rest("two three") == " three"

@@ -34,7 +34,12 @@ CASES: dict[str, tuple[bytes, list[tuple[str | None, bytes]]]] = {
     "several data lines are one payload": (b"data: a\ndata: b\n\n", [(None, b"a\nb")]),
     "several data lines of a named frame": (b"event: e\ndata: a\ndata: b\n\n", [("e", b"a\nb")]),
     "no space after the colon": (b"event:x\ndata:1\n\n", [("x", b"1")]),
-    "a field without a colon": (b"data\n\ndata: 1\n\n", [(None, b""), (None, b"1")]),
+    "a field without a colon": (b"data\n\ndata: 1\n\n", [(None, b"1")]),
+    "empty data": (b"data:\n\ndata: \n\nevent: a\ndata:\n\ndata: 1\n\n", [(None, b"1")]),
+    "names of fields with other bytes": (
+        b"data: 1\n\n\xef\xbb\xbfdata: 2\n\n data: 3\n\nDATA:4\n\nsdata: 5\n\n",
+        [(None, b"1"), (None, b"2"), (None, b"3"), (None, b"4")],
+    ),
     "the last blank line is missing": (b"data: 1\n\ndata: [DONE]", [(None, b"1"), (None, b"[DONE]")]),
     "extra blank lines": (b"\n\n\ndata: 1\n\n\n\ndata: 2\n\n", [(None, b"1"), (None, b"2")]),
     "nothing": (b"", []),

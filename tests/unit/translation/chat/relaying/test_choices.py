@@ -53,20 +53,24 @@ def test_text_that_may_become_a_tag_is_sent_at_the_end() -> None:
     assert last == {"index": 0, "delta": {"content": "<thi"}, "finish_reason": "stop"}
 
 
-def test_only_the_first_finish_reason_of_a_choice_is_kept() -> None:
+@pytest.mark.parametrize(("reason", "kept"), [("stop", None), ("tool_calls", None), ("length", "length")])
+def test_a_second_finish_reason_of_a_choice_is_kept_if_it_says_that_the_answer_was_cut_off(
+    reason: str, kept: str | None
+) -> None:
     reader = build_reader()
     first: Json = {"index": 0, "delta": {}, "finish_reason": "stop"}
-    second: Json = {"index": 0, "delta": {}, "finish_reason": "length"}
+    second: Json = {"index": 0, "delta": {}, "finish_reason": reason}
     assert not reader.read_choice(first)
-    assert reader.read_choice(second)
-    assert (first["finish_reason"], second["finish_reason"]) == ("stop", None)
+    assert reader.read_choice(second) is (kept is None)
+    assert (first["finish_reason"], second["finish_reason"]) == ("stop", kept)
     assert reader.finished == {0}
 
 
 @pytest.mark.parametrize("choice", [{"index": "a", "delta": {}}, {"index": 0, "delta": "a"}], ids=["index", "delta"])
 def test_a_choice_of_another_form_is_a_violation(choice: Json) -> None:
+    reader = build_reader()
     with pytest.raises(ProtocolViolation):
-        build_reader().read_choice(choice)
+        _ = reader.is_requested(choice) and reader.read_choice(choice)
 
 
 @pytest.mark.parametrize(
@@ -84,3 +88,11 @@ def test_a_filter_ended_a_choice_that_had_nothing(choices: list[Json], expected:
     for choice in choices:
         reader.read_choice(choice)
     assert reader.is_filtered is expected
+
+
+def test_calls_after_the_finish_reason_are_a_violation() -> None:
+    reader = build_reader()
+    reader.read_choice({"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"})
+    late = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]}
+    with pytest.raises(ProtocolViolation, match="after its finish reason"):
+        reader.read_choice({"index": 0, "delta": late, "finish_reason": None})

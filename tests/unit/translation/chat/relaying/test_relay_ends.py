@@ -142,7 +142,8 @@ EARLY: dict[str, tuple[bytes, str]] = {
     "an error at once": (wire(ERROR), "upstream_error"),
     "an error after the role": (wire(chunk({"role": "assistant"}), ERROR), "upstream_error"),
     "nothing": (b"", "upstream_truncated"),
-    "another kind of answer": (b'data: {"detail": "Not Found"}\n\n', "upstream_garbled"),
+    "another kind of answer": (b'data: {"detail": "Not Found"}\n\n', "upstream_error"),
+    "an object of another kind": (b'data: {"found": false}\n\n', "upstream_garbled"),
 }
 
 
@@ -178,10 +179,11 @@ def test_a_failure_keeps_the_usage_so_far() -> None:
     assert relaying.failed.usage is relaying.usage is not None
 
 
-def test_a_chunk_without_choices_in_the_middle_is_forwarded() -> None:
+def test_a_chunk_without_choices_in_the_middle_is_forwarded_with_an_empty_list_of_them() -> None:
     ping = {"object": "chat.completion.chunk", "note": "still here"}
-    sent = wire(ping, text_chunk("a"), {"note": "x"}, chunk(finish="stop"))
-    assert run(relay(), [sent]) == sent
+    sent = (ping, text_chunk("a"), {"note": "x"}, chunk(finish="stop"))
+    expected = wire(ping | {"choices": []}, text_chunk("a"), {"note": "x", "choices": []}, chunk(finish="stop"))
+    assert run(relay(), [wire(*sent)]) == expected
 
 
 def choice(index: int, finish: str | None = None) -> Json:
@@ -266,10 +268,12 @@ def test_details_beside_the_finish_reason_stay() -> None:
     assert (choice["finish_reason"], choice["native_finish_reason"]) == ("stop", "EOS_TOKEN")
 
 
-@pytest.mark.parametrize("second", ["eos", "length", "tool_calls"])
-def test_a_second_finish_reason_of_a_choice_is_not_relayed(second: str) -> None:
+@pytest.mark.parametrize(
+    ("second", "relayed"), [("eos", None), ("tool_calls", None), ("length", "length"), ("sensitive", "content_filter")]
+)
+def test_a_second_finish_reason_is_relayed_only_if_the_answer_was_cut_off(second: str, relayed: str | None) -> None:
     out = chunks_of(run(relay(), [wire(text_chunk("a"), chunk(finish="eos"), chunk(finish=second))]))
-    assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", None]
+    assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", relayed]
 
 
 def test_a_whole_completion_without_a_reason_stopped() -> None:

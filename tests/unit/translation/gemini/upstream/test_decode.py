@@ -366,8 +366,19 @@ def test_data_outside_the_protocol_is_refused(value: Any) -> None:
         GeminiDecoder(counting_ids()).feed(value)
 
 
-def test_values_of_wrong_types_are_ignored() -> None:
-    odd = {"candidates": [{"content": {"parts": 1}}], "promptFeedback": {}, "usageMetadata": 7}
+ODD_CONTENTS: list[Any] = [1, "text", [], {"parts": 1}, {"parts": "text"}, {"parts": {"text": "a"}}]
+ODD_PARTS: list[Any] = [{"text": 1}, {"text": ["a"]}, {"functionCall": "f"}, {"functionCall": []}]
+ODD_CONTENTS += [{"parts": [part]} for part in ODD_PARTS]
+
+
+@pytest.mark.parametrize("content", ODD_CONTENTS, ids=repr)
+def test_content_of_a_wrong_type_breaks_the_protocol(content: Any) -> None:
+    with pytest.raises(ProtocolViolation):
+        decoded({"candidates": [{"content": content}]})
+
+
+def test_other_values_of_wrong_types_are_ignored() -> None:
+    odd = {"candidates": [{"content": {"parts": None}}], "promptFeedback": {}, "usageMetadata": 7}
     assert [type(event) for event in decoded(odd, {"candidates": None}, chunk(reason="STOP"))] == [Started, Finished]
 
 

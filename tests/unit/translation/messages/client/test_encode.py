@@ -19,6 +19,7 @@ from tests.unit.translation.messages.encoded_messages import (
     reply_of,
 )
 from translation.chat.delta_run import ChatDeltaRun
+from translation.errors import ProtocolViolation
 from translation.messages.client.collect import MessageCollector
 from translation.messages.client.encode import MessagesEncoder
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
@@ -369,3 +370,12 @@ def test_a_run_of_deltas_is_forwarded_by_a_template() -> None:
     assert (frame["delta"]["text"], observed) == ('"b %', ['"b %'])
     encoder.feed([PartEnded(0, 0), ItemEnded(0)])
     assert encoder.build_delta_template(run, ()) is None, "the item has ended"
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', '{"a":1}}', '{"a"}'])
+def test_a_whole_call_with_a_part_of_its_arguments_fails_the_message(arguments: str) -> None:
+    """Official clients complete the JSON by themselves, and would run the tool with other input."""
+    encoder = MessagesEncoder(message_id="msg_1", model="m", thinking="text")
+    encoder.feed([Started("m"), ItemStarted(0, CALL), Delta(0, None, arguments)])
+    with pytest.raises(ProtocolViolation, match="not a whole JSON object"):
+        encoder.feed([ItemEnded(0)])

@@ -108,5 +108,5 @@ def test_only_deltas_of_the_open_block_are_forwarded_by_template() -> None:
     encoder.feed([Started("m"), ItemStarted(0, CALL), Delta(0, None, '{"a"')])
     encoder.feed([ItemStarted(1, SECOND_CALL), Delta(1, None, '{"b"')])
     assert [encoder.build_delta_template(run) is not None for run in runs] == [True, False]
-    encoder.feed([ItemEnded(0)])
+    encoder.feed([Delta(0, None, ":1}"), ItemEnded(0)])
     assert [encoder.build_delta_template(run) is not None for run in runs] == [False, True]

@@ -139,6 +139,10 @@ def test_an_error_that_is_no_object_is_forwarded() -> None:
         (b"", "upstream_truncated"),
         (b"data: {\n\n", "upstream_garbled"),
         (b"data: 3\n\n", "upstream_garbled"),
+        (b"data: {}\n\n", "upstream_garbled"),
+        (b'data: {"detail":"boom"}\n\n', "upstream_error"),
+        (b'event: error\ndata: {"message":"boom"}\n\n', "upstream_error"),
+        (b'data: {"error":{"type":"overloaded_error","message":"boom"}}\n\n', "upstream_overloaded"),
         (b"data: " + b"x" * 3000, "upstream_garbled"),
         (b"data: {}", "upstream_truncated"),
         (b"data: {", "upstream_truncated"),
@@ -239,8 +243,8 @@ def test_events_out_of_order_end_the_stream_as_failed(events: list[Json], is_nam
     payloads = [(event["type"], orjson.dumps(event)) for event in events]
     wire = [encode_event(*each) if is_named else encode_data(each[1]) for each in payloads]
     relay = relay_of()
-    for frame in wire[:-1]:
-        assert relay.feed(frame) == frame
+    for frame, payload in zip(wire[:-1], payloads, strict=False):
+        assert relay.feed(frame) == encode_event(*payload)  # with its name, because official clients need it
     frames = relay.feed(wire[-1])
     assert relay.failed is not None
     assert relay.failed.code == "upstream_garbled"

@@ -262,3 +262,27 @@ def test_bytes_and_parsed_events_are_decoded_equally() -> None:
     assert [event.text for event in events if isinstance(event, Delta)] == ["a", "b"]
     with pytest.raises(orjson.JSONDecodeError):
         AnthropicDecoder(counting_ids()).decode_payloads([b"{"])
+
+
+WHOLE_CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1, "b": 2}}
+
+
+def input_deltas(*pieces: str) -> list[Json]:
+    return [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+
+@pytest.mark.parametrize("pieces", [(), ("",), ('{"a":1,', '"b":2}'), ('{"b": 2, "a": 1}',)])
+def test_deltas_may_repeat_the_input_of_a_call(pieces: tuple[str, ...]) -> None:
+    events = events_of(opening(), *block(0, WHOLE_CALL, *input_deltas(*pieces)), *closing("tool_use"))
+    assert [event.text for event in events if isinstance(event, Delta)] == ['{"a":1,"b":2}']
+    assert isinstance(events[-1], Finished)
+
+
+@pytest.mark.parametrize("pieces", [('{"a":1}',), ('{"a":1,', '"b":3}'), ("{",)])
+def test_deltas_with_another_input_of_a_call_fail(pieces: tuple[str, ...]) -> None:
+    with pytest.raises(ProtocolViolation, match="two different inputs"):
+        events_of(opening(), *block(0, WHOLE_CALL, *input_deltas(*pieces)), *closing("tool_use"))
+    # Without the end of the block they are compared at the end of the reply.
+    events = events_of(opening(), *block(0, WHOLE_CALL, *input_deltas(*pieces))[:-1], *closing("tool_use"))
+    assert isinstance(events[-1], Failed)
+    assert events[-1].code == "upstream_garbled"

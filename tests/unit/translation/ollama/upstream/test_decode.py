@@ -226,10 +226,12 @@ def test_an_answer_without_a_message_is_empty() -> None:
     assert [type(event) for event in events_of({"model": "m", "done": True})] == [Started, Finished]
 
 
-def test_values_that_are_no_text_are_ignored() -> None:
-    odd = chunk(thinking=["Hm"], tool_calls={"name": "f"})
-    odd["message"]["content"] = {"text": "Yes"}
-    assert texts(odd, last()) == []
+@pytest.mark.parametrize(
+    "message", [{"thinking": ["Hm"]}, {"tool_calls": {"name": "f"}}, {"content": {"text": "Yes"}}, {"content": 1}]
+)
+def test_a_message_of_another_type_breaks_the_protocol(message: Any) -> None:
+    with pytest.raises(ProtocolViolation):
+        texts({**chunk(), "message": message}, last())
 
 
 @pytest.mark.parametrize("odd", [[], "text", None, {}, {"message": "Yes"}, {"choices": []}])

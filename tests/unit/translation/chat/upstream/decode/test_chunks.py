@@ -39,8 +39,12 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
         [STARTED, *message(0, "Hel", "lo"), STOP],
     ),
     "text after the finishing chunk still belongs to the message": (
-        [chunk({"content": "Hel"}, "stop"), chunk({"content": "lo"}, "length")],
+        [chunk({"content": "Hel"}, "stop"), chunk({"content": "lo"}, "eos")],
         [STARTED, *message(0, "Hel", "lo"), STOP],
+    ),
+    "a later finish reason counts if it says that the answer was cut off": (
+        [chunk({"content": "Hel"}, "stop"), chunk({}, "length")],
+        decode(ChatDecoder(counting_ids()), [chunk({"content": "Hel"}, "length")]),
     ),
     "reasoning comes before the text it led to": (
         [thought("hm"), text_chunk("yes"), chunk(finish="stop")],

@@ -235,7 +235,7 @@ def test_logprobs_have_the_full_form_with_the_text() -> None:
     assert Delta(0, 0, "é", logprobs=[token]) in events
 
 
-NO_REPLIES: list[Any] = [[], "text", 1, None, {}, {"detail": "Not Found"}]
+NO_REPLIES: list[Any] = [[], "text", 1, None, {}, {"found": False}]
 NO_REPLIES += [{"choices": choices} for choices in (7, {"index": 0}, ["text"], [{"delta": "text"}])]
 
 
@@ -243,6 +243,10 @@ NO_REPLIES += [{"choices": choices} for choices in (7, {"index": 0}, ["text"], [
 def test_an_invalid_chat_reply_is_refused(reply: Any) -> None:
     with pytest.raises(ProtocolViolation):
         ChatDecoder(counting_ids()).feed(reply)
+
+
+def test_an_error_in_another_form_is_a_failure_with_its_message() -> None:
+    assert ChatDecoder(counting_ids()).feed({"detail": "Not Found"}) == [Failed("upstream_error", "Not Found")]
 
 
 @pytest.mark.parametrize("reply", NO_REPLIES[:4], ids=repr)
@@ -331,7 +335,8 @@ def test_odd_deltas_still_give_a_stream_with_an_end(deltas: list[Json], profile:
         events = decode(ChatDecoder(counting_ids(), profile), [*chunks, chunk(finish="stop")])
     except ProtocolViolation:
         # Calls that cannot be read end the reply as garbled, so that none is lost.
-        assert any(delta.get("tool_calls") or delta.get("function_call") for delta in deltas)
+        # So do refusals without a text.
+        assert any(delta.get(key) for delta in deltas for key in ("tool_calls", "function_call", "refusal"))
         return
     assert isinstance(events[-1], Finished | Failed)
 

@@ -1,0 +1,49 @@
+"""Repairs or refuses values of choices and deltas that have another type or another place than in chat."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from translation.chat.reply_objects import flatten_text
+from translation.errors import ProtocolViolation
+from translation.representation.json_types import Json
+
+_FOREIGN_TEXT_KEYS: Final = ("text", "content")
+
+
+def require_own_text(choice: Json, delta: Json) -> None:
+    """Raises ProtocolViolation for text in a field of another API, which no client of chat reads.
+
+    The API of text completions has the text in the choice itself, and some servers have it in `text` of the delta.
+    """
+    is_empty = not delta and choice.get("message") is None
+    if is_empty and any(isinstance(choice.get(key), str) and choice[key] for key in _FOREIGN_TEXT_KEYS):
+        raise ProtocolViolation("the upstream sent text that is not in a delta")
+    if isinstance(delta.get("text"), str) and delta["text"] and "content" not in delta:
+        raise ProtocolViolation("the upstream sent a delta with `text` in place of `content`")
+
+
+def make_thoughts_texts(delta: Json, fields: Sequence[str]) -> bool:
+    """Makes the reasoning of a delta a text, in place, where it is a number, or a list or object with a text.
+
+    What has no text is left out: some upstreams repeat the options for reasoning there. Returns whether a value was no
+    text.
+    """
+    changed = False
+    for field in fields:
+        value = delta.get(field)
+        if value is None or type(value) is str:
+            continue
+        changed = True
+        if text := "" if isinstance(value, bool) else flatten_text(value):
+            delta[field] = text
+        else:
+            del delta[field]
+    return changed
+
+
+def read_refusal_text(refusal: Any) -> str:
+    """Returns the text of a refusal. Raises ProtocolViolation for a value without a text."""
+    text = "" if isinstance(refusal, bool) else flatten_text(refusal)
+    if not text:
+        raise ProtocolViolation("the upstream sent a delta whose `refusal` is no text")
+    return text
