@@ -126,7 +126,7 @@ turn cannot be cached, so three quarters is the most.
 Both commands print every turn that was not whole, with its error, upstream and time. Repeated beside other work (load 8 on two cores), all 3,200 turns
 were ok. On busier machines up to 32 of 800 were not: their connection was closed before a reply. A session then paused for about five seconds between
 two turns, and after five the server closed a connection that was idle, just when its client used it again (12 of 600 requests after pauses of 4.9 to
-5.05 s). With idle connections that stay open for longer than clients keep theirs, it was 0 of 600.
+5.05 s). Idle connections now stay open for [`server.idle_s`](configuration.md#server.idle_s), longer than clients keep theirs: 0 of 600.
 
 `python -m bench.routing.failures`: three replicas under load, of which one is killed, frozen or made 200 times slower
 (`first_content_s: 1`). No answer was lost, and none was doubled; a stream that had begun on the replica ended in one failure event

@@ -26,7 +26,7 @@ def configure(first: str, second: str, **routing: Any) -> Json:
     config = shared(first, second, **routing)
     for provider in config["providers"].values():
         provider |= {"silence_s": LONG_S, "answer_s": LONG_S}
-    return config
+    return config | {"models": {"scripted-model": config["models"]["*"]}}
 
 
 PATHS = pytest.mark.parametrize("path", APIS.values(), ids=APIS)
@@ -49,8 +49,11 @@ async def test_a_row_without_weight_gets_no_turns(path: str, gateway: StartGatew
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         second.script(sound(ANSWERS["responses"]))
         config = configure(first.url, second.url)
-        config["models"]["*"]["upstreams"] = [{"provider": "first", "weight": 0, "tier": 1}, {"provider": "second"}]
-        config["models"]["*"]["upstreams"].append({"provider": "second", "model": "another", "tier": 1})
+        config["models"]["scripted-model"]["upstreams"] = [
+            {"provider": "first", "weight": 0, "tier": 1},
+            {"provider": "second"},
+        ]
+        config["models"]["scripted-model"]["upstreams"].append({"provider": "second", "model": "another", "tier": 1})
         seen, headers = await ask(gateway(config).v1, path, stream=False)
     assert (seen.text, headers["x-gateway-upstream"]) == (TEXT, "second:scripted-model")
     assert not first.requests
@@ -62,7 +65,7 @@ async def test_a_row_without_weight_does_not_decide_how_others_generate(gateway:
         config = configure(first.url, second.url)
         config["providers"]["first"] |= {"type": "vllm"}
         config["providers"]["second"]["dialects"] = ["chat"]
-        config["models"]["*"]["upstreams"] = [
+        config["models"]["scripted-model"]["upstreams"] = [
             {"provider": "first", "weight": 0, "two_pass": True},
             {"provider": "second"},
             {"provider": "second", "model": "another", "tier": 1},
@@ -99,7 +102,7 @@ async def test_in_strict_mode_a_row_with_a_loss_is_out(way: str, gateway: StartG
         config = configure(first.url, second.url)
         config["providers"]["first"]["capabilities"] = {"logprobs": False}
         lenient = await post(gateway(config), RESPONSES, top_logprobs=2)
-        config["models"]["*"]["strict"] = way == "configuration"
+        config["models"]["scripted-model"]["strict"] = way == "configuration"
         headers = {"x-gateway-strict": "true"} if way == "header" else None
         strict = await post(gateway(config), RESPONSES, headers, top_logprobs=2)
     assert (lenient.headers["x-gateway-upstream"], lenient.headers["x-gateway-loss"]) == (
@@ -154,7 +157,7 @@ async def test_full_upstreams_are_an_overload_without_an_attempt(
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Hang()]))
         config = configure(first.url, first.url, queue_s=0.05 if queued else 60, queue_length=1 if queued else 0)
         config["providers"]["first"] |= {"max_in_flight": 1}
-        config["models"]["*"]["upstreams"] = [{"provider": "first"}]
+        config["models"]["scripted-model"]["upstreams"] = [{"provider": "first"}]
         running = gateway(config)
         async with client() as asking:
             held = asking.stream("POST", f"{running.v1}{CHAT}", json=question(CHAT, stream=True))
@@ -175,7 +178,7 @@ async def test_a_client_that_leaves_the_queue_is_never_sent(gateway: StartGatewa
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Pause(go_on), *rest]), sound(ANSWER))
         config = configure(first.url, first.url, queue_s=60)
         config["providers"]["first"] |= {"max_in_flight": 1}
-        config["models"]["*"]["upstreams"] = [{"provider": "first"}]
+        config["models"]["scripted-model"]["upstreams"] = [{"provider": "first"}]
         running = gateway(config)
         held = asyncio.ensure_future(ask(running.v1, CHAT, stream=True))
         await first.received(1)
@@ -211,7 +214,7 @@ async def test_the_log_says_why_a_turn_was_not_repeated_and_that_a_client_left(t
         config = configure(first.url, second.url, retries_per_s=0, retry_share=0, attempts=5)
         config |= {"store": {"url": None}, "log": {"format": "json"}}
         config["providers"]["second"]["dialects"] = ["chat"]
-        config["models"]["*"]["upstreams"] = [
+        config["models"]["scripted-model"]["upstreams"] = [
             {"provider": "first"},
             {"provider": "second", "tier": 1},
             {"provider": "second", "model": "x", "tier": 2},
