@@ -1,4 +1,4 @@
-"""Histograms as plain numbers: what is measured is counted by size, for whoever reports it."""
+"""Histograms as plain numbers: values are counted by their size. Metrics report them."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

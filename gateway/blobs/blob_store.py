@@ -1,4 +1,5 @@
-"""The interface of the storage for bytes of files. What a client calls a file is never part of a blob's place."""
+"""The interface of the storage for bytes of files. A blob's location never contains the name that a client gave its
+file."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -40,11 +41,11 @@ class BlobStore(Protocol):
         ...
 
     async def remove_strays(self) -> int:
-        """Removes what writers have left that died before they finished. Returns how many there were."""
+        """Removes blobs whose writers died before they were finished. Returns how many there were."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class BlobMissing(Exception):
-    """The bytes of a blob are not where they were written."""
+    """The bytes of a blob are missing, although its row exists."""

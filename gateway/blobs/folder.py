@@ -1,7 +1,7 @@
 """Blobs as files in a folder, which servers on one machine, or with one mount, share.
 
-A blob is written under `tmp`, which its writer has locked, and then moved to its place: so a server that starts can
-tell what a dead writer has left.
+A blob is written to a file in the folder `tmp`, which its writer locks, and moved to its place when it is finished. A
+server that starts recognizes what dead writers have left by the missing lock.
 """
 
 import errno
@@ -89,8 +89,8 @@ class BlobFolder:
 
 
 class _Descriptor:
-    """An open file. A thread may still be about to use it when its task has been cancelled and closes it: so it is
-    used, and closed, by one thread at a time, and not opened after it was closed."""
+    """An open file. When a task is cancelled, it closes the file while a thread may still be about to use it. So only
+    one thread at a time uses or closes the file, and it is never opened again after it was closed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,7 +127,7 @@ class FileWriter:
         self._has_finished = False
 
     async def create(self, folder: Path) -> None:
-        """Creates the file, and its folders below `folder` and that itself."""
+        """Creates the file, and `folder` with the folders below it if they are missing."""
         await _run(partial(self._descriptor.open, partial(_create_locked, folder, self._temporary)))
 
     async def write(self, data: bytes) -> None:

@@ -10,14 +10,14 @@ from gateway.http.forms.multipart import PartStart
 from translation.errors import InvalidRequest
 
 _WRITTEN_BYTES: Final = 512 * 1024
-"""A blob is written in pieces of about this size, which are the largest part of a file that is in memory."""
+"""Bytes are collected until there are so many, and then written. No larger part of a file is ever in memory."""
 
 _MAX_FIELD_BYTES: Final = 1000
 
 
 @dataclass(slots=True)
 class FormContent:
-    """What a form had besides the bytes of its file. `filename` is None if the file was sent without a name."""
+    """The content of a form besides the bytes of its file. `filename` is None if the file was sent without a name."""
 
     filename: str | None = None
     size: int = 0

@@ -1,4 +1,4 @@
-"""Writes and removes the bytes of files and parts so that no crash leaves any that nobody finds."""
+"""Writes and removes the bytes of files and parts. After a crash, everything that was written can still be found."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -59,7 +59,7 @@ class BlobKeeper:
         return await remove_unused_blobs(self._files, self._blobs, owner=owner)
 
     async def remove_strays(self) -> None:
-        """Removes what dead writers have left."""
+        """Removes unfinished blobs of processes that have died."""
         try:
             removed_count = await self._blobs.remove_strays()
         except FileStorageUnavailable as error:
@@ -72,8 +72,8 @@ class BlobKeeper:
 async def remove_unused_blobs(files: FileStore, blobs: BlobStore, *, owner: str | None = None) -> int:
     """Removes the unused blobs of one owner, or of all. Returns how many.
 
-    Rows are deleted before, so a crash leaves no row whose bytes are gone. If the storage of files fails, the rest
-    stays listed for the next time. Raises StoreUnavailable.
+    The rows of files are deleted before their bytes, so a crash leaves no row whose bytes are gone. If the storage of
+    files fails, the rest stays listed for the next time. Raises StoreUnavailable.
     """
     removed_count = 0
     while keys := await files.list_unused_blobs(_BATCH, owner=owner):

@@ -27,9 +27,10 @@ _NO_BODY: Final = {"type": "http.response.body", "body": b"", "more_body": False
 
 
 class BlobReply(Response):
-    """Sends the bytes of a file. `closing` is closed once the reply has ended.
+    """Sends the bytes of a file. `closing` is a stack of open resources, which is closed once the reply has ended.
 
-    A slow client slows reading down. A failure cuts the body off, so that the client does not take it for complete.
+    The file is read only as fast as the client receives. If reading fails, the body is cut off, so that the client does
+    not take it for complete.
     """
 
     status_code = 200

@@ -30,7 +30,8 @@ _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")
 
 
 class FileContents:
-    """Loads files for requests. All files of one request may have `max_bytes` together, as its body may."""
+    """Loads files for requests. The files of one request may have `max_bytes` together, which is the limit of a body
+    too."""
 
     def __init__(self, files: StoredFiles, max_bytes: int) -> None:
         self._files = files
@@ -63,7 +64,7 @@ class FileContents:
 
 
 def build_content(filename: str, data: bytes) -> FileContent:
-    """Returns the content of a file. What it is follows from its bytes, and only then from its name."""
+    """Returns the content of a file. Its bytes decide what kind of file it is; its name only decides if they do not."""
     media_type = _find_signature(data)
     text = _decode_text(data) if media_type is None else None
     if media_type is None:

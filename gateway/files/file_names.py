@@ -1,4 +1,4 @@
-"""Names of files: what a client may call a file, and how a download says it. A name is data, and never a path."""
+"""Names of files: which names clients may give, and how a download states the name. A name is never used as a path."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ _SEPARATOR: Final = re.compile(r"[/\\]")
 _NO_NAMES: Final = frozenset({"", ".", ".."})
 
 _BIDI_CONTROLS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""They show a name in another order than it has: `gnp.exe` as `exe.png`."""
+"""Characters that reverse the direction of a text, so that `gnp.exe` is displayed as `exe.png`."""
 
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Control characters, lone surrogates, and separators of lines and paragraphs."""

@@ -6,7 +6,8 @@ from typing import Final
 from translation.errors import InvalidRequest
 
 PURPOSES: Final = ("assistants", "batch", "evals", "fine-tune", "user_data", "vision")
-"""What a client may upload a file for. Other purposes are of files that a service makes itself."""
+"""The purposes that a client may upload a file for. OpenAI has other purposes, for files that its service makes
+itself."""
 
 EXPIRES_AFTER: Final = "expires_after"
 ANCHOR: Final = "created_at"

@@ -85,7 +85,7 @@ class FileUploads:
         return upload.render()
 
     async def add_part(self, owner: str, upload_id: str, quota: FileQuota, scope: Scope, receive: Receive) -> Json:
-        """Stores the part of a form, and returns its object. After any failure nothing of it remains.
+        """Stores the part that a form contains, and returns its object. After a failure nothing of the part remains.
 
         Raises UploadNotFound, InvalidRequest, FileTooLarge, StorageQuotaExceeded, and what FormBody raises.
         """
@@ -103,7 +103,8 @@ class FileUploads:
     async def complete_upload(
         self, owner: str, upload_id: str, part_ids: Sequence[str], md5: str | None, quota: FileQuota
     ) -> Json:
-        """Joins parts to a file, and returns the object of the upload with it. Other parts are deleted.
+        """Joins the named parts to a file, and returns the object of the upload with that file. Parts that were not
+        named are deleted.
 
         Raises UploadNotFound, InvalidRequest and StorageQuotaExceeded.
         """
@@ -202,8 +203,8 @@ async def _write_out(pending: bytearray, blob: BlobWriter, digest: Any) -> None:
 
 
 def _choose_parts(stored: Sequence[StoredPart], part_ids: Sequence[str], upload: StoredUpload) -> Sequence[StoredPart]:
-    """Returns the parts of a file in their order. Raises InvalidRequest unless they are parts of the upload, each once,
-    and have its bytes together."""
+    """Returns the parts of a file in their order. Raises InvalidRequest unless each of them is a part of the upload,
+    none is named twice, and together they have the announced number of bytes."""
     by_id = {part.id: part for part in stored}
     unknown_id = next((part_id for part_id in part_ids if part_id not in by_id), None)
     if unknown_id is not None:

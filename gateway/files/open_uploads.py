@@ -1,4 +1,4 @@
-"""Counts the bytes of uploads that have begun and that no transaction has counted yet."""
+"""Counts the bytes of uploads in progress, which the database does not know before they end."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,8 @@ from gateway.state.file_records import FileQuota, FileUsage, check_quota
 class OpenUploads:
     """The uploads of one server process that have not ended.
 
-    What the database counts decides in the end. This stops an owner earlier, whose uploads would fill the disk at once.
+    The database enforces the quota of an owner when an upload ends. Uploads in progress are counted here, so that an
+    owner who begins many at once cannot fill the disk before that.
     """
 
     def __init__(self) -> None:
@@ -17,10 +18,11 @@ class OpenUploads:
 
     @contextmanager
     def count(self, owner: str, stored: FileUsage, quota: FileQuota, expected: int) -> Iterator["OpenUpload"]:
-        """Counts an upload until the block ends: its bytes, or those that are `expected` if that is more.
+        """Counts an upload until the block ends: the bytes that have arrived, or the `expected` bytes if those are
+        more.
 
-        So of uploads that do not fit together the first ones pass. `stored` is what the owner has stored. Raises
-        StorageQuotaExceeded.
+        If several uploads together exceed the quota, those that began first are accepted. `stored` is what the owner
+        has stored already. Raises StorageQuotaExceeded.
         """
         upload = OpenUpload(self._open_bytes, owner, stored, quota)
         try:
@@ -34,7 +36,7 @@ class OpenUploads:
 
 
 class OpenUpload:
-    """One upload. `size` are its bytes so far."""
+    """One upload. `size` is the number of bytes that have arrived."""
 
     def __init__(self, open_bytes: dict[str, int], owner: str, stored: FileUsage, quota: FileQuota) -> None:
         self._open_bytes = open_bytes
@@ -51,7 +53,7 @@ class OpenUpload:
             self.reserve(self.size)
 
     def reserve(self, size: int) -> None:
-        """Counts the upload as one of so many bytes. Raises StorageQuotaExceeded, and has no effect then."""
+        """Counts the upload as if so many bytes had arrived. Raises StorageQuotaExceeded, and then counts nothing."""
         total = self._open_bytes.get(self._owner, 0) - self.reserved + size
         check_quota(FileUsage(self._stored.files, self._stored.size + total), self._quota)
         self._open_bytes[self._owner] = total

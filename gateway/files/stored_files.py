@@ -46,7 +46,7 @@ _TEXT_FIELDS: Final = ("purpose", _ANCHOR_FIELD, _SECONDS_FIELD)
 
 _MB: Final = 1024 * 1024
 _FORM_OVERHEAD: Final = 64 * 1024
-"""What a form may have beside the bytes of its file."""
+"""The text fields that a form may have besides its file."""
 
 
 class FileRules(NamedTuple):

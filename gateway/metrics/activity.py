@@ -1,4 +1,4 @@
-"""`GET /pages/activity.json`: what all workers did in the last minutes, as the home page shows it."""
+"""`GET /pages/activity.json`: the requests and figures of all workers in the last minutes, for the home page."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ _HEADERS: Final = {
 
 
 class ActivityReplies:
-    """Builds the read model from what all workers tell."""
+    """Builds the read model from the activities of all workers."""
 
     def __init__(
         self, ask_all: Callable[[], Awaitable[list[WorkerActivity]]], clock: Callable[[], float] = time.monotonic
@@ -65,7 +65,7 @@ def _render(parts: Sequence[WorkerActivity]) -> bytes:
 
 
 def parse_activity(content: bytes) -> WorkerActivity:
-    """Returns what another worker parts."""
+    """Returns the activity that another worker sent."""
     now, before, seconds, entries = orjson.loads(content)
     return WorkerActivity(
         parse_samples(now), parse_samples(before), seconds, [RequestEntry(**entry) for entry in entries]

@@ -138,8 +138,8 @@ def add_times(histogram: Histogram, times: list[int]) -> None:
 class MetricsReader:
     """Counts the requests of one server process by their figures.
 
-    A request only puts its values into lists, and `add_up` adds them to the series: of many at once, that costs a
-    fraction.
+    A request only appends its values to lists, and `add_up` adds them to the series once a second. Adding many values
+    at once costs a fraction of adding each.
     """
 
     def __init__(self, series: Series, find_settings: Callable[[], Settings]) -> None:
@@ -166,7 +166,8 @@ class MetricsReader:
         return cell
 
     def end_request(self, figures: RequestFigures, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> None:
-        """Requests that no model answers are not counted. A job is counted, and not the request that submitted it."""
+        """Counts a request, unless it was not for a model. A job is counted instead of the request that submitted
+        it."""
         kind, model = figures.kind, figures.model
         if figures.streams and kind != "job":
             self.open_streams -= 1

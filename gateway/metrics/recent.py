@@ -11,7 +11,7 @@ from gateway.metrics.samples import Sample, WorkerSamples
 from gateway.pages.activity_page import RequestEntry
 
 _MAX_REQUESTS: Final = 100
-"""Requests that are kept: as many of the latest, and as many of those that failed."""
+"""So many of the latest requests are kept, and so many of those that failed."""
 
 _MARK_PERIOD_S: Final = 30.0
 _MAX_MARKS: Final = 10
@@ -80,11 +80,11 @@ class RecentRequests:
 
 
 class WorkerActivity(NamedTuple):
-    """What one worker tells the page."""
+    """The activity of one worker, as the page needs it."""
 
     now: WorkerSamples
     before: WorkerSamples
-    """The figures of `seconds` earlier; empty if the worker did not run yet."""
+    """The figures as they were `seconds` ago; empty if the worker did not run yet."""
     seconds: float
     entries: Sequence[RequestEntry]
 

@@ -61,7 +61,8 @@ class Series:
         self._histograms: dict[tuple[str, tuple[str, ...]], Histogram] = {}
 
     def count(self, family: str, *labels: str) -> Count:
-        """Returns the counter with these labels. Beyond the limit it is one that nobody reads."""
+        """Returns the counter with these labels. Beyond the limit of label sets it returns a counter that is not
+        reported."""
         key = (family, labels)
         if (known := self._counts.get(key)) is None:
             known = Count()
@@ -70,7 +71,8 @@ class Series:
         return known
 
     def histogram(self, family: str, *labels: str) -> Histogram:
-        """Returns the histogram with these labels. Beyond the limit it is one that nobody reads."""
+        """Returns the histogram with these labels. Beyond the limit of label sets it returns a histogram that is not
+        reported."""
         key = (family, labels)
         if (known := self._histograms.get(key)) is None:
             known = Histogram(ALL_FAMILIES[family].bounds)

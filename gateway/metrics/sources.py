@@ -1,4 +1,4 @@
-"""Samples of what other parts of a worker know: upstreams and their turns, the process, the configuration."""
+"""Samples the values that other parts of a worker hold: upstreams and their turns, the process, the configuration."""
 
 import asyncio
 import time
@@ -99,7 +99,7 @@ def _sample_process() -> Iterator[Sample]:
 
 
 async def add_up_regularly(reader: MetricsReader, clock: Callable[[], float] = time.monotonic) -> None:
-    """Once a second, for ever, adds up new values, and measures how late the event loop runs what is due."""
+    """Once a second, for ever, adds up new values, and measures by how much the event loop is late."""
     histogram = reader.series.histogram("gateway_event_loop_lag_seconds")
     while True:
         due = clock() + _PERIOD_S

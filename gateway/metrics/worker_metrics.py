@@ -1,4 +1,4 @@
-"""All that a worker needs for its metrics: what counts, what answers, and what has to run meanwhile."""
+"""Connects the parts of metrics in one worker: the counting, the replies, and the tasks that run meanwhile."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping

@@ -1,4 +1,4 @@
-"""The workers of one server tell each other their figures, each on a private socket in a folder that they share."""
+"""Exchanges figures between the workers of one server, each of which listens on a private socket in a shared folder."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class WorkerSockets(Generic[Value]):
-    """The sockets on which all workers tell one kind of value. Without a folder there is only this worker."""
+    """The sockets on which all workers offer one kind of value. Without a folder there is only this worker."""
 
     def __init__(
         self,

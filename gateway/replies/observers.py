@@ -1,4 +1,4 @@
-"""The moments of a request, for whoever watches requests: the log, metrics, traces."""
+"""The interface by which the log, metrics and traces watch the moments of a request."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
@@ -30,7 +30,7 @@ class ReplyEnd(NamedTuple):
 
 
 NO_REPLY: Final = ReplyEnd()
-"""The end of an attempt of whose reply nothing is known."""
+"""The end of an attempt that got no reply."""
 
 
 class RequestObserver(Protocol):
@@ -122,7 +122,7 @@ def bind_problems(end: ReplyEnd) -> None:
 
 
 class LogObserver:
-    """Adds what it observes to the log line of the request. It has no state, so that it observes all requests."""
+    """Adds what it observes to the log line of the request. It has no state, so one object observes all requests."""
 
     __slots__ = ()
 

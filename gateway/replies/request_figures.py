@@ -1,4 +1,4 @@
-"""The numbers of each request, kept by the object that observes it, for its log line and for whoever counts.
+"""The numbers of each request, which the object that observes it keeps for the log line, metrics and traces.
 
 A request is one over HTTP, a turn over a WebSocket, or the run of a background response.
 """
@@ -33,7 +33,7 @@ _ROUTING_KEYS: Final = ("type", "method", "path", "route")
 
 
 class RequestDescription(NamedTuple):
-    """What traces tell of an accepted request, and nothing of its content."""
+    """The facts of an accepted request for its trace, without its content."""
 
     response_id: str
     conversation_id: str | None
@@ -189,7 +189,8 @@ class RequestWatch:
 class RequestFigures(LogObserver):
     """The numbers of one request, until its end. Times are those of the performance counter, in nanoseconds.
 
-    Fields that many requests do not have are attributes of the class until they are set.
+    Fields that many requests never set have their defaults on the class, because that makes it cheaper to create the
+    object.
     """
 
     kind: RequestKind = "request"

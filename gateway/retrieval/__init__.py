@@ -1,5 +1,5 @@
 """Cuts texts into chunks, turns them into index terms, filters and scores chunks; parses files into texts.
 
-It knows neither files nor stores of files: what it gets are texts, terms and attributes.
-May import `translation`.
+It works on texts, terms and attributes, and knows nothing of stored files and of vector stores. May import
+`translation`.
 """

@@ -1,4 +1,4 @@
-"""Filters of chunks by the attributes of their files: `{"type": "eq", "key": "year", "value": 2021}` and their like.
+"""Filters chunks by the attributes of their files, such as `{"type": "eq", "key": "year", "value": 2021}`.
 
 The shapes are `ComparisonFilter` and `CompoundFilter` of the Responses API.
 """
@@ -25,7 +25,8 @@ _TYPES: Final = ("eq", "ne", *_ORDER, "in", "nin", "and", "or")
 
 
 class FilterFault(ValueError):
-    """A filter that cannot be used. `path` is where its fault is, such as `.filters[0].value`; empty for the whole."""
+    """A filter that cannot be used. `path` is the faulty part of it, such as `.filters[0].value`; it is empty if that
+    is the whole filter."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
@@ -105,7 +106,8 @@ def _require_value(value: object, path: str) -> None:
 
 
 def _is_equal(actual: AttributeValue | None, operand: object) -> bool:
-    """Tells whether two values of one kind are equal. Python's `True == 1` is no match here."""
+    """Tells whether two values of the same type are equal. A boolean never equals a number here, although Python says
+    `True == 1`."""
     if isinstance(actual, bool) or isinstance(operand, bool):
         return actual is operand
     return actual is not None and actual == operand

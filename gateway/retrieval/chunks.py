@@ -47,7 +47,8 @@ def cut_chunks(text: str, sizes: ChunkSizes) -> Iterator[Chunk]:
 
 
 def _find_cut(text: str, pieces: WordPieces, earliest: int, latest: int) -> int:
-    """Returns the number of the piece before which a chunk ends best: between `earliest` and `latest`, late first."""
+    """Returns the number of the word piece before which a chunk should end, from `earliest` to `latest`. Of equally
+    good places the last one is chosen."""
     after_sentence = 0
     for piece in range(latest, earliest, -1):
         end, start = pieces.ends[piece - 1], pieces.starts[piece]

@@ -16,7 +16,7 @@ _RANK_OFFSET: Final = 60
 
 
 class Corpus(NamedTuple):
-    """What scores need to know of all chunks of one store."""
+    """The numbers of a whole store that scores depend on."""
 
     chunks: int
     terms: int
@@ -49,14 +49,15 @@ class QueryScorer:
 
 
 def join_scores(scores: Iterable[float]) -> float:
-    """Returns the score of a chunk that several queries found: what at least one of them covers."""
+    """Returns the score of a chunk that several queries found: the chance that at least one covers it, if each score is
+    a chance."""
     return 1 - prod(1 - score for score in scores)
 
 
 def fuse_ranks(ranks: Iterable[tuple[int | None, float]]) -> float:
     """Returns the score of a chunk by its ranks in several lists, each with the weight of that list.
 
-    A rank begins at 1, and is None if the list has not the chunk. The first of all lists has the score 1.
+    Ranks begin at 1. A rank is None if the chunk is not in that list. The first of all lists has the score 1.
     """
     fused = whole = 0.0
     for rank, weight in ranks:

@@ -1,7 +1,7 @@
 """Index terms: the words of texts and queries in the one form in which they are stored and compared.
 
 A term is a word of ASCII letters and digits behind an `a`, or the hexadecimal UTF-8 of any other word behind a `u`. So
-every index takes terms as they are, with its plainest tokenizer, and no sign of a query has a meaning there.
+the simplest tokenizer of any database keeps the terms as they are, and no character of a query is an operator there.
 """
 
 import re
@@ -88,7 +88,7 @@ class ChunkTerms:
 
 
 def find_query_terms(query: str) -> list[str]:
-    """Returns the different terms of a query in its order, at most 64; none if it has only signs."""
+    """Returns the different terms of a query in its order, at most 64; none if it has no letters and digits."""
     terms: dict[str, None] = {}
     for match in _RUN.finditer(normalize_text(query)):
         if (paired := match[1]) is None:

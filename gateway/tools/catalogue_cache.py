@@ -9,7 +9,7 @@ from gateway.config.tool_settings import ToolSearchSettings
 from gateway.tools.executors.executor import ToolExecutor
 from translation.errors import InvalidRequest
 from translation.hosted.result_reader import READ_RESULT
-from translation.hosted.tool_search.deferred_tools import settle_deferral
+from translation.hosted.tool_search.deferred_tools import defer_tools
 from translation.hosted.tool_search.search_form import SEARCH_FORM
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.json_types import Item, Json
@@ -63,7 +63,7 @@ class CatalogueCache:
             tool for each, listed in zip(executors, definitions, strict=True) for tool in each.build_tools(listed or ())
         ]
         search = [tool for tool in tools if tool.form is SEARCH_FORM]
-        tools = settle_deferral([tool for tool in tools if tool.form is not SEARCH_FORM], search, self._search.auto)
+        tools = defer_tools([tool for tool in tools if tool.form is not SEARCH_FORM], search, self._search.auto)
         hidden = sum(tool.is_deferred for tool in tools)
         if len(tools) - hidden > self._max_tools:
             raise InvalidRequest(

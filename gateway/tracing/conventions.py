@@ -1,4 +1,5 @@
-"""What the semantic conventions of OpenTelemetry call our facts: this table changes when they do.
+"""The names that the semantic conventions of OpenTelemetry have for the facts of a request. The tables change when the
+conventions do.
 
 The names are those of the GenAI conventions of 2026, which are in development, and of the stable ones for HTTP.
 """

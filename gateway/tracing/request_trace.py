@@ -17,7 +17,8 @@ MAX_PARTS: Final = 500
 class HttpAttempt:
     """One HTTP request to an upstream. Times are those of the performance counter.
 
-    Here and below, what an object does not have at first is an attribute of the class: most traces are dropped.
+    Attributes that are set later have their defaults on the class, here and below, because that makes creation cheaper,
+    and most traces are dropped.
     """
 
     ended = 0
@@ -67,11 +68,12 @@ class TraceEnds(Protocol):
 
 
 class RequestTrace:
-    """What becomes the spans of one request, if it is kept. It is the HttpTrace of the request too."""
+    """Records the numbers of one request, of which its spans are built if the trace is kept. It is also the HttpTrace
+    of the request."""
 
     parent: ParentContext | None = None
     has_remote_parent = False
-    """Whether the parent is the caller's own, whose decision counts."""
+    """Whether the parent span is that of the client, who has then decided whether the request is sampled."""
     endpoint = ""
     """The name of the client's API, or of a path that is only relayed."""
     response_id: str | None = None

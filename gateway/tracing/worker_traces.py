@@ -1,4 +1,4 @@
-"""All that a worker needs for its traces: who begins them, and who sends them."""
+"""Connects the parts of tracing in one worker: the one that begins traces, and the one that sends them."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,8 @@
-"""Turns of one session go to one upstream, whose caches know them: the key of a request, and the ranking for a key.
+"""Sends the turns of one session to one upstream, whose prompt cache has the session: finds the key of a request, and
+ranks upstreams for a key.
 
-A ranking is made by weighted rendezvous hashing, so that it is the same in every process, on every replica, and after
-every restart, and a further upstream takes only its share.
+Upstreams are ranked by weighted rendezvous hashing. So the ranking is the same in every process, on every replica and
+after a restart, and an upstream that is added takes over only its share of the sessions.
 """
 
 import math
@@ -22,7 +23,8 @@ _SESSION_HEADERS: Final = frozenset(_SESSION_HEADER_ORDER)
 
 _LOAD_FACTOR: Final = 1.25
 _LOAD_ALLOWANCE: Final = 2.0
-"""The load above the average of its tier up to which an upstream keeps the sessions that rank it first."""
+"""How far the load of an upstream may be above the average of its tier before sessions that rank it first go
+elsewhere."""
 
 _MAX_HASH: Final = 2.0**64
 
@@ -44,7 +46,7 @@ def restore_affinity_key(stored: Json) -> AffinityKey:
 
 
 class AffinityFacts(NamedTuple):
-    """What a request has that may identify its session."""
+    """The values of a request that may identify its session."""
 
     cache_key: str | None = None
     conversation_id: str | None = None

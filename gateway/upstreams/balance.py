@@ -10,7 +10,7 @@ from gateway.upstreams.candidates import Candidate
 
 
 def choose_candidate(candidates: Sequence[Candidate], balance: Balance, rng: random.Random, now: float) -> Candidate:
-    """Returns one of the candidates, of which there is at least one. All have a weight above 0."""
+    """Returns one of the candidates. There is at least one, and all have a weight above 0."""
     if len(candidates) == 1:
         return candidates[0]
     if balance == "weighted":
@@ -21,8 +21,8 @@ def choose_candidate(candidates: Sequence[Candidate], balance: Balance, rng: ran
 
 
 def choose_equal(equals: Sequence[Candidate], rng: random.Random, now: float) -> Candidate | None:
-    """Returns the less busy one of two candidates that are drawn from some with the same weight: the same choice that
-    `choose_candidate` makes if all are available. Returns None if one that was drawn may not be available."""
+    """Draws two of some candidates with the same weight, and returns the less busy one. `choose_candidate` makes the
+    same choice if all are available. Returns None if one of the two may not be available."""
     if len(equals) == 1:
         return equals[0] if equals[0].is_surely_available(now) else None
     place, other = int(rng.random() * len(equals)), int(rng.random() * (len(equals) - 1))

@@ -29,7 +29,8 @@ class Candidate:
         return "full" if state == "available" and self.load.is_full else state
 
     def is_surely_available(self, now: float) -> bool:
-        """Whether it is available, and was never ejected since it was last well. False if that takes longer to say."""
+        """Whether it is certainly available. It is a quick check: False only means that `find_state` has to be
+        asked."""
         health, load = self.health, self.load
         return (
             health.ejected_until is None
@@ -43,7 +44,8 @@ class TurnCandidates(NamedTuple):
 
     all: Sequence[Candidate]
     equals: Sequence[Candidate]
-    """Those of the lowest tier, if they have the same weight; else none. It takes little to choose one of them."""
+    """Those of the lowest tier if all of them have the same weight, so that the quick choice of `choose_equal` applies;
+    otherwise none."""
 
 
 def prepare_candidates(candidates: Iterable[Candidate]) -> TurnCandidates:
@@ -70,7 +72,8 @@ def select_available(candidates: Iterable[Candidate], now: float) -> list[Candid
 def order_by_ejection(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
     """Returns the ejected candidates of the lowest tier that has any, the soonest end of an ejection first.
 
-    They are for turns that nobody else can serve. Parked ones said no, and are not among them.
+    A turn goes to them if no other upstream can serve it. Parked ones are left out, because they have refused further
+    requests for a while.
     """
     ejected = [each for each in candidates if each.find_state(now) in ("ejected", "trial")]
     lowest = min((each.tier for each in ejected), default=0)

@@ -1,4 +1,5 @@
-"""Whether an upstream gets turns: it is available, parked after a rate limit, or ejected after failures."""
+"""The health of an upstream, which decides whether it gets turns: it is available, parked after a rate limit, or
+ejected after failures."""
 
 import random
 from collections import Counter, deque
@@ -17,14 +18,14 @@ EjectionReason: TypeAlias = Literal["failures", "unauthorized", "not_found"]
 ParkingReason: TypeAlias = Literal["rate_limit_exceeded", "insufficient_quota"]
 
 _WINDOW_PARTS: Final = 10
-"""The parts of the window of results, each of which expires as a whole."""
+"""The window of results consists of so many parts, each of which expires as a whole."""
 
 _JITTER: Final = 0.1
-"""The share by which ejections of one length differ, so that upstreams do not all come back at once."""
+"""Each ejection is longer or shorter by up to this share, so that upstreams do not all come back at once."""
 
 
 class UpstreamName(NamedTuple):
-    """What the state of an upstream is kept by: a provider, and its name of the model."""
+    """Identifies the state of an upstream: by the provider, and the provider's name of the model."""
 
     provider: str
     model: str
@@ -61,7 +62,7 @@ class UpstreamHealth:
         self._window: deque[_WindowPart] = deque()
 
     def use_settings(self, settings: RoutingSettings) -> None:
-        """Goes on with the settings of a new configuration."""
+        """Applies the settings of a new configuration. What was recorded remains."""
         self._settings = settings
 
     def find_state(self, now: float) -> HealthState:
@@ -86,12 +87,12 @@ class UpstreamHealth:
         return self.ejected_until if self.ejected_until is not None and now < self.ejected_until else None
 
     def begin_attempt(self, attempt: object, now: float) -> None:
-        """Makes an attempt the trial, if an ejection is over and there is none."""
+        """Makes an attempt the trial if an ejection is over and no trial is in progress."""
         if self.ejected_until is not None and now >= self.ejected_until and self._trial is None:
             self._trial = attempt
 
     def record_success(self, attempt: object, now: float) -> None:
-        """Records a success. That of a trial ends the ejection."""
+        """Records a success. A successful trial ends the ejection."""
         if self.ejected_until is None:
             self._failures_in_a_row = 0.0
             self._record_result(now, 0.0)
@@ -99,7 +100,7 @@ class UpstreamHealth:
             self._restore()
 
     def record_failure(self, attempt: object, weight: float, now: float, *, may_eject: bool) -> None:
-        """Records a failure of this weight, which may eject the upstream. That of a trial ejects it again.
+        """Records a failure of this weight, which may eject the upstream. A failed trial ejects it again.
 
         Without `may_eject` it is only counted.
         """
@@ -118,7 +119,8 @@ class UpstreamHealth:
             self._trial = None
 
     def eject(self, reason: EjectionReason, now: float, *, longest: bool = False) -> None:
-        """Ejects the upstream: each time in a row for twice as long, or with `longest` for the longest time."""
+        """Ejects the upstream. Each ejection in a row lasts twice as long as the one before, up to the longest time,
+        which `longest` chooses at once."""
         settings = self._settings
         self._ejections_in_a_row += 1
         self.ejections += 1

@@ -1,4 +1,5 @@
-"""What is known of the load of one provider: attempts in progress, their limit, and what it reports itself."""
+"""The known load of one provider: attempts in progress, their limit, and the waiting requests that the upstream
+reports."""
 
 import math
 from typing import Final, Protocol
@@ -16,7 +17,7 @@ class SlotWaiter(Protocol):
     """The turns of one name that wait for a slot."""
 
     def offer_slot(self, load: "ProviderLoad") -> bool:
-        """Gives a free slot of the provider to the first turn that can use it. Returns whether there is one."""
+        """Gives a free slot of the provider to the first turn that can use it. Returns whether a turn took it."""
         ...
 
 
@@ -40,7 +41,8 @@ class ProviderLoad:
         self.in_flight += 1
 
     def end_attempt(self) -> None:
-        """Frees the slot of one attempt, and gives it to a turn that waits. Names take turns."""
+        """Frees the slot of one attempt, and gives it to a waiting turn. The names with waiting turns are served in
+        rotation."""
         self.in_flight -= 1
         if self._waiters:
             self.offer_slots()
@@ -76,7 +78,8 @@ class ProviderLoad:
 
 
 class ContentTimes:
-    """The time to first content of one upstream, as a moving average that follows slower samples at once."""
+    """The time to first content of one upstream: a moving average that rises to a slower sample at once, and falls
+    gradually."""
 
     def __init__(self) -> None:
         self._average: float | None = None
@@ -88,7 +91,7 @@ class ContentTimes:
         return self._average
 
     def add(self, seconds: float, now: float) -> None:
-        """Adds a sample. A faster one counts by the time since the last."""
+        """Adds a sample. A faster one has a weight that grows with the time since the last sample."""
         if self._average is None or seconds >= self._average:
             self._average = seconds
         else:

@@ -1,6 +1,8 @@
-"""The outcomes of attempts as a table: who may be asked next, and what an outcome says of the upstream's health.
+"""The outcomes of failed attempts as a table: which upstream may be asked next, and what the outcome says about the
+upstream's health.
 
-It is about attempts of which nothing was delivered. docs/routing.md has the table too, made from these rows.
+The table applies to attempts of which nothing was delivered to the client. docs/routing.md has the table too, made from
+these rows.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -63,7 +65,8 @@ class Outcome(NamedTuple):
     is_free: bool = False
     """Whether a further attempt takes nothing from the retry budget, because nothing was sent."""
     is_reset: bool = False
-    """Whether the upstream may have died with all its turns: the first such attempt of a turn is free too."""
+    """Whether the upstream may have died, and with it all its turns. One further attempt of each turn is then free
+    too."""
     yields: bool = False
     """Whether the client is shown an earlier failure instead, if there was one of another kind."""
     judgement: Judgement | None = None
@@ -167,7 +170,7 @@ _FILTER_WORDS: Final = ("content_filter", "content_policy_violation", "moderatio
 
 
 def build_filter_failure() -> UpstreamRejected:
-    """Returns the failure that a reply counts as which a content filter ended before it had content."""
+    """Returns the failure that stands for a reply which a content filter ended before it had content."""
     return UpstreamRejected("a content filter ended the reply", status=400, code="content_filter")
 
 

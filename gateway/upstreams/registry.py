@@ -48,12 +48,13 @@ class Sharing(NamedTuple):
     routing: TurnRouting
     state: NameState
     repeats: bool = True
-    """Whether there are further attempts. A turn of a name with one `provider` is only counted, and waits for the
-    provider's limit: what becomes of it says nothing of the provider, and its failures are shown as they are."""
+    """Whether failed attempts are repeated. For a name with one `provider` they are not: its turns are only counted,
+    and wait for the provider's limit. Their outcomes do not change the provider's health, and clients get its failures
+    unchanged."""
 
 
 class UpstreamRegistry:
-    """Holds the states, and makes those that it does not know."""
+    """Holds the states, and creates one when it is asked for the first time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, rng: random.Random | None = None) -> None:
         self.clock = clock
@@ -64,7 +65,8 @@ class UpstreamRegistry:
         self._names: dict[str, NameState] = {}
 
     def use_settings(self, settings: Settings) -> None:
-        """Goes on with a new configuration. Attempts in progress keep their slots, also above a new limit."""
+        """Applies a new configuration. Attempts in progress keep their slots, even if there are more than a new limit
+        allows."""
         self._settings = settings.routing
         for upstream in self._upstreams.values():
             upstream.health.use_settings(settings.routing)
@@ -114,7 +116,7 @@ class UpstreamRegistry:
         ]
 
     def build_health(self, name: UpstreamName) -> UpstreamHealth:
-        """Returns a health of its own, about which nothing is known."""
+        """Returns a new health without any results, which no other candidate shares."""
         return UpstreamHealth(name, self._settings, self.rng)
 
     def list_healths(self, provider: str, pattern: str) -> list[UpstreamHealth]:

@@ -1,14 +1,15 @@
-"""The repetitions that the turns of one name may have, so that failing upstreams do not get several times the load."""
+"""Limits the repeated attempts for one name, so that failing upstreams do not get several times the usual load."""
 
 from typing import Final
 
 from gateway.config.routing_settings import RoutingSettings
 
 _MAX_SECONDS: Final = 10.0
-"""The seconds of repetitions that an idle name saves up."""
+"""The budget grows by so many seconds of idle time at most."""
 
 _ONE: Final = 1 - 1e-9
-"""One repetition, as a sum of shares that floating-point numbers do not have exactly."""
+"""The cost of one repetition. It is a little below 1, because a sum of shares in floating-point numbers may not reach 1
+exactly."""
 
 
 class RetryBudget:

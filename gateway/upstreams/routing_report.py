@@ -1,4 +1,4 @@
-"""What can be said of the upstreams of one name: their shares, whether they can serve a request, and their state."""
+"""Reports on the upstreams of one name: their shares, whether they can serve a request, and their state."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from translation.representation.json_types import Json
 
 
 class UpstreamFacts(NamedTuple):
-    """What a report says of one upstream besides its state."""
+    """The facts of a report about one upstream, besides its state."""
 
     provider: str
     model: str
@@ -18,7 +18,7 @@ class UpstreamFacts(NamedTuple):
     refusal: str | None = None
     """Why it cannot serve the request; None if it can."""
     losses: Sequence[str] = ()
-    """What it would not honour of the request."""
+    """The parameters of the request that it would not honour."""
 
 
 def build_routing_report(

@@ -1,6 +1,7 @@
-"""One turn of a name with several upstreams: which is asked, what happens after a failure, and what the client is told.
+"""One turn of a name with several upstreams: decides which upstream is asked, what happens after a failure, and which
+failure the client gets.
 
-An attempt is whatever the caller makes of it: a plan, a round of hosted tools, a relayed request.
+The caller makes the attempts: for a planned request, a round of hosted tools, or a relayed request.
 """
 
 import asyncio
@@ -27,13 +28,13 @@ _MIN_BACKOFF_S: Final = 0.025
 _MAX_BACKOFF_S: Final = 0.25
 
 _DELAY_JITTER: Final = 0.1
-"""The share by which a delay that an upstream named is lengthened, so that not everybody comes back at once."""
+"""A delay that an upstream named is lengthened by up to this share, so that not all turns come back at once."""
 
 _QUOTA_S: Final = 60.0
 """Seconds for which an upstream without quota is parked."""
 
 _RNG: Final = random.Random()
-"""Making one for each turn would cost more than all its choices."""
+"""All turns share one, because creating one for each turn would take longer than all its choices."""
 
 _BY_LOAD: Final = frozenset({"least_busy", "prefix"})
 """The balances that choose turns without a key by the load of upstreams."""
@@ -67,7 +68,8 @@ class SharedAttempt:
 class SharedTurn:
     """One turn. `begin` chooses the upstream of each attempt, and one of the other methods ends it.
 
-    What most turns do not have is an attribute of the class until it is set.
+    Attributes that most turns never set have their defaults on the class, because that makes it cheaper to create a
+    turn.
     """
 
     queue_s = 0.0
@@ -99,7 +101,8 @@ class SharedTurn:
         judges: bool = True,
     ) -> None:
         """`preferred` is the upstream of the round before, which is chosen if it is available. Without `judges` the
-        outcomes say nothing of the health of upstreams: one that fails to count tokens may well reply."""
+        outcomes do not change the health of upstreams: an upstream that cannot count tokens may still answer
+        requests."""
         self.attempt_count = 0
         self.tried: list[TriedUpstream] = []
         self.key = key
@@ -237,13 +240,13 @@ class SharedTurn:
         return candidate
 
     def cancel(self) -> None:
-        """Takes an attempt back of which nothing was sent."""
+        """Takes back an attempt for which nothing was sent."""
         if (attempt := self._end()) is not None:
             attempt.candidate.health.end_attempt(attempt)
             self.attempt_count -= 1
 
     def observe_content(self) -> None:
-        """Records that the attempt has its first content. A trial has then succeeded."""
+        """Records that the first content of the attempt has arrived, which also makes a trial a success."""
         attempt = self.attempt
         if attempt is not None and attempt.first_content_at is None:
             attempt.first_content_at = now = self._clock()
@@ -252,7 +255,7 @@ class SharedTurn:
                 attempt.candidate.health.record_success(attempt, now)
 
     def succeed(self) -> None:
-        """Ends the attempt, whose reply is complete."""
+        """Ends the attempt as a success: its reply is complete."""
         now = self._clock()
         if (attempt := self._end("ok", now)) is not None:
             health = attempt.candidate.health
@@ -267,7 +270,7 @@ class SharedTurn:
             attempt.candidate.health.end_attempt(attempt)
 
     def cut(self) -> None:
-        """Ends the attempt, whose reply failed after content was delivered."""
+        """Ends the attempt as a failure after content was delivered, so that it cannot be repeated."""
         now = self._clock()
         if (attempt := self._end("cut", now)) is not None:
             if not self._is_over(now):
@@ -277,7 +280,8 @@ class SharedTurn:
     def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
         """Ends the attempt in a failure of which nothing was delivered.
 
-        Records what it says of the upstream; nothing without `judges`, and once the time of the turn is over.
+        The failure may change the upstream's health. It does not without `judges`, and once the time of the turn is
+        over.
         """
         attempt = self.attempt
         outcome = find_outcome(error)
@@ -438,8 +442,8 @@ class SharedTurn:
         return granted
 
     def _confirm_proposed(self, now: float) -> Candidate | None:
-        """Returns the proposed candidate if it is available, and no busier than it was. Many turns may be accepted at
-        once. A turn that waits does so as if it had no proposal."""
+        """Returns the proposed candidate if it is still available, and no busier than when it was proposed: many turns
+        may have been accepted since. The proposal is used up by this call."""
         (proposal, self._proposed) = self._proposed, None
         if proposal is None:
             return None
@@ -449,7 +453,8 @@ class SharedTurn:
         return candidate if is_current and is_available else None
 
     def _choose_quickly(self, now: float) -> Candidate | None:
-        """Returns the choice of a usual turn: by load, between two that are well. None if the choice takes more."""
+        """Returns the choice for the most frequent kind of turn: the less busy of two healthy upstreams. Returns None
+        for all others, which `_choose` serves."""
         equals = self._candidates.equals
         if not equals or self.key is not None or self._preferred is not None:
             return None
@@ -534,7 +539,7 @@ class SharedTurn:
         return self._had_others or len(self.candidates) > 1
 
     def _build_refusal(self, now: float, *, has_parked: bool) -> UpstreamRejected:
-        """Returns the failure of a turn that nobody can be asked to serve."""
+        """Returns the failure of a turn for which no upstream can be asked."""
         parked = [each for each in self.candidates if each.find_state(now) == "parked"]
         if not has_parked or not parked:
             return _build_overload()
@@ -548,7 +553,7 @@ class SharedTurn:
         )
 
     def _end(self, result: ResultName | None = None, now: float = 0.0) -> SharedAttempt | None:
-        """Frees the slot of the attempt, once. Without a result it was no attempt."""
+        """Frees the slot of the attempt, once. Without a result the attempt is not counted."""
         attempt, self.attempt = self.attempt, None
         if attempt is None:
             return None

@@ -1,4 +1,4 @@
-"""What the turns of one name have counted since the process began: attempts, repetitions, waits. Metrics report it."""
+"""Counts of the turns of one name since the process began: attempts, repetitions, waits. Metrics report them."""
 
 from collections import Counter
 from typing import Literal, TypeAlias

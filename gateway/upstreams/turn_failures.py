@@ -1,4 +1,4 @@
-"""The failures of one turn: which of them its client is shown, and when it is told to try again."""
+"""The failures of one turn: chooses the one that the client gets, and when the client should try again."""
 
 import time
 from collections.abc import Mapping
@@ -26,7 +26,8 @@ class TurnFailures:
     def add(self, error: Exception, outcome: Outcome | None) -> float | None:
         """Adds the failure of an attempt. Returns the seconds after which its upstream may be asked again, if known.
 
-        The last one is shown. One that only says that this upstream cannot be used never hides one of another kind.
+        The client gets the last failure. But a failure that only says that this upstream cannot be used never replaces
+        one of another kind.
         """
         if self._reported is None or outcome is None or not outcome.yields or _yields(self._reported):
             self._reported = error

@@ -1,4 +1,5 @@
-"""The turns of one name that wait because all of its upstreams are full: the first that came is the first served."""
+"""The turns of one name that wait because all of its upstreams are full. The turn that has waited longest is served
+first."""
 
 import asyncio
 from collections import Counter
@@ -54,7 +55,7 @@ class WaitingTurns:
                     load.remove_waiter(self)
 
     def offer_slot(self, load: ProviderLoad) -> bool:
-        """Gives a free slot to the first turn that can use it. Returns whether there is one."""
+        """Gives a free slot to the first turn that can use it. Returns whether a turn took it."""
         now = asyncio.get_running_loop().time()
         for turn in self._turns:
             if turn.granted.done():

@@ -38,7 +38,7 @@ class Indexer:
         self._running: dict[IndexingClaim, asyncio.Task[None]] = {}
 
     def notify(self) -> None:
-        """Looks at once for files that wait."""
+        """Makes the indexer look for waiting files at once, and not only at its next regular look."""
         self._changed.set()
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Bodies of requests about vector stores: what they may have, and what it means."""
+"""Reads and checks the bodies of requests about vector stores."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeGuard, cast
@@ -34,7 +34,8 @@ class SearchRequest(NamedTuple):
     limit: int
     threshold: float
     has_rewrite: bool
-    """Whether the client wants its query rewritten, which does not happen."""
+    """Whether the client asked for its query to be rewritten. The gateway does not do that, and reports it as a
+    loss."""
 
 
 def read_text_field(body: Json, name: str) -> str | None:
@@ -104,7 +105,7 @@ def read_expiry_days(value: object) -> int | None:
 
 
 def read_chunk_sizes(value: object, param: str = "chunking_strategy") -> ChunkSizes:
-    """Returns how a file is cut. Without a strategy, and with `auto`, it has 800 tokens with 400 in common."""
+    """Returns the sizes of the chunks of a file. The default, also for `auto`, is 800 tokens, of which 400 overlap."""
     if value is None or value == {"type": "auto"}:
         return ChunkSizes()
     static = value.get("static") if isinstance(value, dict) and value.get("type") == "static" else None
@@ -140,7 +141,7 @@ def read_file_id(value: object, param: str) -> str:
 
 
 def read_new_entry(body: Json) -> NewEntry:
-    """Returns the file that a request attaches."""
+    """Returns the file that a request attaches to a store."""
     refuse_unknown_names(body, ("file_id", "attributes", "chunking_strategy"))
     return NewEntry(
         read_file_id(body.get("file_id"), "file_id"),
@@ -150,7 +151,7 @@ def read_new_entry(body: Json) -> NewEntry:
 
 
 def read_file_ids(value: object, sizes: ChunkSizes, attributes: Mapping[str, AttributeValue]) -> list[NewEntry]:
-    """Returns the files of a list of ids, which are cut alike and have the same attributes."""
+    """Returns the files of a list of ids. All get the same sizes of chunks and the same attributes."""
     if not isinstance(value, list) or len(value) > MAX_BATCH_FILES:
         raise InvalidRequest(
             f"Invalid value for 'file_ids': expected a list of at most {MAX_BATCH_FILES} ids.", param="file_ids"

@@ -1,4 +1,4 @@
-"""The vector stores of clients: what their requests ask for, over the store, within the quotas of their owners."""
+"""Carries out the requests of clients about their vector stores, within the quotas of their owners."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn, TypeVar
@@ -42,7 +42,7 @@ _CREATE_NAMES: Final = ("name", "description", "file_ids", "chunking_strategy", 
 
 
 class SearchPage(NamedTuple):
-    """What a search found, and what it asked for."""
+    """The request of a search, and its results."""
 
     request: SearchRequest
     chunks: Sequence[ScoredChunk]
@@ -109,7 +109,7 @@ class StoredVectorStores:
         return await self._stores.list_stores(owner, page)
 
     async def update_store(self, owner: str, store_id: str, body: Json) -> StoredVectorStore:
-        """Changes what a body has."""
+        """Changes the fields of a store that a body contains."""
         refuse_unknown_names(body, ("name", "expires_after", "metadata"))
         changes: Json = {}
         if "name" in body:

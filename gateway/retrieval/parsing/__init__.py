@@ -1,5 +1,5 @@
-"""Turns the bytes of a file into its text: in a child process with bounds, because what a file holds is not to be
+"""Turns the bytes of a file into its text. It runs in a child process with limits, because the content of a file is not
 trusted.
 
-Nothing here is imported by a server process but `parser_pool` and `parsed_text`. May import `gateway.retrieval`.
+Server processes import only `parser_pool` and `parsed_text` of it. May import `gateway.retrieval`.
 """

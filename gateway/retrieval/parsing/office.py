@@ -21,7 +21,7 @@ DOCUMENT_PARTS: Final = ("word/document.xml", "ppt/presentation.xml", "xl/workbo
 
 
 class _Archive:
-    """The parts of a zip file, with a bound on what they are inflated to."""
+    """The parts of a zip file, with a limit on their size after decompression."""
 
     def __init__(self, content: bytes) -> None:
         try:
@@ -49,7 +49,7 @@ class _Archive:
         handle_end: Callable[[str], None],
         handle_text: Callable[[str], None],
     ) -> None:
-        """Parses a part. Entities are refused, so nothing outside it is read and nothing multiplies."""
+        """Parses a part. Entities are refused, because they could refer to other files, or multiply a text."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler = lambda tag, attributes: handle_start(tag.rpartition(" ")[2], attributes)

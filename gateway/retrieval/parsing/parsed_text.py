@@ -1,4 +1,4 @@
-"""What the parsing of a file comes to: its text, or why it has none."""
+"""The results of parsing a file: its chunks, or the reason why it cannot be read."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -29,7 +29,7 @@ class IndexedChunk(NamedTuple):
 
 
 class ParsingBounds(NamedTuple):
-    """What the parsing of one file may take."""
+    """The limits for parsing one file."""
 
     seconds: float = 60
     memory_mb: int = 1024

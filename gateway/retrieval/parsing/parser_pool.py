@@ -1,4 +1,4 @@
-"""Parses files for one event loop: sends them to the parser server, and reads what its children find."""
+"""Parses files for one event loop: sends them to the parser server, and reads what its children write."""
 
 import asyncio
 import os
@@ -19,7 +19,8 @@ _log = structlog.get_logger(__name__)
 
 _MAX_FRAME: Final = 4_194_304
 _BYTES_PER_CHARACTER: Final = 64
-"""No file needs more for its text and the terms of its overlapping chunks."""
+"""The most bytes that a child may write for each character of a text. The text and the terms of its overlapping chunks
+need fewer."""
 
 _GRACE_S: Final = 10.0
 """Seconds beyond the time of a child, in which the parser server starts and the child is ended."""
@@ -40,8 +41,8 @@ class ParserPool:
         """Yields the pieces of the text of a file, and then its chunks in order, some at a time.
 
         `file` is a descriptor for reading, at its beginning; it remains the caller's. The time that the caller takes
-        for a part does not count. Raises UnreadableFile if the file has no text, or reading it takes more than the
-        bounds; then what was yielded is of no use.
+        for a part does not count. Raises UnreadableFile if the file has no text, or if reading it exceeds a limit.
+        Discard everything that was yielded before the exception.
         """
         async with self._turns, aclosing(self._read_child(file, name, bounds, sizes)) as parts:
             left_s = bounds.seconds + _GRACE_S

@@ -1,7 +1,8 @@
 """The parser server: `python -m gateway.retrieval.parsing.parser_server FD`. It forks a child for each file.
 
-All that parsing needs is loaded before the first child begins, so a child opens nothing: it has the file, the pipe for
-what it finds, and no right to open a file or a socket. Server and children end with the process that started them.
+Everything that parsing imports is loaded before the first child is forked, so that a child need not open anything. It
+has two descriptors, the file and a pipe for its results, and no right to open a file or a socket. Server and children
+end with the process that started them.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The attempts at the reply of one run whose upstreams share their turns: begins, observes and ends them."""
+"""Begins, observes and ends the attempts of one run whose model has several upstreams."""
 
 from typing import Protocol
 
@@ -36,7 +36,8 @@ class AttemptPlanner(Protocol):
 
 
 class SharedAttempts:
-    """The attempts of one run. It is a RequestObserver too, because results and times count for the upstream."""
+    """The attempts of one run. It is also a RequestObserver, because the results and times of a reply change the health
+    of its upstream."""
 
     planner: AttemptPlanner
     keeper: str | None = None
@@ -119,7 +120,7 @@ class SharedAttempts:
     async def move_on_filtered(self) -> bool:
         """Ends the attempt, whose reply a content filter ended before content, if another one may begin.
 
-        Returns whether it may. Otherwise the client gets that reply.
+        Returns whether another attempt may begin. If not, the client gets the filtered reply.
         """
         if self.rounds is not None or not self.turn.leaves_filtered:
             return False

@@ -1,4 +1,5 @@
-"""Requests about a context, such as token counts, of names with several upstreams: any of them may serve them."""
+"""Serves requests about a context, such as token counts, for names with several upstreams. Any of the upstreams may
+serve them."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -25,8 +26,8 @@ async def ask_targets(
 ) -> _ResultT:
     """Returns the result of the first target that can serve a request and does not fail.
 
-    `ask` gets the request for one target. `judges` says whether the outcomes count for the health of upstreams. Raises
-    the refusal of the first target if all refuse, and otherwise what the last failure of an upstream is.
+    `ask` gets the request for one target. `judges` says whether the outcomes change the health of upstreams. Raises the
+    refusal of the first target if all refuse, and otherwise the last failure of an upstream.
     """
     route = request.route
     watcher = observer.observe_request(

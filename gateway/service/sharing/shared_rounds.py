@@ -1,6 +1,6 @@
 """The rounds of a reply whose tools the gateway runs: each is a turn with attempts of its own.
 
-A tool that has run is not run again: the upstream that is asked next gets the whole history, with the calls.
+Tools are not run again when another upstream takes over: it gets the whole history with the calls and their results.
 """
 
 import asyncio
@@ -133,7 +133,8 @@ class SharedRounds:
         return plan.exchange
 
     def note_answer(self, candidate: Candidate) -> None:
-        """Takes the losses of an upstream that has answered. Those of one that never did count for nobody."""
+        """Adds the losses of an upstream that has answered. Losses of upstreams that never answered are not
+        reported."""
         if candidate.index in self._answered:
             return
         losses = self._attempt.plan.losses
@@ -153,8 +154,9 @@ class SharedRounds:
         return self._route.has_larger_window(other.index, failed.index)
 
     def _find_readers(self, items: Sequence[Item]) -> Collection[int] | None:
-        """Returns the indexes of the candidates that can read the newest reasoning which only its maker can; None if
-        any can serve the round. What an earlier round wrote is not sealed yet."""
+        """Returns the indexes of the candidates that can read the newest reasoning, if it can only be read by its
+        maker; None if every candidate can serve the round. Reasoning of an earlier round of this reply is not sealed
+        yet."""
         seal = self._route.target.reasoning_seal
         for item in reversed(items):
             maker: tuple[str, str] | None = None

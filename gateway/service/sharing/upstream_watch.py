@@ -1,4 +1,4 @@
-"""Asks upstreams how they are: ejected ones whether they are well again, busy ones how many requests wait."""
+"""Asks upstreams for their state: ejected ones whether they are healthy again, busy ones how many requests wait."""
 
 import asyncio
 from collections import defaultdict
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 _PERIOD_S: Final = 1.0
 _HEALTH_PERIODS: Final = 2
-"""The periods between two questions for the health of an ejected upstream."""
+"""An ejected upstream is asked for its health once in so many periods."""
 
 _RECENT_S: Final = 10.0
 """Seconds after the last turn of a name in which the load of its upstreams is asked for."""

@@ -138,7 +138,7 @@ class FileSearchExecutor:
         return self._owners.get(store_id, self._owner)
 
     async def _search(self, store_id: str, query: ChunkQuery) -> Sequence[ScoredChunk] | None:
-        """Returns what a store has; None if it has been deleted or has expired meanwhile."""
+        """Returns the results of one store; None if the store has been deleted or has expired meanwhile."""
         try:
             return await self._stores.search(self._find_owner(store_id), store_id, query)
         except VectorStoreExpired:
@@ -165,7 +165,7 @@ class FileSearchExecutor:
         return ToolOutcome(output=text, fields=fields)
 
     async def close(self) -> None:
-        """Does nothing: a search holds nothing."""
+        """Does nothing: a search keeps nothing open."""
 
 
 def _render_result(chunk: ScoredChunk) -> Json:

@@ -30,7 +30,7 @@ class FileSearchTools:
     forms: Mapping[str, CallForm] = {FILE_SEARCH_FORM.item_type: FILE_SEARCH_FORM}
 
     def __init__(self, stores: VectorStores | None) -> None:
-        """`stores` is None where nothing is stored: then the tool is none of the gateway's."""
+        """`stores` is None on a server without a store, which does not run this tool."""
         self._stores = stores
         self._shared_ids: frozenset[str] = frozenset()
         """The stores that the configuration of the model names: every client may search them."""

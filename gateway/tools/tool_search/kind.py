@@ -1,4 +1,5 @@
-"""The kind `tool_search`: requests that ask for it, and those with more tools than models read well."""
+"""The kind `tool_search`: it runs for requests that ask for it, and for those with more tools than a model handles
+well."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy

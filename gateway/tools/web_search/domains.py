@@ -1,4 +1,4 @@
-"""Which hosts a search may find and open: the `filters` of a request's tool."""
+"""Decides which hosts a search may find and open, by the `filters` of the tool in the request."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from translation.representation.json_types import Json
 _MAX_DOMAINS: Final = 100
 _MAX_DOMAIN_CHARS: Final = 253
 _MAX_SITE_TERMS: Final = 3
-"""So many domains are put into the query too. Engines have no long filters."""
+"""At most so many domains are added to the query. Engines do not take longer filters."""
 
 _KEYS: Final = ("allowed_domains", "blocked_domains")
 

@@ -1,4 +1,4 @@
-"""Sends searches to the engine. Its replies are bounded before they are parsed."""
+"""Sends searches to the engine, and limits the size of its replies before they are parsed."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _UNAVAILABLE: Final = "search_unavailable: the web search failed. Answer without
 
 
 class SearchUnavailable(ToolFault):
-    """The engine did not answer a search. `why` is for the operator, the message for the model."""
+    """The engine did not answer a search. `why` is logged for the operator; the message is for the model."""
 
     def __init__(self, why: str, status: int | None = None) -> None:
         super().__init__(_UNAVAILABLE)
@@ -36,7 +36,7 @@ class SearchUnavailable(ToolFault):
 
 
 class EngineClient:
-    """The engine of the configuration, which has one."""
+    """The client of the engine that the configuration names."""
 
     def __init__(self, settings: WebSearchSettings) -> None:
         if settings.engine is None:

@@ -1,4 +1,4 @@
-"""The search engines: the request for a search of each, and the results in its reply."""
+"""The search engines as a table: how each is asked, and where its reply has the results."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -31,7 +31,7 @@ def build_action(name: str, arguments: Json) -> Json:
 
 
 class WebSearchForm(CallForm):
-    """Items of the type `web_search_call`. They have no action before the end of the call."""
+    """Items of the type `web_search_call`. Their action is added when the call ends."""
 
     item_type = SEARCH_ITEM
     id_prefix = "ws"

@@ -17,7 +17,7 @@ from translation.representation.loss import Loss
 from translation.tools.searches import WEB_SEARCH, is_search_tool
 
 _SIZES: Final = {"low": (5, 500), "medium": (8, 1000), "high": (12, 2000)}
-"""`search_context_size` -> the most results, and the most characters of each."""
+"""`search_context_size` -> the maximum number of results, and of characters of each."""
 
 _DEFAULT_SIZE: Final = "medium"
 
@@ -39,7 +39,8 @@ class WebSearchTools:
         self._is_on = settings.engine is not None
 
     def runs_tool(self, tool: Json) -> bool:
-        """Whether the gateway runs this tool. A client may ask for a search that stays offline, which no engine is."""
+        """Whether the gateway runs this tool. A client may ask for a search without access to the web, which no engine
+        offers."""
         return self._is_on and is_search_tool(tool) and tool.get("external_web_access") is not False
 
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:

@@ -1,4 +1,5 @@
-"""Fetches pages of the web for a model: public addresses only, checked at each redirect, within the bounds."""
+"""Fetches web pages for a model. Only public addresses are connected to, which is checked at each redirect, and the
+size and time are limited."""
 
 import asyncio
 import codecs
@@ -131,4 +132,4 @@ def _find_charset(content: _Content) -> str:
 
 
 _UNTRUSTED_CODECS: Final = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
-"""Codecs of Python that no page is encoded with, and that are slow or fail."""
+"""Codecs of Python that are slow or may fail, and that no page is encoded with."""

@@ -1,4 +1,4 @@
-"""The numbers by which a model cites: one number never means two things in one context.
+"""The numbers by which a model cites. Within one context, a number always stands for the same thing.
 
 A marker is a number between two brackets that ordinary text does not have: 【3】. A tool writes it beside each of its
 results, the model copies it into its answer, and there it is replaced by a citation.
@@ -21,11 +21,12 @@ _PLAIN_BRACKETS: Final = {ord(MARKER_START): "[", ord(_MARKER_END): "]"}
 
 _DETAIL_TYPE: Final = "gateway.result"
 _MAX_STORED_CHARS: Final = 16_000
-"""The most characters of a result that later turns read again. Clients carry them, if the gateway does not."""
+"""The most characters of a result that are kept for later turns. If the response is not stored, the client carries
+them."""
 
 
 class MarkedResult(NamedTuple):
-    """What a model read of a result, and what its markers stand for."""
+    """The text of a result as the model read it, and what its markers stand for."""
 
     text: str
     citables: Mapping[int, Citable]

@@ -14,7 +14,7 @@ _ANSWER: Final = "output_text"
 
 
 class _Part:
-    """An answer that is being cited, and what of the model's text it has had."""
+    """One text part of an answer, and how much of the model's text it has processed."""
 
     def __init__(self, table: CitationTable, index: int, part_index: int) -> None:
         self.cited = CitedText(table)

@@ -99,7 +99,7 @@ class LinkFinder:
         return citable.build_annotation(start, end)
 
     def _trim(self) -> None:
-        """Drops the beginning of the text that no link can have."""
+        """Drops the beginning of the text, up to where a link could still begin."""
         needed = self._link.start if self._link is not None else self.length - _MAX_LABEL_CHARS
         if self._ending is not None:
             needed = self._ending[0].start

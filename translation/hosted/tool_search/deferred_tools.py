@@ -24,13 +24,13 @@ class DeferredTool(NamedTuple):
     tool: Json
     """The tool as the model gets it, once it is loaded."""
     text: str
-    """What a search looks at: the name, the description and the names of the parameters."""
+    """The text that a search examines: the name, the description and the names of the parameters."""
     is_own: bool
     """Whether the client runs it."""
 
 
 class DeferredTools:
-    """What is deferred in one response, and what of it is loaded. What is loaded stays loaded."""
+    """The deferred tools of one response, and which of them are loaded. A loaded tool stays loaded."""
 
     def __init__(self) -> None:
         self._tools: dict[str, DeferredTool] = {}
@@ -54,7 +54,7 @@ class DeferredTools:
         return frozenset(name for name, tool in self._tools.items() if tool.is_own)
 
     def load(self, names: Iterable[str]) -> list[Json]:
-        """Loads the tools with these names, and returns them, in this order. There may be no tool of a name."""
+        """Loads the tools with these names, and returns them in this order. Unknown names are skipped."""
         loaded = [self._tools[name] for name in names if name in self._tools]
         for tool in loaded:
             self._loaded.setdefault(tool.name, tool)
@@ -118,11 +118,12 @@ def _defer(tool: Json, member: Json, *, is_own: bool, namespace: str = "") -> De
     return DeferredTool(namespace + member["name"], tool, text[:_MAX_TEXT_CHARS], is_own)
 
 
-def settle_deferral(tools: Sequence[HostedTool], search: Sequence[HostedTool], auto: int | None) -> list[HostedTool]:
-    """Returns the tools of the gateway, with those deferred that the model has to search for, and the `search`.
+def defer_tools(tools: Sequence[HostedTool], search: Sequence[HostedTool], auto: int | None) -> list[HostedTool]:
+    """Returns the tools that the gateway runs. Those that the model has to search for are deferred, and the tool
+    `search` is among them if it is needed.
 
-    With a search that the request asked for, they are those that the request defers. With `auto` all tools of MCP
-    servers are, if there are more; the search of this kind is left out otherwise.
+    If the request asked for the search, the tools that it defers are deferred. With `auto`, all tools of MCP servers
+    are deferred if there are more than `auto`; otherwise none is, and the search is left out.
     """
     requested = [tool for tool in search if tool.key.server == TOOL_SEARCH]
     if requested:

@@ -15,7 +15,7 @@ _NOTHING: Final = "No tool was found. Search with other words, or answer without
 
 
 def write_loaded(names: list[str]) -> str:
-    """Returns what the model reads of a search that found these tools."""
+    """Returns the text that the model gets as the result of a search that found these tools."""
     return _LOADED + ", ".join(names) if names else _NOTHING
 
 

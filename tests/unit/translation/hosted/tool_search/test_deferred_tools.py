@@ -8,9 +8,9 @@ from translation.hosted.tool_search.deferred_tools import (
     AUTO_SEARCH,
     TOOL_SEARCH,
     DeferredTools,
+    defer_tools,
     iterate_names,
     list_deferred,
-    settle_deferral,
     split_deferred,
 )
 from translation.hosted.tool_search.search_form import SEARCH_FORM
@@ -76,10 +76,10 @@ def search_tool(server: str) -> HostedTool:
 def test_a_search_decides_what_is_deferred() -> None:
     tools = [hosted_tool("add", is_deferred=True), hosted_tool("sub")]
     requested, auto = search_tool(TOOL_SEARCH), search_tool(AUTO_SEARCH)
-    assert settle_deferral(tools, [requested], None) == [*tools, requested]
-    assert settle_deferral(tools, [], None) == [replace(tools[0], is_deferred=False), tools[1]]
-    assert settle_deferral(tools, [auto], 2) == [replace(tools[0], is_deferred=False), tools[1]]
+    assert defer_tools(tools, [requested], None) == [*tools, requested]
+    assert defer_tools(tools, [], None) == [replace(tools[0], is_deferred=False), tools[1]]
+    assert defer_tools(tools, [auto], 2) == [replace(tools[0], is_deferred=False), tools[1]]
     all_deferred = [replace(tool, is_deferred=True) for tool in tools]
-    assert settle_deferral(tools, [auto], 1) == [*all_deferred, auto]
+    assert defer_tools(tools, [auto], 1) == [*all_deferred, auto]
     other = hosted_tool("x", choice_type="web_search")
-    assert settle_deferral([*tools, other], [auto], 1) == [*all_deferred, other, auto]
+    assert defer_tools([*tools, other], [auto], 1) == [*all_deferred, other, auto]
