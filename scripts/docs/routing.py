@@ -51,27 +51,27 @@ reload changes rows, weights and `routing` at once; running replies go on, and w
 
 ## Which upstream gets a turn
 
-First, what is not possible: a row of `weight` 0, a row that would refuse the request by its capabilities (in strict mode also one that
-would lose something), and, if the input has reasoning that only its maker can read, every row but the maker's (providers of one account
+First, rows that cannot serve the request are left out: rows of `weight` 0, rows whose capabilities do not suffice (in strict mode also those with a
+loss), and, if the input has reasoning that only the upstream which wrote it can read, all rows but that one (providers of one account
 share a `realm`). Without a store, upstreams keep the responses that they make, and a `previous_response_id` goes to the one that has it, as far as
 this process knows (the latest 10,000 of a name). If no row is left, the client gets the refusal of the first row.
 
-Then, what is available: not ejected, not parked after a rate limit, and below the provider's `max_in_flight`. The lowest `tier` with an
-available row is used.
+Then, rows that are not available are left out: those whose upstream is ejected, is parked after a rate limit, or has reached the provider's
+`max_in_flight`. Of the others, those of the lowest `tier` are used.
 
 Among these, a request with an affinity key goes to the upstream that ranks first for the key, unless it is much busier than the others (more than
 1.25 times the average load plus 2). The key is the first that exists of: `prompt_cache_key`, a session header
 (`x-claude-code-session-id`, `session-id`, `session_id`), the conversation, the chain of `previous_response_id`; with `balance: prefix`
 also the beginning of the prompt: tools, instructions, first message. The ranking is a hash of key and name, so it is the same on every replica and
-after every restart, and a further upstream takes only its share of the sessions.
+after every restart, and an upstream that is added takes over only its share of the sessions.
 
-Without a key, `balance` decides: `least_busy` draws two by weight and takes the one with fewer turns in progress, `latency` the one with
-less expected time to first content, `weighted` goes by weight alone.
+Without a key, `balance` decides: `least_busy` draws two rows by weight and takes the one with fewer turns in progress; `latency` takes the one with the
+shorter expected time to first content; `weighted` draws one row by weight.
 
 If all available rows are full, the turn waits for a free one, for `queue_s` at most. If all rows are parked, the client gets 429 at once with the
-time until the first is free. If all are ejected, the one whose ejection ends soonest is asked all the same.
+time until the first is free. If all are ejected, the one whose ejection ends first is asked nevertheless.
 
-A name with one `provider` has no choice, keeps the `retries` of its provider, and is never parked or ejected. Its turns count where the provider has
+For a name with one `provider` nothing is chosen: the `retries` of the provider apply, and it is never parked or ejected. Its turns count where the provider has
 `max_in_flight` or also serves names with several upstreams: they wait for a free slot, and make the provider busier for the others.
 
 ## What happens after a failure
@@ -83,28 +83,28 @@ If the gateway runs tools for a reply, each round of the model is a turn with at
 the history with all calls, no tool is run again, and rounds prefer the upstream of the round before. Encrypted reasoning of one round leaves only
 its maker for the next. An upstream that runs these tools itself does not take over such a round. `x-gateway-attempts` counts the attempts of all
 rounds; a stream says how many there were before its first content. Embeddings and other [relayed paths](relay.md) share turns in the same way, among the rows that have the path; a
-form goes to the next upstream only if the one before could not be connected to, and had read nothing of it, and a JSON reply is held back up to 4 MiB, a stream up to its first event. Token counts and compaction go to any row that can serve them; a failure to count says nothing of health.
+form goes to the next upstream only if no connection to the one before could be made, so that nothing of the form has been read. A JSON reply is held back up to 4 MiB, a stream up to its first event. Token counts and compaction go to any row that can serve them; a failed count does not change the health of an upstream.
 
 When `total_s` is over, the turn ends: with 504, or with the failure event of a stream that has begun; a relayed body that is no stream is cut off. No
-further attempt begins, and the time of a turn says nothing of an upstream's health. Without `compact_threshold` a context is compacted by the
+further attempt begins, and a turn that takes too long in all does not change the health of an upstream. Without `compact_threshold`, a context is compacted by the
 window of the row that answers.
 
 `health`: five failures in a row, or half of at least five results within ten seconds, eject an upstream for five seconds, then ten, up to
 a minute. After that, one turn is its trial. The only upstream of a name is never ejected."""  # noqa: E501
 
 _AFTER_TABLE: Final = """\
-Each name has a retry budget: a fifth of its turns and three repetitions a second, of which it saves up thirty. Attempts of which nothing was
-sent cost nothing, and neither does the first broken connection of a turn. With an empty budget a turn ends with its failure.
+Each name has a retry budget: one repetition for every five turns, and three repetitions a second, of which at most thirty are saved up. A repetition is
+free if nothing of the failed attempt had been sent, or after the first broken connection of a turn. With an empty budget a turn ends with its failure.
 
-The client is shown the failure of the last attempt; a rate limit, refused credentials or a missing model never hide an earlier failure of
-another kind. `Retry-After` is the least delay that an upstream named.
+The client gets the failure of the last attempt. But a rate limit, refused credentials or a missing model never replaces an earlier failure of
+another kind. `Retry-After` is the shortest delay that an upstream named.
 
 ## What you see
 
 - Replies have `x-gateway-upstream` and `x-gateway-attempts`, errors too (`routing.reply_headers: false` turns them off). A request that
   repeats an idempotency key has `x-gateway-attempts: 0`, and the upstream of the run as far as it is known. So has the reply that a background
   response was accepted, without an upstream.
-- What is stored of a response or completion has the upstream that answered: `GET` sends it as `x-gateway-upstream`, with the losses of that
+- The upstream that answered is stored with a response or completion: `GET` sends it as `x-gateway-upstream`, with the losses of that
   upstream and no others, also for a stream. A stream that joins a running response, such as one that is resumed, begins with its first content, so
   that its headers and what its first events echo are those of the upstream that answers. If there is no content for `keepalive_s`, it begins
   without them, with the parameters as they were planned.
