@@ -117,6 +117,7 @@ async def resolve_continuation(
     if previous is None:
         return Continuation(history=(), new_items=new_items, has_references=has_references)
     if connection_items is not None and previous in connection_items:
+        # It was not stored, so nothing can refer to it as a parent: its items become part of what the new one stores.
         return Continuation(
             history=await _build_history(connection_items[previous], facts),
             new_items=new_items,

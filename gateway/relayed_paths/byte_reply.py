@@ -105,7 +105,9 @@ class ByteReply(Response):
         except (GatewayError, ProviderError) as error:
             bind_failure(error)
             has_failed = isinstance(error, ProviderError)
+            # Status 200 has been sent. A stream ends with an event; any other body is cut off, to look incomplete.
             if self._is_event_stream:
+                # The upstream may have broken off in the middle of a frame, which the empty line ends.
                 event = b"\n\ndata: " + orjson.dumps(build_openai_error_body(error)) + b"\n\n"
                 await send_body({"type": "http.response.body", "body": event, "more_body": False})
             else:

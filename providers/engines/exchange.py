@@ -171,6 +171,7 @@ class _EngineExchange:
         if request.call_opening is not None and await self._begins_with_call(prompt, request.call_opening):
             opening, constraint = request.call_opening, None
         if opening:
+            # The engine continues behind the opening of the call, so its output does not contain the opening.
             prompt = prompt.with_tokens(await self._engine.encode(opening), opening)
             if events := out.feed_text(opening):
                 yield events

@@ -72,6 +72,7 @@ class ParserPool:
     async def _read_child(
         self, file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes
     ) -> AsyncGenerator[str | list[IndexedChunk], None]:
+        """Sends a file to the parser server, and yields what its child writes into a pipe."""
         control = await self._start_server()
         ours, theirs = os.pipe()
         reader = asyncio.StreamReader(limit=65_536)
@@ -87,7 +88,8 @@ class ParserPool:
                     await self.close()
                 raise _build_server_fault() from None
             finally:
-                os.close(theirs)
+                os.close(theirs)  # only the child can write now, so the pipe ends with the child
+            # A file may make its child misbehave, so the frames that a child sends are limited too.
             left = bounds.characters * _BYTES_PER_CHARACTER + _MAX_FRAME
             while True:
                 try:

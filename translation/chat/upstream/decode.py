@@ -347,6 +347,8 @@ class ChatDecoder:
         return [*events, *self._end_reasoning()]
 
     def _read_delta(self, delta: Json, *, whole: bool) -> list[Event]:
+        """Returns the events of one delta, or of a `whole` message. Its fields are read in the order in which clients
+        have to see them: reasoning, text, refusal, media, calls."""
         events: list[Event] = []
         is_plain = _PLAIN_DELTA_KEYS.issuperset(delta)
         if not (is_plain or self._reasoning_fields.isdisjoint(delta)):
@@ -360,7 +362,7 @@ class ChatDecoder:
             else:
                 events += self._read_text(content)
         if is_plain and not self._annotations:
-            return events
+            return events  # nearly every delta has text and nothing else
         if refusal := delta.get("refusal"):
             events += self._write_segments(self._tagged_text.interrupt())
             events += self._write_text("refusal", read_refusal_text(refusal))
