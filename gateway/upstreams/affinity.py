@@ -1,17 +1,19 @@
 """Sends the turns of one session to one upstream, whose prompt cache has the session: finds the key of a request, and
-ranks upstreams for a key.
+ranks upstreams for a key. Also remembers which upstream has a response that only it can continue.
 
 Upstreams are ranked by weighted rendezvous hashing. So the ranking is the same in every process, on every replica and
 after a restart, and an upstream that is added takes over only its share of the sessions.
 """
 
 import math
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from gateway.config.routing_settings import AFFINITY_HEADER
 from gateway.upstreams.candidates import Candidate
+from gateway.upstreams.health import UpstreamName
 from translation.representation.json_types import Json
 
 AffinityKind: TypeAlias = Literal["prompt_cache_key", "session", "header", "conversation", "chain", "prefix"]
@@ -111,3 +113,34 @@ def _score(key: bytes, candidate: Candidate) -> float:
     uniform = (int.from_bytes(digest, "big") + 0.5) / _MAX_HASH
     # 2**64 - 0.5 is rounded up to 2**64.
     return -candidate.weight / math.log(min(uniform, 1 - 2**-53))
+
+
+_MAX_RESPONSES: Final = 10_000
+"""The most responses of one name that are remembered, the newest. Any upstream may be asked to continue an older one,
+and those that do not have it say so."""
+
+_MAX_ID_CHARS: Final = 256
+"""Longer ids are not remembered. Upstreams choose them."""
+
+
+class ResponseMakers:
+    """The upstreams of the latest responses of one name, in one process.
+
+    It is for servers without a store of their own: a response that continues one of an upstream can only be made by
+    that upstream.
+    """
+
+    def __init__(self) -> None:
+        self._makers: OrderedDict[tuple[str, str], UpstreamName] = OrderedDict()
+
+    def note_maker(self, owner: str, response_id: object, maker: UpstreamName) -> None:
+        """Remembers which upstream made a response. `response_id` is what the upstream sent as its id."""
+        if not isinstance(response_id, str) or len(response_id) > _MAX_ID_CHARS:
+            return
+        self._makers[owner, response_id] = maker
+        if len(self._makers) > _MAX_RESPONSES:
+            self._makers.popitem(last=False)
+
+    def find_maker(self, owner: str, response_id: str) -> UpstreamName | None:
+        """Returns the upstream that made a response; None if that is not known."""
+        return self._makers.get((owner, response_id))

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from gateway.config.routing_settings import Balance, RoutingSettings, TurnRouting
 from gateway.config.settings import Settings
+from gateway.upstreams.affinity import ResponseMakers
 from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.health import UpstreamHealth, UpstreamName
 from gateway.upstreams.load import ContentTimes, ProviderLoad
 from gateway.upstreams.load_reports import LOAD_HEADER, read_load_header
-from gateway.upstreams.response_makers import ResponseMakers
 from gateway.upstreams.retry_budget import RetryBudget
 from gateway.upstreams.turn_counts import TurnCounts
 from gateway.upstreams.waiting_turns import WaitingTurns

@@ -13,13 +13,12 @@ from typing import Final, NamedTuple
 
 from dataplane.read_waiter import TIMER_STEP_S
 from gateway.config.routing_settings import TurnRouting
-from gateway.upstreams.affinity import AffinityKey, choose_by_key
+from gateway.upstreams.affinity import AffinityKey, ResponseMakers, choose_by_key
 from gateway.upstreams.balance import choose_candidate, choose_equal
 from gateway.upstreams.candidates import Candidate, TurnCandidates, order_by_ejection, select_available
 from gateway.upstreams.health import EjectionReason, ParkingReason
 from gateway.upstreams.outcomes import Outcome, ResultName, find_outcome
 from gateway.upstreams.registry import Sharing
-from gateway.upstreams.response_makers import ResponseMakers
 from gateway.upstreams.retry_delays import forbids_retry, write_retry_headers
 from gateway.upstreams.turn_failures import TurnFailures
 from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamRejected, UpstreamTimeout

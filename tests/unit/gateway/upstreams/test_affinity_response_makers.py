@@ -1,7 +1,7 @@
-"""gateway/upstreams/response_makers.py: which upstream stores a response."""
+"""gateway/upstreams/affinity.py: which upstream stores a response."""
 
+from gateway.upstreams.affinity import ResponseMakers
 from gateway.upstreams.health import UpstreamName
-from gateway.upstreams.response_makers import ResponseMakers
 
 FIRST, SECOND = UpstreamName("first", "m"), UpstreamName("second", "m")
 
