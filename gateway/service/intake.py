@@ -4,7 +4,7 @@ Nothing is sent here. Nothing is stored, except the beginning of a message that 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from gateway.errors import NotFound
 from gateway.files.file_contents import FileContents
@@ -25,41 +25,53 @@ _ResultT = TypeVar("_ResultT")
 _NOT_LOADED: Final[Mapping[str, FileContent]] = {}
 
 
-class InputFiles:
-    """Loads the files that requests name. `contents` is None without a store: then ids are left as they are."""
-
-    def __init__(self, contents: FileContents | None) -> None:
-        self._contents = contents
+class InputFiles(Protocol):
+    """What becomes of the ids of files in requests."""
 
     @property
     def reads_files(self) -> bool:
         """Whether the ids in requests are of files here, and not of an upstream."""
-        return self._contents is not None
+        ...
 
     def plan(
         self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
     ) -> Awaitable[_ResultT]:
-        """Returns what `plan` returns for the request and its weight.
-
-        Most requests name no files, and whether one does is known once its turn is lifted, with its history. So it is
-        planned again with the contents if it does. Raises FileNotFound with the parameter, and what `plan` raises.
-        """
-        if self._contents is None:
-            return plan(request, weight)
-        return _plan_with_files(self._contents, request, weight, plan)
+        """Returns what `plan` returns for the request and its weight. Raises FileNotFound with the parameter, and what
+        `plan` raises."""
+        ...
 
 
-async def _plan_with_files(
-    contents: FileContents,
-    request: AdmittedRequest,
-    weight: int,
-    plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]],
-) -> _ResultT:
-    try:
-        return await plan(request._replace(files=_NOT_LOADED), weight)
-    except FilesNeeded as needed:
-        loaded, size = await contents.load(request.owner, needed.params)
-    return await plan(request._replace(files=loaded), weight + size)
+class UpstreamFiles:
+    """Leaves the ids of files as they are: without a store they are of files of the upstream."""
+
+    reads_files: Final = False
+
+    def plan(
+        self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
+    ) -> Awaitable[_ResultT]:
+        return plan(request, weight)
+
+
+class StoredInputFiles:
+    """Loads the files that requests name.
+
+    Most requests name no files, and whether one does is known once its turn is lifted, with its history. So it is
+    planned again with the contents if it does.
+    """
+
+    reads_files: Final = True
+
+    def __init__(self, contents: FileContents) -> None:
+        self._contents = contents
+
+    async def plan(
+        self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
+    ) -> _ResultT:
+        try:
+            return await plan(request._replace(files=_NOT_LOADED), weight)
+        except FilesNeeded as needed:
+            contents, size = await self._contents.load(request.owner, needed.params)
+        return await plan(request._replace(files=contents), weight + size)
 
 
 class Intake:

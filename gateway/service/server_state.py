@@ -28,7 +28,7 @@ from gateway.service.admission import Admission, ClientRequest
 from gateway.service.contexts import ContextHistory, NoContextHistory, StoredContextHistory
 from gateway.service.idempotency.keys import read_keyed_request
 from gateway.service.idempotency.requests import IdempotentRequests
-from gateway.service.intake import InputFiles
+from gateway.service.intake import InputFiles, StoredInputFiles, UpstreamFiles
 from gateway.service.jobs import JobIntake, StoredJobs
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
@@ -202,7 +202,7 @@ class StorelessState:
             raise NotFound(_NO_STORE)
 
         chooser = StorelessChooser(runs, shared.large_bodies)
-        return ConfiguredState(chooser, NoContextHistory(), serve_keyed, resume_job, InputFiles(None), None)
+        return ConfiguredState(chooser, NoContextHistory(), serve_keyed, resume_job, UpstreamFiles(), None)
 
     @asynccontextmanager
     async def run(
@@ -272,7 +272,7 @@ class StoredState:
     ) -> ConfiguredState:
         store = self._store
         parts = self._build_storage_parts(settings, shared.sealer)
-        input_files = InputFiles(FileContents(self._files, int(settings.server.max_body_mb * _MB)))
+        input_files = StoredInputFiles(FileContents(self._files, int(settings.server.max_body_mb * _MB)))
         keyed = IdempotentRequests(
             settings,
             store,
