@@ -111,7 +111,6 @@ class PooledTransport(httpx.AsyncBaseTransport):
         target: RequestTarget,
         content: bytes,
         deadlines: RequestDeadlines,
-        *,
         on_new_connection: bool = False,
         own_lines: bytes = b"",
     ) -> "ReplyBody":

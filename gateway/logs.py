@@ -124,7 +124,7 @@ def log_request(method: str, path: str, status: int, ms: float, fields: Mapping[
     """
     if fields is None:
         fields = _BOUND_FIELDS.get()
-    level = "warning" if status >= _SERVER_ERROR or has_failed(fields) else "info"
+    level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
     if _access_stream is None:
         _BOUND_FIELDS.set(fields)
         getattr(_access_log, level)("request", method=method, path=path, status=status, ms=ms)

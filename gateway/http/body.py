@@ -17,7 +17,7 @@ from dataplane.http_protocol import CLIENT, ClientWriter
 from dataplane.json_shape import JsonShape
 from gateway.errors import BodyTooLarge, BodyTooSlow, NotJson
 from gateway.http.compressed_bodies import decompress_body, find_coding
-from gateway.http.cross_site import require_json_type
+from gateway.http.cross_site import NEEDS_JSON_TYPE, require_json_type
 from gateway.http.guard import ClientDisconnected
 from gateway.http.headers import headers_of
 from gateway.http.large_bodies import LargeBodyPool
@@ -68,7 +68,8 @@ def parse_buffered_body(scope: Scope, headers: Mapping[bytes, bytes], limits: Bo
 
     Raises UnsupportedContentType (see `require_json_type`), UnsupportedEncoding, BodyTooLarge and NotJson.
     """
-    require_json_type(scope, headers.get(b"content-type", b""))
+    if NEEDS_JSON_TYPE in scope:
+        require_json_type(headers.get(b"content-type", b""))
     if (encoding := headers.get(b"content-encoding")) is not None and find_coding(encoding) is not None:
         return None
     client: ClientWriter | None = scope.get(CLIENT)

@@ -26,7 +26,7 @@ _MAX_ACCEPTED: Final = 64
 _PAGE_HEADERS: Final = frozenset({b"origin", b"sec-fetch-site"})
 """The headers by which a request of a web page is known."""
 
-_NEEDS_JSON_TYPE: Final = "gateway.needs_json_type"
+NEEDS_JSON_TYPE: Final = "gateway.needs_json_type"
 """Scope key of requests whose JSON body must be declared as JSON."""
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
@@ -68,7 +68,7 @@ class CrossSiteCheck:
             return self._build_error_reply(_build_origin_error("other sites", has_keys=has_keys), scope)
         if not self._allows_origin(origin.decode("latin-1"), (host or b"").decode("latin-1")):
             return self._refuse_origin(scope, origin.decode("latin-1"), has_keys=has_keys)
-        scope[_NEEDS_JSON_TYPE] = True
+        scope[NEEDS_JSON_TYPE] = True
         return None
 
     def _accept_host(self, host: bytes) -> bool:
@@ -108,13 +108,11 @@ class CrossSiteCheck:
         return self._build_error_reply(error, scope)
 
 
-def require_json_type(scope: Scope, content_type: bytes) -> None:
-    """Raises UnsupportedContentType for a JSON body of a page that is not declared as JSON, where keys are not needed.
+def require_json_type(content_type: bytes) -> None:
+    """Raises UnsupportedContentType for a JSON body that is not declared as JSON, of a page where keys are not needed.
 
     Browsers let pages of any site send texts and forms without asking the server, but not JSON.
     """
-    if _NEEDS_JSON_TYPE not in scope:
-        return
     media_type = content_type.partition(b";")[0].strip().lower()
     if media_type != b"application/json" and not media_type.endswith(b"+json"):
         raise UnsupportedContentType("the body of a request of a web page needs content-type: application/json")

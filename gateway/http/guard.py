@@ -72,13 +72,14 @@ class RequestGuard:
     With a `client`, the server calls the guard directly, which saves a task that waits for `receive`.
     """
 
+    _reason: Exception | None = None
+    _watch_task: asyncio.Task[None] | None = None
+
     def __init__(self, receive: Receive, drain: DrainState, client: ClientWriter | None = None) -> None:
         self._receive = receive
         self._drain = drain
         self._client = client
-        self._reason: Exception | None = None
         self._task: asyncio.Task[object]
-        self._watch_task: asyncio.Task[None] | None = None
 
     def __enter__(self) -> "RequestGuard":
         client, drain = self._client, self._drain
@@ -103,9 +104,10 @@ class RequestGuard:
             self._client.on_leave = None
         if self._watch_task is not None:
             self._watch_task.cancel()
-        reason, self._reason = self._reason, None
-        if reason is not None and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
-            raise reason from None
+        if (reason := self._reason) is not None:
+            self._reason = None
+            if self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+                raise reason from None
 
     def interrupt(self, reason: Exception) -> None:
         """Raises `reason` out of the block. Only the first call has an effect."""

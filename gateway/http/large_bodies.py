@@ -53,13 +53,11 @@ class LoopSlots:
 class LargeBodyPool:
     """Decides where the work on a body is done: at once, in an iteration of the event loop, or in a thread."""
 
+    free_weight: Final = _FREE_BYTES
+    """The weight up to which work on a body is done at once: it needs neither a thread nor its turn on the loop."""
+
     def __init__(self) -> None:
         self._slots = LoopSlots()
-
-    @staticmethod
-    def runs_at_once(weight: int) -> bool:
-        """Whether a body is so light that its work needs neither a thread nor its turn on the event loop."""
-        return weight <= _FREE_BYTES
 
     async def call_weighed(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls `function` for a body of this weight (see `weigh_body`): here if it is light, else in a thread.

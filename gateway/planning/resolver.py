@@ -28,6 +28,9 @@ from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 
+_LIST_PARAM: Final = "models"
+"""The parameter in which clients of an upstream that chooses the model list those that may answer."""
+
 _MAX_NAME_CHARS: Final = 100
 _MAX_NAMES: Final = 300
 """The number of names that are compared. Some upstreams list thousands, and clients may repeat the request."""
@@ -73,6 +76,11 @@ class Target:
     def relayed_dialects(self) -> frozenset[Dialect]:
         """The APIs whose requests may be relayed: those of the upstream, unless the profile changes replies."""
         return frozenset() if _changes_replies(self.profile) else self.capabilities.dialects
+
+    @cached_property
+    def chooses_model(self) -> bool:
+        """Whether the upstream may answer with another model than the one that it is asked for."""
+        return _LIST_PARAM in self.profile.extra_params
 
     @cached_property
     def call_rules(self) -> CallRules:

@@ -17,12 +17,8 @@ from gateway.upstreams.outcomes import ResultName
 from translation.hosted.tool_report import CallFigures
 from translation.representation.delta_runs import EventStage, TextKey, TextObserver
 from translation.representation.events import Event, Started, Usage
-from translation.representation.profile import Profile
 
 MODEL_HEADER: Final = "x-gateway-upstream-model"
-
-_LIST_PARAM: Final = "models"
-"""The parameter in which clients of such an upstream list its models that may answer."""
 
 _MODEL_MEMBER: Final = re.compile(rb'"model": ?("(?:[^"\\]|\\.){1,200}")')
 """A member of JSON: within a text its quotes would be escaped."""
@@ -35,11 +31,6 @@ def find_model(frames: bytes) -> str | None:
     """Returns the model that the first frame which names one has; None if none does."""
     member = _MODEL_MEMBER.search(frames)
     return None if member is None else str(orjson.loads(member[1]))
-
-
-def chooses_model(profile: Profile) -> bool:
-    """Whether the upstream may answer with another model than the one that it is asked for."""
-    return _LIST_PARAM in profile.extra_params
 
 
 class ModelObserver:

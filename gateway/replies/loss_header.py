@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import compress
 from operator import is_
-from typing import Final, cast
+from typing import Any, Final
 
 from gateway.http.headers import UPSTREAM_HEADER
 from gateway.logs import bind_losses
@@ -62,7 +62,7 @@ def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
 
 def collect_facts(batch: Sequence[Event]) -> list[Json]:
     """Returns the facts about the reply that a batch contains."""
-    notes = cast("Iterable[Noted]", compress(batch, map(_is_noted, map(type, batch))))
+    notes: Iterable[Any] = compress(batch, map(_is_noted, map(type, batch)))
     return [note.facts for note in notes if note.facts]
 
 

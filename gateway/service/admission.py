@@ -106,7 +106,7 @@ class Admission:
         weight = client_request.weight
         if client_request.endpoint.request.normalize is not None:
             weight *= _NORMALIZED_WEIGHT
-        if self._pool.runs_at_once(weight):
+        if weight <= self._pool.free_weight:
             admitted = self._admit(client_request)
         else:
             admitted = await self._pool.call_weighed(weight, self._admit, client_request)
@@ -179,7 +179,10 @@ class Admission:
         form = endpoint.request
         if form.normalize is not None:
             body = form.normalize(body)
-        self._check_lengths(endpoint, body)
+        name = endpoint.param_names.overflow_input
+        items = body.get(name)
+        if len(body) > _MAX_FIELDS or (isinstance(items, list) and len(items) > self._max_items):
+            raise self._build_refusal_of_length(name, body)
         if form.tools_param in body:
             body = self._check_tools(form, body)
         refusal: InvalidRequest | None = None
@@ -239,13 +242,11 @@ class Admission:
             headers=client_request.headers,
         )
 
-    def _check_lengths(self, endpoint: Endpoint, body: Json) -> None:
-        """Raises InvalidRequest for a list that is too long to be served. Called before anything reads its entries."""
+    def _build_refusal_of_length(self, name: str, body: Json) -> InvalidRequest:
+        """Returns the error for a body with too many fields, or whose list of this name is too long to be served."""
         if len(body) > _MAX_FIELDS:
-            raise InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
-        name = endpoint.param_names.overflow_input
-        if isinstance(items := body.get(name), list) and len(items) > self._max_items:
-            raise _build_length_error(name, len(items), self._max_items, "max_items")
+            return InvalidRequest(f"The body has {len(body)} fields: at most {_MAX_FIELDS} are allowed.", param=None)
+        return _build_length_error(name, len(body[name]), self._max_items, "max_items")
 
     def _check_tools(self, form: RequestForm, body: Json) -> Json:
         """Returns a body with tools that are not too many, and shared with other requests if they have the same ones.

@@ -19,7 +19,6 @@ from gateway.replies.answering_model import (
     ModelObserver,
     ModelRelay,
     ModelStage,
-    chooses_model,
     find_model,
 )
 from gateway.replies.attempted_reply import ATTEMPT_FAILURES, AttemptedReply, AttemptStream
@@ -214,7 +213,7 @@ class Run:
             self._rounds = loop_io.observer = ObservedRounds(
                 observer, target.provider.name, target.upstream_model, is_shared=is_shared
             )
-        if chooses_model(target.profile):
+        if target.chooses_model:
             observer = self._model_observer = ModelObserver(observer)
         return observer
 
@@ -324,20 +323,20 @@ class Run:
         warnings: Sequence[Json] = ()
         failed: Failed | None = None
         reason: FinishReason | None = None
-        presentation = self.attempt.presentation
+        (_, _, presentation, body), identity = self.attempt, self.request.identity
         try:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
                 if self._model_observer is not None and (named := find_model(answer)) is not None:
                     self._model_observer.note_model(named)
                 # In a thread, because it has as many chunks as a long stream, and all at once.
-                answer = await run_in_pool(plan.relay.collect_stream, self.body, answer, self.identity, presentation)
+                answer = await run_in_pool(plan.relay.collect_stream, body, answer, identity, presentation)
             else:
                 if self._model_observer is not None and isinstance(model := answer.get("model"), str):
                     self._model_observer.note_model(model)
             if isinstance(reported := answer.get("usage"), dict):
                 usage = plan.relay.read_usage(reported)
-            reply = plan.relay.build_json(self.body, answer, self.identity, presentation)
+            reply = plan.relay.build_json(body, answer, identity, presentation)
             self._is_filtered = self.attempts is not None and plan.relay.is_filtered(reply)
             warnings = read_reply_warnings(reply)
             reason = plan.relay.read_finish_reason(answer)
@@ -354,7 +353,8 @@ class Run:
         exchange, event_stage = plan.exchange, plan.event_stage
         if self._model_observer is not None:
             event_stage = ModelStage(event_stage, self._model_observer.note_model)
-        collector = self.request.endpoint.reply.collector(self.body, self.identity, self.attempt.presentation)
+        attempt, request = self.attempt, self.request
+        collector = request.endpoint.reply.collector(attempt.body, request.identity, attempt.presentation)
         self._collector = collector if plan.loop_io is not None else None
         facts: list[Json] = []
         last_events: Batch = ()
@@ -399,7 +399,10 @@ class Run:
 
     def build_early_headers(self) -> dict[str, str]:
         """Returns the headers that are known before the reply begins. With several upstreams they are known later."""
-        return {} if self.attempts is not None else {**self.build_loss_headers(), **self.build_upstream_headers()}
+        if self.attempts is not None:
+            return {}
+        headers = self.build_upstream_headers()
+        return self.build_loss_headers() | headers if self.late_losses or self.attempt.plan.losses else headers
 
     def build_queued_headers(self) -> dict[str, str]:
         """Returns the headers of the reply that a background response was accepted: nobody has been asked yet."""

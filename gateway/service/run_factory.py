@@ -291,7 +291,7 @@ class _TargetPlanner(NamedTuple):
         Raises what `plan_target` raises.
         """
         pool = self.runs.pool
-        if pool.runs_at_once(self.weight):
+        if self.weight <= pool.free_weight:
             return self.plan_target(target)
         return await pool.call_weighed(self.weight, self.plan_target, target)
 

@@ -145,7 +145,7 @@ class NoStorage:
         self._journal_calls = journal_calls
 
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
-        if self._pool.runs_at_once(weight):
+        if weight <= self._pool.free_weight:
             return self._accept(request, weight)
         return await self._pool.call_weighed(weight, self._accept, request, weight)
 

@@ -159,10 +159,11 @@ class UpstreamHealth:
 
     def _record_result(self, now: float, weight: float) -> None:
         window = self._window
-        if not window or now - window[-1].began >= self._settings.eject_window_s / _WINDOW_PARTS:
-            window.append(_WindowPart(now))
+        part = window[-1] if window else None
+        if part is None or now - part.began >= self._settings.eject_window_s / _WINDOW_PARTS:
+            part = _WindowPart(now)
+            window.append(part)
             self._expire_results(now)
-        part = window[-1]
         part.results += 1
         part.failures += weight
 

@@ -17,7 +17,7 @@ class RetryBudget:
 
     def __init__(self, settings: RoutingSettings, now: float) -> None:
         self._settings = settings
-        self._tokens = self._most_tokens
+        self._tokens = self._most_tokens = _MAX_SECONDS * settings.retries_per_s
         self._filled_at = now
         self.last_turn_at = float("-inf")
         """When the last turn began."""
@@ -25,6 +25,7 @@ class RetryBudget:
     def use_settings(self, settings: RoutingSettings) -> None:
         """Goes on with the settings of a new configuration."""
         self._settings = settings
+        self._most_tokens = _MAX_SECONDS * settings.retries_per_s
         self._tokens = min(self._tokens, self._most_tokens)
 
     def add_turn(self, now: float) -> None:
@@ -40,7 +41,3 @@ class RetryBudget:
             return False
         self._tokens -= 1
         return True
-
-    @property
-    def _most_tokens(self) -> float:
-        return _MAX_SECONDS * self._settings.retries_per_s

@@ -302,11 +302,7 @@ class Upstream:
                     reply: RawReply = await self._send_with_httpx(template, content, ids, trace_lines)
                 else:
                     reply = await self._pooled.send(
-                        template.target,
-                        content,
-                        template.deadlines,
-                        on_new_connection=attempt > 0,
-                        own_lines=own_lines + trace_lines,
+                        template.target, content, template.deadlines, attempt > 0, own_lines + trace_lines
                     )
                     if reply.headers.get(b"content-encoding", b"identity") != b"identity":
                         reply = HttpxBody(reply.response())

@@ -73,10 +73,10 @@ class InvisibleOutputCheck:
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         events = batch if self._event_stage is None else self._event_stage.feed(batch)
-        kinds = set(map(type, events))
-        if self._watched.isdisjoint(kinds):
+        if self._watched.isdisjoint(map(type, events)):
             return events
-        if self._visible_items is None and not self._invisible and Finished in kinds and Opaque not in kinds:
+        shows_items = self._visible_items is None and not self._invisible
+        if shows_items and isinstance(events[-1], Finished) and _OUTPUT_APART.isdisjoint(map(type, events)):
             return events  # nothing follows this batch, and nothing was invisible so far
         for event in events:
             kind = type(event)

@@ -8,12 +8,11 @@ class EdgeTrimmer:
     Text without reasoning before it is not changed, and neither is any other whitespace.
     """
 
-    def __init__(self) -> None:
-        self.is_idle = True
-        """Whether text passes unchanged: until reasoning comes, and again after the first text that follows it."""
-        self.pending = ""
-        """Line breaks of reasoning that are held back: they are sent before further reasoning, or dropped."""
-        self._in_reasoning = False
+    is_idle = True
+    """Whether text passes unchanged: until reasoning comes, and again after the first text that follows it."""
+    pending = ""
+    """Line breaks of reasoning that are held back: they are sent before further reasoning, or dropped."""
+    _in_reasoning = False
 
     def feed(self, kind: str, text: str) -> str:
         """Adds text of one kind of block. Returns what can be sent now, possibly nothing.

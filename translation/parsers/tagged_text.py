@@ -11,10 +11,11 @@ class TaggedTextReader:
     The kind is `text` or `reasoning`.
     """
 
+    _parser: ThinkParser | LeadingThinkParser | None = None
+    _has_separate_reasoning = False
+
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._parser: ThinkParser | LeadingThinkParser | None = None
-        self._has_separate_reasoning = False
 
     @property
     def is_over(self) -> bool:

@@ -44,6 +44,15 @@ SHARED_PARAMS: Final = frozenset(
 """Parameters that have the same name in OpenAI's two APIs. They are copied to `Turn.sampling` unchanged."""
 
 
+class _NoValues(dict[str, Any]):
+    """An empty mapping that all turns share. As the default of a field it has to have a hash."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # a dict has none
+
+
+_NO_VALUES: Final[Mapping[str, Any]] = _NoValues()
+
+
 @dataclass(slots=True)
 class Turn:
     """One request to one model, the same for every endpoint. Treat it as an immutable value.
@@ -63,7 +72,7 @@ class Turn:
     tools: Sequence[Json] = ()
     tool_choice: str | Json | None = None
     parallel_tool_calls: bool | None = None
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = _NO_VALUES
     max_output_tokens: int | None = None
     text_format: Json | None = None
     """Responses `text.format`: {type: json_schema, name, schema, strict?, description?} or {type: json_object}."""
@@ -82,10 +91,10 @@ class Turn:
     """The client's `cache_control` for the beginning of the prompt, for upstreams that cache only marked prompts."""
     stream: bool = True
     """Whether the upstream is asked for a stream of chunks, or for one whole response."""
-    input_grammars: Mapping[str, Json] = field(default_factory=dict)
+    input_grammars: Mapping[str, Json] = _NO_VALUES
     """Name of a function that stands for a custom tool -> the `format` that the tool's input must have. It only has the
     function that the answer must call, and only if the upstream can hold the input to a grammar."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = _NO_VALUES
     losses: Sequence[Loss] = ()
     credentials: Sequence[str] = field(default=(), repr=False)
     """The credentials that the tools carry, which no error may quote."""
