@@ -24,11 +24,15 @@ from translation.request_facts import RequestFacts
 
 @dataclass(slots=True)
 class ReplyIdentity:
-    """The id of a reply, its time of creation in epoch seconds, and the model name that the client asked for."""
+    """The id of a reply, its time of creation in epoch seconds, and the model name that the client asked for.
+
+    `prompt` is the stored prompt that the request used, as the reply echoes it.
+    """
 
     id: str
     created: int
     model: str
+    prompt: Json | None = None
 
 
 class SentStream(NamedTuple):

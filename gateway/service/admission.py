@@ -75,6 +75,8 @@ class ClientRequest(NamedTuple):
     connection; None if the connection keeps none."""
     headers: Mapping[bytes, bytes] = {}
     """The headers of the request, by their names in lower case."""
+    prompt: Json | None = None
+    """The stored prompt that is in the body, as the reply echoes it; None without one."""
 
 
 class Admission:
@@ -206,7 +208,7 @@ class Admission:
         facts = form.read_facts(body)
         if not form.own_params.isdisjoint(body):
             body = form.remove_own_params(body)
-        identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name)
+        identity = ReplyIdentity(new_id(endpoint.id_prefix), int(self._clock()), route.name, client_request.prompt)
         return AdmittedRequest(
             endpoint,
             body,

@@ -11,7 +11,7 @@ from gateway.relayed_paths.relays import RelayedPaths
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.service.admission import Admission
 from gateway.service.contexts import ContextService
-from gateway.service.intake import Intake
+from gateway.service.intake import Intake, PromptInsertion
 from gateway.service.provider_lifetimes import EmbeddedEngines, ProviderHold
 from gateway.service.reachability import UpstreamReachability
 from gateway.service.run_factory import RunFactory
@@ -72,7 +72,7 @@ class ConfigurationBuilder(NamedTuple):
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host, shared.large_bodies)
         state = self.state.configure(settings, shared, admission, runs, lambda request: intake.accept(request))
-        prompts = None if state.parts is None else state.parts.store.prompts
+        prompts = PromptInsertion(None if state.parts is None else state.parts.store.prompts)
         intake = Intake(admission, state.chooser, state.input_files, keeps_keys=has_store, prompts=prompts)
         return Configuration(
             settings=settings,
@@ -85,6 +85,7 @@ class ConfigurationBuilder(NamedTuple):
                 shared.large_bodies,
                 state.context_history,
                 state.input_files,
+                prompts,
                 provider_hold,
                 self.observer,
             ),

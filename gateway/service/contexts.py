@@ -1,7 +1,7 @@
 """Serves requests about a context that produce no response: compaction, and counting its input tokens."""
 
 import time
-from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -20,7 +20,7 @@ from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.service.admission import Admission, ClientRequest
-from gateway.service.intake import InputFiles
+from gateway.service.intake import InputFiles, PromptInsertion
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_contexts import ask_targets
 from providers.base import RelayCounter
@@ -29,7 +29,7 @@ from providers.new_id import new_id
 from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
-from translation.lowering.input_files import find_file_ids
+from translation.lowering.input_files import FileContent, find_file_ids, take_files_out
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
@@ -140,10 +140,12 @@ class ContextService:
         pool: LargeBodyPool,
         history: ContextHistory,
         files: InputFiles,
+        prompts: PromptInsertion,
         provider_hold: ProviderHold | None = None,
         observer: Observer = LOG_OBSERVER,
     ) -> None:
         self._observer = observer
+        self._prompts = prompts
         self._admission = admission
         self._pool = pool
         self._history = history
@@ -172,7 +174,8 @@ class ContextService:
             losses = [*prepared.find_losses(summary_turn.extra), *summary_losses]
             require_no_loss(losses, strict=prepared.planned.is_strict)
             summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
-        user_messages = await run_for_items(turn.items, _list_user_messages, turn)
+        files = prepared.planned.files or {}
+        user_messages = await run_for_items(turn.items, _list_user_messages, turn, files)
         item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
         compaction = {
             "id": new_id("resp"),
@@ -203,6 +206,8 @@ class ContextService:
 
         Raises InvalidRequest and UnknownModel.
         """
+        if "prompt" in client_request.body:
+            client_request = await self._prompts.insert(client_request)
         request = await self._admission.admit(client_request)
         if request.refusal is not None:
             raise request.refusal
@@ -265,8 +270,9 @@ class ContextService:
         return await self._files.plan(request, weight + history_weight, lift)
 
 
-def _list_user_messages(turn: Turn) -> Sequence[Item]:
-    return to_storable_items([item for item in turn.items if is_user_message(item)], new_id)
+def _list_user_messages(turn: Turn, files: Mapping[str, FileContent]) -> Sequence[Item]:
+    """Returns the messages of the user as they would be stored: they name their files."""
+    return to_storable_items(take_files_out([item for item in turn.items if is_user_message(item)], files), new_id)
 
 
 def _build_relayed_count(

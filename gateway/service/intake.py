@@ -74,11 +74,43 @@ class StoredInputFiles:
         return await plan(request._replace(files=contents), weight + size)
 
 
+_PROMPT: Final = "prompt"
+
+
+class PromptInsertion:
+    """Inserts prompts. `prompts` is None without a store."""
+
+    def __init__(self, prompts: PromptStore | None) -> None:
+        self._prompts = prompts
+
+    async def insert(self, client_request: ClientRequest) -> ClientRequest:
+        """Returns the request with its prompt in its body, if the prompt is stored here: an upstream may have others.
+
+        Raises InvalidRequest, NotFound for a version that there is not, and StoreUnavailable.
+        """
+        merge = client_request.endpoint.request.merge_prompt
+        reference: Any = client_request.body.get(_PROMPT)
+        if self._prompts is None or merge is None or not isinstance(reference, dict):
+            return client_request
+        if not isinstance(prompt_id := reference.get("id"), str):
+            return client_request
+        owner = client_request.principal.owner
+        version = read_version(reference.get("version"), "prompt.version")
+        prompt = await self._prompts.load_prompt(owner, prompt_id, version)
+        if prompt is None:
+            if version is not None and await self._prompts.load_prompt(owner, prompt_id) is not None:
+                raise NotFound(f"Prompt with id '{prompt_id:.80}' has no version '{version}'.", param="prompt.version")
+            return client_request
+        variables = reference.get("variables")
+        echo: Json = {"id": prompt_id, "version": str(prompt.version), "variables": variables}
+        return client_request._replace(body=merge(client_request.body, prompt.content, variables), prompt=echo)
+
+
 class Intake:
     """Accepts requests of every API that models answer. There is one per configuration.
 
     `files` loads the files that requests name. `keeps_keys` says whether there is a store: without one, idempotency
-    keys have no effect. `prompts` has the stored prompts.
+    keys have no effect. `prompts` inserts stored prompts.
     """
 
     def __init__(
@@ -88,7 +120,7 @@ class Intake:
         files: InputFiles,
         *,
         keeps_keys: bool,
-        prompts: PromptStore | None = None,
+        prompts: PromptInsertion,
     ) -> None:
         self._admission = admission
         self._storage = storage
@@ -101,8 +133,8 @@ class Intake:
 
         Raises InvalidRequest, UnknownModel, NotFound, FileStorageUnavailable and StoreUnavailable.
         """
-        if "prompt" in client_request.body and client_request.endpoint.request.merge_prompt is not None:
-            client_request = await self._insert_prompt(client_request, client_request.endpoint.request.merge_prompt)
+        if _PROMPT in client_request.body:
+            client_request = await self._prompts.insert(client_request)
         request = await self._admission.admit(client_request)
         if client_request.has_key and not self._keeps_key_of(request):
             request = request._replace(losses=[*request.losses, KEY_IGNORED])
@@ -115,26 +147,6 @@ class Intake:
             request = request._replace(tool_host=host)
         storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
         return await self._files.plan(request, client_request.weight, storage.accept)
-
-    async def _insert_prompt(
-        self, client_request: ClientRequest, merge: Callable[[Json, Json, Any], Json]
-    ) -> ClientRequest:
-        """Returns the request with its prompt in its body, if the prompt is stored here: an upstream may have others.
-
-        Raises InvalidRequest, NotFound for a version that there is not, and StoreUnavailable.
-        """
-        body = client_request.body
-        reference = body["prompt"]
-        if self._prompts is None or not isinstance(reference, dict) or not isinstance(reference.get("id"), str):
-            return client_request
-        owner, prompt_id = client_request.principal.owner, reference["id"]
-        version = read_version(reference.get("version"), "prompt.version")
-        prompt = await self._prompts.load_prompt(owner, prompt_id, version)
-        if prompt is None:
-            if version is not None and await self._prompts.load_prompt(owner, prompt_id) is not None:
-                raise NotFound(f"Prompt with id '{prompt_id:.80}' has no version '{version}'.", param="prompt.version")
-            return client_request
-        return client_request._replace(body=merge(body, prompt.content, reference.get("variables")))
 
     def _keeps_key_of(self, request: AdmittedRequest) -> bool:
         """Whether repeated requests with the same key follow the response to this one."""

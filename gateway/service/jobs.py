@@ -105,7 +105,7 @@ class JobIntake:
             route,
             route.target,
             principal,
-            ReplyIdentity(job.response_id, request["created"], route.name),
+            ReplyIdentity(job.response_id, request["created"], route.name, request.get("prompt")),
             request["strict"],
         )
         facts = endpoint.request.read_facts(body)

@@ -18,7 +18,9 @@ def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker
     `is_queued`: it has not begun when it is stored. `worker` is the name of this process in the store.
     """
     identity = run.identity
-    initial = new_response(run.body, response_id=identity.id, created_at=identity.created, model=identity.model)
+    initial = new_response(
+        run.body, response_id=identity.id, created_at=identity.created, model=identity.model, prompt=identity.prompt
+    )
     # History that exists only on the connection has no stored parent, so it is stored with the input.
     input_items = state.new_items if state.parent_id or state.conversation_id else state.context
     return NewResponse(
@@ -49,6 +51,7 @@ def build_job_request(run: Run, planned: AdmittedRequest, form: ResponseForm, *,
         "mcp_servers": list(principal.mcp_servers),
         "strict": request.client_is_strict,
         "created": run.identity.created,
+        **({} if run.identity.prompt is None else {"prompt": run.identity.prompt}),
         "shown": remove_body_credentials(form.remove_input(body)),
         "earlier": planned.history_count,
         "tokens": planned.history_tokens,

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings, ToolSearchSettings, ToolSettings
+from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.state.vector_records import VectorStores
 from gateway.tools.catalogue_cache import CatalogueCache
 from gateway.tools.executors.executor import ToolExecutor
@@ -35,7 +36,11 @@ class KindParts(NamedTuple):
 
 
 def _build_web_search(parts: KindParts) -> ToolKind:
-    return WebSearchTools(parts.settings.web_search, parts.egress)
+    settings = parts.settings.web_search
+    search = parts.settings.file_search
+    seconds = min(search.parse_s, settings.page_deadline_s)
+    bounds = ParsingBounds(seconds, search.parse_mb, search.parse_chars)
+    return WebSearchTools(settings, parts.egress, bounds)
 
 
 def _build_tool_search(parts: KindParts) -> ToolKind:

@@ -57,6 +57,33 @@ def put_files_in(turn: Turn, contents: Mapping[str, FileContent], *, takes_files
     return replace(turn, items=items)
 
 
+def take_files_out(items: Sequence[Item], contents: Mapping[str, FileContent]) -> list[Item]:
+    """Returns items of a turn that `put_files_in` changed, with the ids of the files in place of these contents."""
+    ids = {content.data_url: file_id for file_id, content in contents.items()}
+    texts = {content.text: file_id for file_id, content in contents.items() if content.text is not None}
+    return [_empty_item(item, ids, texts) for item in items]
+
+
+def _empty_item(item: Item, ids: Mapping[str, str], texts: Mapping[str, str]) -> Item:
+    emptied: dict[str, Any] = {}
+    for key, place, part in _iterate_parts(item):
+        if (named := _empty_part(part, ids, texts)) is not part:
+            emptied.setdefault(key, list(item[key]))[place] = named
+    return {**item, **emptied} if emptied else item
+
+
+def _empty_part(part: Json, ids: Mapping[str, str], texts: Mapping[str, str]) -> Json:
+    for kind, keys in _CONTENT_KEYS.items():
+        for key in keys:
+            if part.get("type") == kind and (file_id := ids.get(part.get(key) or "")) is not None:
+                return {**{name: value for name, value in part.items() if name != key}, "file_id": file_id}
+    if part.get("type") == "input_text" and isinstance(text := part.get("text"), str):
+        name, gap, rest = text.partition(":\n")
+        if gap and (file_id := texts.get(rest)) is not None:
+            return {"type": _FILE, "file_id": file_id, "filename": name}
+    return part
+
+
 def _iterate_parts(item: Item) -> Iterator[tuple[str, int, Json]]:
     """Yields the parts of an item that are objects, with the key that they are in and their places."""
     for key in ("content", "output"):

@@ -56,7 +56,9 @@ from translation.responses.usage import read_usage
 
 
 def _head(body: Json, identity: ReplyIdentity) -> Json:
-    return new_response(body, response_id=identity.id, created_at=identity.created, model=identity.model)
+    return new_response(
+        body, response_id=identity.id, created_at=identity.created, model=identity.model, prompt=identity.prompt
+    )
 
 
 def _own_response(body: Json, identity: ReplyIdentity, presentation: Presentation) -> OwnResponse:

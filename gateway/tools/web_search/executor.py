@@ -15,7 +15,8 @@ from gateway.tools.web_search.domains import DomainRules
 from gateway.tools.web_search.engine_client import EngineClient
 from gateway.tools.web_search.engines import PageFound, SearchQuery
 from gateway.tools.web_search.form import FIND_IN_PAGE, FORM, OPEN_PAGE, build_action
-from gateway.tools.web_search.pages import PageUnavailable, WebPage, fetch_page
+from gateway.tools.web_search.page_text import PageUnavailable, WebPage, WebPageReader
+from gateway.tools.web_search.pages import fetch_page
 from providers.egress import EgressClient
 from translation.hosted.calls import HostedCall
 from translation.hosted.citations.citables import Citable, CitablePage
@@ -113,6 +114,7 @@ class WebSearchExecutor:
         egress: EgressClient,
         options: SearchOptions,
         citations: CitationTable,
+        reader: WebPageReader,
     ) -> None:
         self.cache_key: Final = CacheKey([{"label": WEB_SEARCH, "pages": settings.pages}])
         self._settings = settings
@@ -120,6 +122,7 @@ class WebSearchExecutor:
         self._egress = egress
         self._options = options
         self._citations = citations
+        self._reader = reader
         self._pages: dict[str, asyncio.Task[WebPage]] = {}
         self._uses = 0
 
@@ -174,6 +177,7 @@ class WebSearchExecutor:
         for task in self._pages.values():
             task.cancel()
         await asyncio.gather(*self._pages.values(), return_exceptions=True)
+        await self._reader.close()
 
     async def _search(self, action: Json, queries: Sequence[str], deadline_s: float) -> ToolOutcome:
         if not queries:
@@ -231,6 +235,7 @@ class WebSearchExecutor:
             fetching = fetch_page(
                 self._egress,
                 url,
+                self._reader,
                 max_bytes=self._settings.max_page_bytes,
                 deadline_s=min(deadline_s, self._settings.page_deadline_s),
                 allows=self._options.rules.allows,

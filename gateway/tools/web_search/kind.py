@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any, Final
 
 from gateway.config.tool_settings import WebSearchSettings
+from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind
 from gateway.tools.web_search.domains import read_domain_rules
@@ -33,8 +34,10 @@ class WebSearchTools:
 
     forms: Mapping[str, CallForm] = {FORM.item_type: FORM}
 
-    def __init__(self, settings: WebSearchSettings, egress: EgressClient) -> None:
+    def __init__(self, settings: WebSearchSettings, egress: EgressClient, bounds: ParsingBounds) -> None:
+        """`bounds` hold for the PDFs among the pages."""
         self._settings: Final = settings
+        self._bounds: Final = bounds
         self._egress: Final = egress
         self._is_on = settings.engine is not None
 
@@ -67,6 +70,7 @@ class WebSearchTools:
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         from gateway.tools.web_search.executor import SearchOptions, WebSearchExecutor
+        from gateway.tools.web_search.page_text import WebPageReader
 
         searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
         if not searches:
@@ -92,7 +96,8 @@ class WebSearchTools:
             country=country.upper() if engine.finds_country(country) else "",
             max_uses=tool.get("max_uses"),
         )
-        return [WebSearchExecutor(self._settings, engine, self._egress, options, context.citations)]
+        reader = WebPageReader(self._bounds)
+        return [WebSearchExecutor(self._settings, engine, self._egress, options, context.citations, reader)]
 
     def _build_engine(self) -> Any:
         from gateway.tools.web_search.engine_client import EngineClient

@@ -214,3 +214,23 @@ async def test_without_a_store_ids_are_those_of_the_upstream(tmp_path: Path) -> 
         path, body = ask_responses({"type": "input_file", "file_id": UNKNOWN})
         assert (await client.post(path, json=body)).status_code == 200
     assert sent_parts(upstream) == [{"type": "input_file", "file_id": UNKNOWN}]
+
+
+@pytest.mark.parametrize("files", [False, True])
+async def test_a_compaction_returns_files_by_their_ids(tmp_path: Path, files: bool) -> None:
+    async with gateway(tmp_path, files=files) as (client, _):
+        text, image = await upload(client, "notes.txt", b"The keys."), await upload(client, "a.png", PNG)
+        parts: list[Json] = [
+            {"type": "input_file", "file_id": text},
+            {"type": "input_image", "file_id": image},
+            {"type": "input_text", "text": "Where?"},
+        ]
+        items = [{"role": "user", "content": parts}]
+        compacted = await client.post("/responses/compact", json={"model": "m", "input": items})
+        assert compacted.status_code == 200, compacted.text
+        returned = compacted.json()["output"]
+        assert [part.get("file_id") for part in returned[0]["content"]] == [text, image, None]
+        assert "The keys." not in str(returned[0])
+        assert "base64" not in str(returned[0])
+        again = await client.post("/responses", json={"model": "m", "input": returned})
+        assert again.status_code == 200, again.text

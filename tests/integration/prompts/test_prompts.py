@@ -12,6 +12,8 @@ import pytest
 from tests.databases import ready_sqlite
 from tests.integration.mcp.tool_gateway import Hosting, hosting
 from tests.upstream import chat_text
+from tests.upstream.builders import json_reply
+from tests.websocket_client import talking
 from translation.representation.json_types import Json
 
 CONTENT: Json = {
@@ -117,3 +119,68 @@ async def test_without_a_store_there_are_no_prompts() -> None:
         with pytest.raises(openai.BadRequestError) as refused:
             await gateway.client.responses.create(model="m", input="Hi", prompt={"id": "pmpt_1"})
     assert refused.value.param == "prompt"
+
+
+async def test_responses_echo_the_prompt_however_they_are_asked_for(tmp_path: Path) -> None:
+    async with prompting(tmp_path) as (gateway, http):
+        prompt = (await http.post("/prompts", json=CONTENT)).json()
+        variables: Any = {"language": "French", "city": "Rome"}
+        used: Any = {"id": prompt["id"], "variables": variables}
+        echo = {"id": prompt["id"], "version": "1", "variables": variables}
+        create = gateway.client.responses.create
+        whole = await create(model="m", input="Hi", prompt=used)
+        stored = await gateway.client.responses.retrieve(whole.id)
+        stream: Any = await create(model="m", input="Hi", prompt=used, stream=True)
+        events = [event async for event in stream]
+        queued = await create(model="m", input="Hi", prompt=used, background=True)
+        ended = queued
+        while ended.status in ("queued", "in_progress"):
+            ended = await gateway.client.responses.retrieve(ended.id)
+        async with talking(gateway.url, additional_headers={}) as socket:
+            spoken = await socket.response(model="m", input="Hi", prompt=used)
+        plain = await create(model="m", input="Hi")
+    shown = [whole, stored, events[0].response, events[-1].response, queued, ended]
+    assert [each.prompt and each.prompt.model_dump() for each in shown] == [echo] * len(shown)
+    assert spoken["prompt"] == echo
+    assert [each["content"] for each in gateway.model.requests[-2].json["messages"]][:2] == [
+        "Answer in French.",
+        "About Rome:",
+    ]
+    assert plain.prompt is None
+
+
+async def test_a_version_that_was_chosen_is_echoed_and_defaults_are_not(tmp_path: Path) -> None:
+    async with prompting(tmp_path) as (gateway, http):
+        prompt = (await http.post("/prompts", json={**CONTENT, "defaults": {"language": "Latin"}})).json()
+        await http.post(f"/prompts/{prompt['id']}/versions", json={"instructions": "Two."})
+        response = await gateway.client.responses.create(
+            model="m", input="Hi", prompt={"id": prompt["id"], "version": "2"}
+        )
+        first = await gateway.client.responses.create(
+            model="m", input="Hi", prompt={"id": prompt["id"], "variables": {"city": "Rome"}}
+        )
+    assert response.prompt is not None
+    assert response.prompt.model_dump() == {"id": prompt["id"], "version": "2", "variables": None}
+    assert first.prompt is not None
+    assert first.prompt.model_dump() == {"id": prompt["id"], "version": "1", "variables": {"city": "Rome"}}
+
+
+async def test_counts_of_tokens_and_compactions_know_the_prompt(tmp_path: Path) -> None:
+    models = {"m": {"provider": "up", "capabilities": {"counting": "chat"}}}
+    async with prompting(tmp_path, models=models) as (gateway, http):
+        gateway.model.on("/chat/completions/input_tokens", json_reply({"input_tokens": 42}))
+        prompt = (await http.post("/prompts", json=CONTENT)).json()
+        used = {"id": prompt["id"], "variables": {"language": "French", "city": "Rome"}}
+        counted = await http.post("/responses/input_tokens", json={"model": "m", "input": "Hi", "prompt": used})
+        assert counted.json()["input_tokens"] == 42
+        asked = await gateway.last_request()
+        assert [each["content"] for each in asked["messages"]] == ["Answer in French.", "About Rome:", "Hi"]
+        compacted = await http.post("/responses/compact", json={"model": "m", "input": "Hi", "prompt": used})
+        assert compacted.status_code == 200, compacted.text
+        assert "About Rome:" in str(await gateway.last_request())
+        assert compacted.json()["output"][0]["content"] != []
+        for path in ("/responses/input_tokens", "/responses/compact"):
+            unknown = await http.post(path, json={"model": "m", "input": "Hi", "prompt": {"id": "pmpt_none"}})
+            assert (unknown.status_code, unknown.json()["error"]["param"]) == (400, "prompt")
+            missing = await http.post(path, json={"model": "m", "input": "Hi", "prompt": {"id": prompt["id"]}})
+            assert missing.json()["error"]["param"] == "prompt.variables.language"

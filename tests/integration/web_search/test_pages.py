@@ -1,15 +1,31 @@
 """A model opens pages of the web: only public ones, and never more of them than the bounds."""
 
 import asyncio
+import gzip
+import sys
+import zlib
 from typing import Any, Final
 
+import brotli
 import pytest
 
 from tests.integration.mcp.tool_gateway import items_of
 from tests.integration.web_search.search_gateway import Searching, call, searching
 from tests.integration.web_search.web_server import WebReply, redirect_to, web_server
 from tests.polling import wait_until
+from tests.unit.gateway.retrieval.parsing.documents import build_pdf
 from tests.upstream import chat_calls, chat_text
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PAGE: Final = "<p>Grüße aus Rom".encode()
+
+
+def compressed(body: bytes, coding: str) -> WebReply:
+    return WebReply(body, headers={"content-encoding": coding})
 
 
 async def open_page(served: Searching, **more: Any) -> tuple[str, str]:
@@ -62,7 +78,47 @@ PAGES: Final[dict[str, tuple[WebReply, str, str]]] = {
     "no text": (WebReply(b"<script>x</script>"), "completed", "[The page has no text.]"),
     "an error": (WebReply(b"secret", status=404), "failed", "status 404"),
     "an image": (WebReply(b"GIF89a", "image/gif"), "failed", "image/gif"),
-    "compressed": (WebReply(b"x", headers={"content-encoding": "gzip"}), "failed", "compressed"),
+    "damaged compression": (WebReply(b"x", headers={"content-encoding": "gzip"}), "failed", "damaged"),
+    "an unknown compression": (WebReply(b"x", headers={"content-encoding": "snappy"}), "failed", "snappy"),
+    "two compressions": (WebReply(b"x", headers={"content-encoding": "gzip, br"}), "failed", "gzip, br"),
+    "gzip": (compressed(gzip.compress(PAGE), "gzip"), "completed", "Grüße aus Rom"),
+    "an older name of gzip": (compressed(gzip.compress(PAGE), "x-gzip"), "completed", "Grüße aus Rom"),
+    "deflate": (compressed(zlib.compress(PAGE), "deflate"), "completed", "Grüße aus Rom"),
+    "brotli": (compressed(brotli.compress(PAGE), "br"), "completed", "Grüße aus Rom"),
+    "zstd": (compressed(zstd.compress(PAGE), "zstd"), "completed", "Grüße aus Rom"),
+    "a bomb": (
+        compressed(gzip.compress(b"<p>bomb " + bytes(50_000_000)), "gzip"),
+        "completed",
+        "of 1000000 characters",
+    ),
+    "a name of a larger encoding": (
+        WebReply(b"\x93x\x94 \x80", "text/plain; charset=iso-8859-1"),
+        "completed",
+        "\u201cx\u201d \u20ac",
+    ),
+    "Japanese": (WebReply("日本語".encode("cp932"), "text/plain; charset=Shift_JIS"), "completed", "日本語"),
+    "Japanese by another name": (WebReply("日本".encode("cp932"), "text/plain; charset=x-sjis"), "completed", "日本"),
+    "Chinese": (WebReply("简体中文".encode("gb18030"), "text/plain; charset=gb2312"), "completed", "简体中文"),
+    "Korean": (WebReply("한국어".encode("cp949"), "text/plain; charset=ks_c_5601-1987"), "completed", "한국어"),
+    "Thai": (WebReply("ไทย".encode("cp874"), "text/plain; charset=tis-620"), "completed", "ไทย"),
+    "Cyrillic": (WebReply("мир".encode("koi8-r"), "text/plain; charset=KOI8-R"), "completed", "мир"),
+    "UTF-16 with a mark": (WebReply("\ufeffGrüße".encode("utf-16-le"), "text/plain"), "completed", "Grüße"),
+    "UTF-8 with a mark": (WebReply("\ufeffGrüße".encode(), "text/plain; charset=koi8-r"), "completed", "\nGrüße"),
+    "an encoding in XML": (
+        WebReply('<?xml version="1.0" encoding="koi8-r"?><p>мир'.encode("koi8-r"), "application/xhtml+xml"),
+        "completed",
+        "мир",
+    ),
+    "a PDF": (WebReply(build_pdf("Cats sleep."), "application/pdf"), "completed", "Cats sleep."),
+    "a PDF without a type": (WebReply(build_pdf("Cats sleep."), ""), "completed", "Cats sleep."),
+    "a compressed PDF": (
+        WebReply(gzip.compress(build_pdf("Cats sleep.")), "application/pdf", headers={"content-encoding": "gzip"}),
+        "completed",
+        "Cats sleep.",
+    ),
+    "a damaged PDF": (WebReply(b"%PDF-1.7 secret", "application/pdf"), "failed", "a PDF that cannot be read"),
+    "no PDF": (WebReply(b"secret", "application/pdf"), "failed", "neither a text nor a PDF"),
+    "bytes": (WebReply(b"\0\1secret", "application/octet-stream"), "failed", "neither a text nor a PDF"),
     "a slow page": (WebReply(b"<p>x", stalls=True), "failed", "within 0.5 s"),
     "a metadata service": (redirect_to("http://169.254.169.254/latest"), "failed", "outside the public internet"),
     "a redirect to a file": (redirect_to("file:///etc/passwd"), "failed", "http:// or https://"),

@@ -72,12 +72,12 @@ _WEB_SEARCH_DEFAULTS = {"filters": None, "search_context_size": "medium", "user_
 """What an echoed web search always has. Source: recorded responses of OpenAI."""
 
 
-def new_response(body: Json, *, response_id: str, created_at: int, model: str) -> Json:
+def new_response(body: Json, *, response_id: str, created_at: int, model: str, prompt: Json | None = None) -> Json:
     """Returns a response with the status `in_progress` for a validated request `body`.
 
     It has every key that OpenAI sends and every key that Open Responses requires, so strict readers accept it.
-    `created_at` is in seconds since 1970. `store` and `background` are taken from `body`: the caller sets them there to
-    what the gateway really does.
+    `created_at` is in seconds since 1970, and `prompt` the stored prompt that is in the body. `store` and `background`
+    are taken from `body`: the caller sets them there to what the gateway really does.
     """
     get = body.get
     tools = get("tools")
@@ -101,6 +101,8 @@ def new_response(body: Json, *, response_id: str, created_at: int, model: str) -
     for key in _ECHOED_PARAMS.intersection(body):
         if body[key] is not None:
             response[key] = body[key]
+    if prompt is not None:
+        response["prompt"] = prompt
     return response
 
 

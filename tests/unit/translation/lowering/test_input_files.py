@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in
+from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in, take_files_out
 from translation.representation.items import new_input_text
 from translation.representation.turn import Turn
 
@@ -73,3 +73,21 @@ def test_needed_files_are_named_by_their_parameters() -> None:
     needed = FilesNeeded({"file-1": "input[0].content[0].file_id", "file-2": "input[3].output[1].file_id"})
     assert needed.params.keys() == {"file-1", "file-2"}
     assert str(needed) == "input[0].content[0].file_id, input[3].output[1].file_id"
+
+
+@pytest.mark.parametrize("takes_files", [False, True])
+def test_files_are_taken_out_as_they_were_put_in(takes_files: bool) -> None:
+    contents = {"f1": TEXT, "f2": IMAGE}
+    items: list[dict[str, Any]] = [
+        message({"type": "input_file", "file_id": "f1"}, {"type": "input_image", "file_id": "f2", "detail": "low"}),
+        message(new_input_text("a.txt:\nother"), new_input_text("no file"), {"type": "input_text", "text": None}),
+        {"type": "message", "role": "user", "content": "text"},
+    ]
+    filled = put_files_in(Turn(model="m", items=items), contents, takes_files=takes_files).items
+    emptied = take_files_out(filled, contents)
+    assert emptied[0]["content"] == [
+        {"type": "input_file", "file_id": "f1", "filename": "a.txt"},
+        {"type": "input_image", "file_id": "f2", "detail": "low"},
+    ]
+    assert emptied[1:] == items[1:]
+    assert take_files_out(items[1:], {}) == items[1:]

@@ -376,3 +376,18 @@ def test_tools_that_are_loaded_follow_those_that_were_offered_before() -> None:
     loop = ToolLoop(turn, catalogue, ApprovedCalls(), LoopBounds(rounds=1), lambda prefix: f"{prefix}_1", context)
     deferred.load(["later"])
     assert names(loop.build_next_turn()) == ["now", "calc_add", "later"]
+
+
+def test_calls_that_have_ended_are_reported() -> None:
+    driver = LoopDriver(hosted_tool())
+    assert driver.loop.build_report_events() == []
+    driver.run_round(call(call_id="c1"), call("unknown_tool", call_id="c2"))
+    (noted,) = driver.loop.build_report_events()
+    assert isinstance(noted, Noted)
+    assert noted.facts is not None
+    tools = noted.facts["gateway_report"]["tools"]
+    assert {name: (each["calls"], each["failed"]) for name, each in tools.items()} == {
+        "calc.add": (1, 0),
+        "unknown": (1, 1),
+    }
+    assert driver.loop.report.count_by_tool()["unknown"]["skipped"] == 1

@@ -205,3 +205,11 @@ def test_options_of_the_prompt_cache_are_read_back_where_they_were_sent() -> Non
 )
 def test_searches_are_echoed_with_their_defaults(sent: Json, echoed: Json) -> None:
     assert new(tools=[sent])["tools"] == [echoed]
+
+
+def test_a_stored_prompt_is_echoed() -> None:
+    body: Json = {"model": "m", "input": "Hi"}
+    prompt = {"id": "pmpt_1", "version": "2", "variables": None}
+    named: Json = {"response_id": "resp_1", "created_at": 1, "model": "m"}
+    assert new_response(body, **named, prompt=prompt) == {**new_response(body, **named), "prompt": prompt}
+    assert "prompt" not in new_response(body, **named)
