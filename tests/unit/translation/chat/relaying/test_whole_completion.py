@@ -69,3 +69,11 @@ def test_the_reason_of_a_completion_is_that_of_its_first_choice_or_of_one_that_w
     message = {"role": "assistant", "content": "Well", "tool_calls": [{"id": "call_1"}] if called else None}
     choices = [{"index": index, "message": message, "finish_reason": reason} for index, reason in enumerate(reasons)]
     assert read_completion_reason({"choices": choices}) == expected
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_details"])
+def test_reasoning_fields_without_reasoning_stay_as_they_are(field: str) -> None:
+    message = {"role": "assistant", "content": "Hi", field: None}
+    completion = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    relayed = relay_completion(completion, model=None, reasoning_fields=frozenset({"reasoning_content"}))
+    assert relayed["choices"][0]["message"] == message
