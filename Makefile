@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --d
 APART := tests/clients tests/engine
 
 .DEFAULT_GOAL := help
-.PHONY: help setup core run test test-pure test-clients test-engine test-image check fmt bench bench-peers bench-engine bench-fleet soak docs package chart-tools page-tools lock
+.PHONY: help setup core run test test-pure test-clients test-engine test-image check fmt bench bench-peers bench-engine bench-fleet bench-retrieval soak docs package chart-tools page-tools lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ bench-peers: setup ## the same beside other routers and gateways; installs them 
 
 bench-fleet: setup ## two replicas on PostgreSQL, restarted three times each under 200 streams: whether any fails or has a gap
 	@$(BIN)/python -m bench.fleet $(ARGS)
+
+bench-retrieval: setup ## how well vector stores are searched, beside bm25s; how fast with ARGS="--chunks 100000"
+	RETRIEVAL_PYTHON="$$(scripts/setup_apart retrieval)" $(BIN)/python -m bench.retrieval $(ARGS)
 
 soak: setup ## 30 minutes of mixed load, and whether anything grows; shorter with ARGS="--minutes 2"
 	$(BIN)/python -m bench.soak $(ARGS)

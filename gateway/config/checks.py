@@ -100,6 +100,7 @@ def validate_settings(
     problems += _check_model_servers(tree)
     problems += _check_model_searches(tree)
     problems += _check_model_files(tree)
+    problems += _check_embeddings(tree)
     problems += _check_families(tree)
     problems += _check_engines(tree)
     problems += check_own_addresses(tree)
@@ -182,6 +183,14 @@ def _check_model_searches(tree: Mapping[str, Any]) -> Iterator[Problem]:
     for name, model in mapping_or_empty(tree.get("models")).items():
         if mapping_or_empty(mapping_or_empty(model).get("tools")).get("web_search") is True and not has_engine:
             yield Problem(("models", name, "tools", "web_search"), "there is no engine: write tools.web_search.engine")
+
+
+def _check_embeddings(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    settings = mapping_or_empty(mapping_or_empty(tree.get("tools")).get("file_search")).get("embeddings")
+    name, providers = mapping_or_empty(settings).get("provider"), mapping_or_empty(tree.get("providers"))
+    if isinstance(name, str) and name not in providers:
+        message = f"there is no provider {name!r}; {_suggest_name(name, providers)}"
+        yield Problem(("tools", "file_search", "embeddings", "provider"), message)
 
 
 def _check_model_files(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -270,6 +270,16 @@ class ToolSearchSettings(_Section):
     )
 
 
+class EmbeddingSettings(_Section):
+    """The model whose vectors let searches also find texts with other words."""
+
+    provider: Annotated[str, Field(min_length=1)] = Field(description="A provider that has `/v1/embeddings`.")
+    model: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="Its name at the provider.")
+    dimensions: WholeNumber | None = Field(
+        default=None, ge=1, le=16_000, description="The size that is requested, for models with several."
+    )
+
+
 class FileSearchSettings(_Section):
     """Vector stores, and the reading of the files in them."""
 
@@ -286,6 +296,11 @@ class FileSearchSettings(_Section):
     )
     workers: WholeNumber = Field(
         default=2, ge=1, le=64, description="The most files that one server process reads at once."
+    )
+    embeddings: EmbeddingSettings | None = Field(
+        default=None,
+        description="A model of embeddings, so that searches go by words and by meaning. Without one they go by words. "
+        "PostgreSQL needs the extension `vector` (pgvector) for it.",
     )
 
 

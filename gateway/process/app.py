@@ -207,7 +207,8 @@ def _build_store(settings: Settings) -> Store | None:
         return None
     from gateway.state.sql.store import SqlStore  # imports SQLAlchemy, a quarter of an idle process's memory
 
-    return SqlStore(settings.store, settings.background)
+    needs_vectors = settings.tools.file_search.embeddings is not None
+    return SqlStore(settings.store, settings.background, needs_vectors=needs_vectors)
 
 
 async def _reply_to_failure(build_reply: ErrorReplyBuilder, request: Request, error: Exception) -> Response:

@@ -22,6 +22,7 @@ from gateway.service.sharing.upstream_watch import UpstreamWatch
 from gateway.tools.host import KindParts, ToolHost, build_egress, build_kinds
 from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.upstreams.registry import UpstreamRegistry
+from gateway.vector_stores.embedder import ProviderEmbedder
 from providers.base import Provider
 
 
@@ -43,6 +44,8 @@ class Configuration:
     """Keeps the providers open as long as a request uses them."""
     state: ConfiguredState
     """What is done with the store, or without one."""
+    embedder: ProviderEmbedder | None
+    """Makes the vectors of vector stores; None if they are searched by words alone."""
 
 
 class ConfigurationBuilder(NamedTuple):
@@ -61,12 +64,14 @@ class ConfigurationBuilder(NamedTuple):
         resolver, provider_hold = Resolver(settings, providers, self.upstreams), ProviderHold()
         models = ServedModels(resolver, provider_hold)
         egress, shared, has_store = build_egress(settings.egress), self.shared, self.state.has_store
+        embeddings = settings.tools.file_search.embeddings
+        embedder = None if embeddings is None else ProviderEmbedder(embeddings, providers, provider_hold)
         tool_host = ToolHost(
             settings.tools.mcp,
             egress,
             self.operator_servers,
             has_store=has_store,
-            kinds=build_kinds(KindParts(settings.tools, egress, self.state.vector_stores)),
+            kinds=build_kinds(KindParts(settings.tools, egress, self.state.vector_stores, embedder)),
             search=settings.tools.tool_search,
         )
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)
@@ -97,4 +102,5 @@ class ConfigurationBuilder(NamedTuple):
             upstream_watch=UpstreamWatch(settings, resolver, self.upstreams),
             provider_hold=provider_hold,
             state=state,
+            embedder=embedder,
         )

@@ -1,7 +1,7 @@
 """Fetches embeddings from the upstream's `/v1/embeddings`, for APIs with other forms of embeddings."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,8 +13,9 @@ from gateway.http.json_reply import build_json_reply
 from gateway.planning.plan import require_no_loss
 from gateway.replies.loss_header import report_losses
 from gateway.service.service import Service, is_strict
+from gateway.vector_stores.embedder import read_vectors
 from translation.decoding.usage import read_count
-from translation.errors import ProtocolViolation, Unrepresentable
+from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -64,20 +65,6 @@ async def fetch_embeddings(
             param=dimensions_param,
         )
     return Embeddings(vectors, count_input(reply), headers)
-
-
-def read_vectors(reply: Json, count: int) -> list[list[float]]:
-    """Returns the vectors of a reply, in the order of its `count` texts.
-
-    Raises ProtocolViolation for a reply that does not have one for each text.
-    """
-    data = reply.get("data")
-    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    vectors = {entry.get("index", position): entry.get("embedding") for position, entry in enumerate(entries)}
-    ordered: list[Any] = [vectors.get(position) for position in range(count)]
-    if len(entries) != count or not all(isinstance(vector, list) for vector in ordered):
-        raise ProtocolViolation(f"the upstream replied with {len(entries)} embeddings to {count} texts")
-    return ordered
 
 
 def count_input(reply: Json) -> int | None:

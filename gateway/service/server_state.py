@@ -23,6 +23,7 @@ from gateway.jobs.job_credentials import JobCredentials
 from gateway.planning.continued_history import HistorySource
 from gateway.replies.endpoints import Endpoint, ResponseForm
 from gateway.replies.event_stream import EventStreamReply
+from gateway.retrieval.embedding import FindEmbedder
 from gateway.sealing.sealer import Sealer
 from gateway.service.admission import Admission, ClientRequest
 from gateway.service.contexts import ContextHistory, NoContextHistory, StoredContextHistory
@@ -217,7 +218,13 @@ class StoredState:
     has_store: Final = True
 
     def __init__(
-        self, store: Store, settings: Settings, drain: DrainState, servers: OperatorServers, pace: FormPace
+        self,
+        store: Store,
+        settings: Settings,
+        drain: DrainState,
+        servers: OperatorServers,
+        pace: FormPace,
+        find_embedder: FindEmbedder = lambda: None,
     ) -> None:
         """`pace` is how fast uploads have to arrive."""
         self._store = store
@@ -228,8 +235,16 @@ class StoredState:
         self._files = StoredFiles(store.files, blobs, self._keeper, FileRules(rules.max_file_mb, pace), drain)
         self._uploads = FileUploads(store.uploads, blobs, self._keeper, rules, drain)
         file_search = settings.tools.file_search
-        self._indexer = Indexer(store.indexing, self._files, file_search, lease_s=settings.background.lease_s)
-        self._vector_stores = StoredVectorStores(store.vector_stores, store.files, file_search, self._indexer.notify)
+        self._indexer = Indexer(
+            store.indexing,
+            self._files,
+            file_search,
+            lease_s=settings.background.lease_s,
+            find_embedder=find_embedder,
+        )
+        self._vector_stores = StoredVectorStores(
+            store.vector_stores, store.files, file_search, self._indexer.notify, find_embedder
+        )
 
     @property
     def degraded_reason(self) -> str | None:

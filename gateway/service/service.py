@@ -94,7 +94,9 @@ class Service:
             settings.tools.mcp, settings.egress, None if store is None else store.grants, sealer
         )
         self.state: ServerState = (
-            StorelessState() if store is None else StoredState(store, settings, drain, self.operator_servers, pace)
+            StorelessState()
+            if store is None
+            else StoredState(store, settings, drain, self.operator_servers, pace, lambda: self.current.embedder)
         )
         self._builder = ConfigurationBuilder(
             SharedParts(sealer, self.large_bodies, drain, job_endpoints or {}, self.build_event_stream),

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue
 from gateway.retrieval.chunks import ChunkSizes
+from gateway.retrieval.embedding import QueryVectors, Vector
 from gateway.retrieval.parsing.parsed_text import ParsingFault
 from gateway.state.values import Page, PageRequest
 from translation.representation.json_types import Json
@@ -162,6 +163,7 @@ class NewChunk(NamedTuple):
     text: str
     terms: str
     fresh: int
+    embedding: Vector | None = None
 
 
 class ChunkQuery(NamedTuple):
@@ -170,6 +172,8 @@ class ChunkQuery(NamedTuple):
     terms: Sequence[Sequence[str]]
     accepts: AttributeFilter | None
     limit: int
+    vectors: QueryVectors | None = None
+    """With them chunks are also found by meaning, and the two orders are joined."""
 
 
 class ScoredChunk(NamedTuple):
@@ -268,9 +272,9 @@ class IndexingQueue(Protocol):
         """Extends claims. Returns those that are still held: of the others, the file is gone or cancelled."""
         ...
 
-    async def add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk]) -> bool:
+    async def add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk], embedder: str | None = None) -> bool:
         """Stores chunks behind those of earlier calls; nobody finds them yet. Returns False if the claim is no longer
-        held."""
+        held. `embedder` is the name of who made their vectors."""
         ...
 
     async def complete_entry(self, claim: IndexingClaim) -> bool:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings, ToolSearchSettings, ToolSettings
+from gateway.retrieval.embedding import Embedder
 from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.state.vector_records import VectorStores
 from gateway.tools.catalogue_cache import CatalogueCache
@@ -33,6 +34,8 @@ class KindParts(NamedTuple):
     egress: EgressClient
     vector_stores: VectorStores | None = None
     """The vector stores that are searched; None without a store."""
+    embedder: Embedder | None = None
+    """Who makes the vectors of their queries; None if they are searched by words alone."""
 
 
 def _build_web_search(parts: KindParts) -> ToolKind:
@@ -48,7 +51,7 @@ def _build_tool_search(parts: KindParts) -> ToolKind:
 
 
 def _build_file_search(parts: KindParts) -> ToolKind:
-    return FileSearchTools(parts.vector_stores)
+    return FileSearchTools(parts.vector_stores, parts.embedder)
 
 
 KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (

@@ -10,9 +10,12 @@ import structlog
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, FileStorageUnavailable, StoreUnavailable
 from gateway.files.stored_files import StoredFiles
+from gateway.retrieval.embedding import Embedder, FindEmbedder
 from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
 from gateway.retrieval.parsing.parser_pool import ParserPool
 from gateway.state.vector_records import IndexingClaim, IndexingQueue, NewChunk
+from providers.errors import ProviderError
+from translation.errors import TranslationError
 
 _log = structlog.get_logger(__name__)
 
@@ -27,12 +30,19 @@ class Indexer:
     """Indexes files in one server process. Each is leased, so that another process takes it over if this one dies."""
 
     def __init__(
-        self, queue: IndexingQueue, files: StoredFiles, settings: FileSearchSettings, *, lease_s: float
+        self,
+        queue: IndexingQueue,
+        files: StoredFiles,
+        settings: FileSearchSettings,
+        *,
+        lease_s: float,
+        find_embedder: FindEmbedder = lambda: None,
     ) -> None:
         self._queue = queue
         self._files = files
         self._settings = settings
         self._lease_s = lease_s
+        self._find_embedder = find_embedder
         self._parsers = ParserPool(settings.workers)
         self._changed = asyncio.Event()
         self._running: dict[IndexingClaim, asyncio.Task[None]] = {}
@@ -100,6 +110,11 @@ class Indexer:
             except UnreadableFile as fault:
                 await self._queue.fail_entry(claim, (fault.code, fault.message))
                 _log.info("file_not_indexed", file_id=claim.file_id, code=fault.code)
+            except (ProviderError, TranslationError) as error:
+                _log.warning("embedding_failed", file_id=claim.file_id, cause=type(error).__name__)
+                await self._queue.fail_entry(
+                    claim, ("server_error", "The model of embeddings has failed: attach the file again later.")
+                )
             except FileNotFound:
                 await self._queue.fail_entry(claim, ("server_error", "The file was deleted."))
             except FileStorageUnavailable:
@@ -116,7 +131,7 @@ class Indexer:
             _log.exception("indexing_interrupted", file_id=claim.file_id)
 
     async def _read_file(self, claim: IndexingClaim) -> None:
-        settings = self._settings
+        settings, embedder = self._settings, self._find_embedder()
         bounds = ParsingBounds(settings.parse_s, settings.parse_mb, settings.parse_chars)
         stored = await self._files.load_file(claim.owner, claim.file_id)
         pieces: list[str] = []
@@ -141,12 +156,20 @@ class Indexer:
                     batch.append(_build_chunk(pieces[0], chunk, last_end))
                     last_end = chunk.end
                 if len(batch) >= _CHUNKS_AT_ONCE:
-                    if not await self._queue.add_chunks(claim, batch):
+                    if not await self._add_chunks(claim, batch, embedder):
                         return
                     batch = []
-        if batch and not await self._queue.add_chunks(claim, batch):
+        if batch and not await self._add_chunks(claim, batch, embedder):
             return
         await self._queue.complete_entry(claim)
+
+    async def _add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk], embedder: Embedder | None) -> bool:
+        """Stores chunks, with vectors if there is a model of them. Returns False if the claim is no longer held."""
+        if embedder is None:
+            return await self._queue.add_chunks(claim, chunks)
+        vectors = await embedder.embed([chunk.text for chunk in chunks])
+        with_vectors = [chunk._replace(embedding=vector) for chunk, vector in zip(chunks, vectors, strict=True)]
+        return await self._queue.add_chunks(claim, with_vectors, embedder.name)
 
 
 @contextmanager

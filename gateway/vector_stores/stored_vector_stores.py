@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, NoReturn, TypeVar
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, NotFound, VectorStoreNotFound
 from gateway.logs import bind_fields
+from gateway.retrieval.embedding import FindEmbedder, embed_queries
 from gateway.state.file_records import FileStore
 from gateway.state.values import Page, PageRequest
 from gateway.state.vector_records import (
@@ -73,13 +74,19 @@ class StoredVectorStores:
     """The vector stores of one server process. Every method raises VectorStoreNotFound for an unknown store."""
 
     def __init__(
-        self, stores: VectorStores, files: FileStore, settings: FileSearchSettings, notify: Callable[[], None]
+        self,
+        stores: VectorStores,
+        files: FileStore,
+        settings: FileSearchSettings,
+        notify: Callable[[], None],
+        find_embedder: FindEmbedder = lambda: None,
     ) -> None:
         """`notify` is called when files wait to be indexed."""
         self._stores = stores
         self._files = files
         self._settings = settings
         self._notify = notify
+        self._find_embedder = find_embedder
 
     async def create_store(self, owner: str, body: Json, most: int) -> StoredVectorStore:
         """Creates a store with its first files. `most` is how many the owner may have."""
@@ -197,12 +204,14 @@ class StoredVectorStores:
         return batch if batch is not None else await self._refuse_batch(owner, store_id, batch_id)
 
     async def search(self, owner: str, store_id: str, body: Json) -> SearchPage:
-        """Searches a store. Raises VectorStoreExpired."""
+        """Searches a store. Raises VectorStoreExpired, and what `Embedder.embed` raises."""
         request = read_search(body)
-        chunks = _require(
-            await self._stores.search(owner, store_id, ChunkQuery(request.terms, request.accepts, request.limit)),
-            store_id,
-        )
+        embedder = self._find_embedder()
+        if embedder is not None:
+            await self.load_store(owner, store_id)
+        vectors = await embed_queries(embedder, request.queries)
+        query = ChunkQuery(request.terms, request.accepts, request.limit, vectors)
+        chunks = _require(await self._stores.search(owner, store_id, query), store_id)
         bind_fields(vector_store_id=store_id, results=len(chunks))
         return SearchPage(request, [chunk for chunk in chunks if chunk.score >= request.threshold])
 

@@ -41,6 +41,14 @@ tools:
   tool_search: {results: 8, auto: 100}""",
     "tools.file_search": """\
 tools: {file_search: {max_files: 1000, parse_s: 30, workers: 4}}""",
+    "tools.file_search.embeddings": """\
+providers:
+  local: {type: vllm, base_url: "http://127.0.0.1:8001/v1"}
+models:
+  "*": {provider: local}
+tools:
+  file_search:
+    embeddings: {provider: local, model: nomic-embed-text, dimensions: 512}""",
     "tools.mcp": """\
 tools:
   mcp:

@@ -40,6 +40,7 @@ OPTIONAL = PROJECT["optional-dependencies"]
 EXTRAS = names(chain(*OPTIONAL.values()))
 DEV = names(GROUPS["dev"])
 PEERS, PLOT = listed("requirements/peers.in"), listed("requirements/plot.in")
+RETRIEVAL = listed("requirements/retrieval.in")
 PACKAGE, SITE = listed("requirements/package.in"), listed("requirements/site.in")
 CHART, PAGES = listed("requirements/chart.in"), listed("requirements/pages.in")
 
@@ -78,7 +79,7 @@ NEVER_IMPORTED = {
         ("What the extras bring", EXTRAS),
         ("What its developers need on top", DEV),
         ("What packaging and the site install apart", PACKAGE | SITE | CHART | PAGES),
-        ("What the benchmark installs apart", PEERS | PLOT),
+        ("What the benchmark installs apart", PEERS | PLOT | RETRIEVAL),
     ],
 )
 def test_every_dependency_has_its_reason(heading: str, declared: set[str]) -> None:
@@ -92,7 +93,7 @@ def test_every_dependency_has_its_reason(heading: str, declared: set[str]) -> No
     [
         (SERVER, RUNTIME | EXTRAS),
         (("responses_gateway_clients",), RUNTIME | EXTRAS),
-        (("bench",), RUNTIME | DEV | PLOT),
+        (("bench",), RUNTIME | DEV | PLOT | RETRIEVAL),
         (("scripts", "tests"), RUNTIME | DEV),
     ],
     ids=["the server", "the clients", "the benchmark", "scripts and tests"],
@@ -210,7 +211,10 @@ def test_a_lock_covers_what_pyproject_declares(lock: str, declared: list[str]) -
         assert requirement.specifier.contains(version), f"{lock} pins {version}, pyproject asks for {requirement}"
 
 
-@pytest.mark.parametrize(("name", "declared"), [("package", PACKAGE), ("peers", PEERS), ("plot", PLOT), ("site", SITE)])
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [("package", PACKAGE), ("peers", PEERS), ("plot", PLOT), ("retrieval", RETRIEVAL), ("site", SITE)],
+)
 def test_a_lock_covers_what_is_installed_apart(name: str, declared: set[str]) -> None:
     assert declared <= pins(ROOT / f"requirements/{name}.txt").keys()
 

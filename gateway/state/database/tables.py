@@ -7,6 +7,7 @@ text, exactly as it was written. Times are epoch microseconds of the gateway's c
 from typing import Final
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     Boolean,
     Column,
@@ -20,7 +21,7 @@ from sqlalchemy import (
     Text,
     false,
 )
-from sqlalchemy.dialects.postgresql import TSVECTOR
+from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
 
 _ID_TYPE = String(255)
 
@@ -364,6 +365,7 @@ vector_store_files = Table(
     Column("bytes", BigInteger, nullable=False, comment="Of the texts of its chunks."),
     Column("attempt", BigInteger, nullable=False, comment="Of its indexing, whose chunks count; 0 before the first."),
     Column("leased_us", BigInteger, nullable=False, comment="Until then a process indexes it."),
+    Column("embedder", _ID_TYPE, comment="The model that made the vectors of its chunks."),
     Index("ix_vector_store_files_owner_number", "owner", "store_id", "number", unique=True),
     Index("ix_vector_store_files_file_id", "file_id", "owner"),
 )
@@ -409,10 +411,29 @@ vector_chunks = Table(
     Column("text", Text, nullable=False),
     Column("terms", Text, nullable=False, comment="The terms of the text, with blanks between them."),
     Column("vector", Text().with_variant(TSVECTOR, "postgresql"), comment="PostgreSQL's index of terms."),
+    Column(
+        "embedding",
+        LargeBinary().with_variant(ARRAY(REAL), "postgresql"),
+        comment="The numbers of its vector, as 32-bit floats.",
+    ),
+    Column("signs", LargeBinary, comment="A bit for the sign of each number; not on PostgreSQL."),
     Index("ix_vector_chunks_file", "owner", "store_id", "file_id", "attempt", "position"),
 )
 _HAS_VECTOR = vector_chunks.c.vector.is_not(None)  # never on SQLite
 Index("ix_vector_chunks_vector", vector_chunks.c.vector, postgresql_using="gin", sqlite_where=_HAS_VECTOR)
+
+_HAS_SIGNS = vector_chunks.c.signs.is_not(None)
+Index(
+    "ix_vector_chunks_signs",
+    vector_chunks.c.owner,
+    vector_chunks.c.store_id,
+    vector_chunks.c.number,
+    vector_chunks.c.file_id,
+    vector_chunks.c.attempt,
+    vector_chunks.c.signs,
+    sqlite_where=_HAS_SIGNS,
+    postgresql_where=_HAS_SIGNS,
+)
 
 vector_removals = Table(
     "vector_removals",

@@ -38,6 +38,7 @@ from gateway.state.values import SchemaMismatch
 from gateway.state.vectors.entries import detach_deleted_files
 from gateway.state.vectors.indexing import SqlIndexingQueue
 from gateway.state.vectors.stores import SqlVectorStores
+from gateway.state.vectors.vector_index import require_vector_extension
 
 _SEALING_KEY_ID: Final = "first"
 _SEALING_KEY_BYTES: Final = 32
@@ -46,11 +47,12 @@ _SEALING_KEY_BYTES: Final = 32
 class SqlStore:
     """Implements `Store` over one `Database`, which its parts share. Raises ValueError if `settings.url` is None."""
 
-    def __init__(self, settings: StoreSettings, background: BackgroundSettings) -> None:
+    def __init__(self, settings: StoreSettings, background: BackgroundSettings, *, needs_vectors: bool = False) -> None:
         if settings.url is None:
             raise ValueError("there is no store without store.url")
         file = sqlite_path_of(settings.url)
         self._sealing_key: bytes | None = None
+        self._needs_vectors = needs_vectors
         database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_in_transaction)
         self._process_lock = ProcessLock(file, deadline_s=settings.deadline_s) if file else None
         notifier = ChangeNotifier(database, poll_s=settings.poll_s)
@@ -116,6 +118,8 @@ class SqlStore:
 
     async def _prepare_in_transaction(self, connection: AsyncConnection) -> None:
         await (require_current_schema if self._process_lock is None else migrate_in_transaction)(connection)
+        if self._needs_vectors:
+            await require_vector_extension(connection)
         self._sealing_key = await load_or_create_sealing_key(connection)
 
     async def _prepare_database(self) -> None:

@@ -61,7 +61,7 @@ class SqlIndexingQueue:
         async with self._database.write_transaction() as connection:
             return [claim for claim in claims if await _change(connection, claim, leased_us=until)]
 
-    async def add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk]) -> bool:
+    async def add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk], embedder: str | None = None) -> bool:
         index = choose_term_index(claim.owner, claim.store_id, is_sqlite=self._database.is_sqlite)
         async with self._database.write_transaction(claim.owner) as connection:
             added = await connection.scalar(
@@ -70,7 +70,9 @@ class SqlIndexingQueue:
                 .values(
                     chunks=_entries.chunks + len(chunks),
                     terms=_entries.terms + sum(chunk.terms.count(" ") + bool(chunk.terms) for chunk in chunks),
-                    bytes=_entries.bytes + sum(len(chunk.text.encode()) for chunk in chunks),
+                    bytes=_entries.bytes
+                    + sum(len(chunk.text.encode()) + len(chunk.embedding or b"") for chunk in chunks),
+                    embedder=embedder,
                 )
                 .returning(_entries.chunks)
             )

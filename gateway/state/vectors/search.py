@@ -1,51 +1,110 @@
-"""Searches the chunks of one vector store: candidates by the index of terms, then exact scores."""
+"""Searches the chunks of one vector store: candidates by the index of terms and by vectors, then exact scores."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import Row, and_, select
+from sqlalchemy import Row, and_, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
-from gateway.retrieval.scoring import Corpus, QueryScorer, join_scores
+from gateway.retrieval.embedding import QueryVectors
+from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
 from gateway.state.database.database import fetch_rows
 from gateway.state.database.tables import files, vector_chunks, vector_store_files
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
 from gateway.state.vectors.term_index import TermIndex
+from gateway.state.vectors.vector_index import VectorIndex
 
 _MIN_CANDIDATES: Final = 200
 _CANDIDATES_PER_RESULT: Final = 8
 """The index orders candidates by a slightly different score than theirs."""
 
+_TERMS_AT_ONCE: Final = 100
+
+_LEAST_SHARE: Final = 0.1
+"""A chunk that covers less of a query has only its usual words, such as articles: their order would be chance."""
+
 _entries: Final = vector_store_files.c
 _chunks: Final = vector_chunks.c
 
 
+class _File(NamedTuple):
+    """A file that the filter of a query accepts."""
+
+    filename: str
+    attributes: Mapping[str, Any]
+    attempt: int
+    embedder: str | None
+
+
 async def search_chunks(
-    connection: AsyncConnection, index: TermIndex, owner: str, store_id: str, query: ChunkQuery
+    connection: AsyncConnection,
+    indexes: tuple[TermIndex, VectorIndex],
+    owner: str,
+    store_id: str,
+    query: ChunkQuery,
 ) -> Sequence[ScoredChunk]:
     """Returns the chunks with the highest scores, best first, within a transaction.
 
     Files are filtered before chunks are chosen, so that a filter never makes results fewer than there are.
     """
     names = (
-        select(_entries.file_id, _entries.attributes, _entries.chunks, _entries.terms, files.c.filename)
+        select(
+            _entries.file_id,
+            _entries.attributes,
+            _entries.chunks,
+            _entries.terms,
+            _entries.attempt,
+            _entries.embedder,
+            files.c.filename,
+        )
         .join(files, and_(files.c.owner == _entries.owner, files.c.id == _entries.file_id))
         .where(is_entry(owner, store_id), _entries.status == "completed")
     )
     entries = await fetch_rows(await connection.execute(names))
-    corpus = Corpus(sum(row.chunks for row in entries), sum(row.terms for row in entries))
     accepted = await run_in_pool(_select_entries, entries, query)
+    if not accepted:
+        return []
+    terms, vectors = indexes
+    limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
+    by_words = await _search_words(connection, terms, (owner, store_id), entries, accepted, query, limit)
+    if query.vectors is None:
+        return by_words[: query.limit]
+    attempts = {file_id: file.attempt for file_id, file in accepted.items() if file.embedder == query.vectors.embedder}
+    closest: Sequence[Row[Any]] = []
+    if attempts and query.vectors.vectors:
+        closest = await vectors.find_closest(connection, query.vectors.vectors, attempts, limit)
+    by_meaning = [_build_chunk(store_id, row, accepted, 0.0) for row in closest]
+    return _join_orders(by_words, by_meaning, query.vectors)[: query.limit]
+
+
+async def _search_words(
+    connection: AsyncConnection,
+    index: TermIndex,
+    store: tuple[str, str],
+    entries: Sequence[Row[Any]],
+    accepted: Mapping[str, _File],
+    query: ChunkQuery,
+    limit: int,
+) -> list[ScoredChunk]:
+    """Returns the chunks that have words of the query, best first."""
+    owner, store_id = store
+    corpus = Corpus(sum(row.chunks for row in entries), sum(row.terms for row in entries))
     frequencies: dict[str, int] = {}
-    for term in dict.fromkeys(term for terms in query.terms for term in terms):
-        if count := await connection.scalar(index.count_matches(term)):
-            frequencies[term] = count if count < corpus.chunks else corpus.chunks  # of some files chunks are removed
-    if not frequencies or not accepted:
+    terms = list(dict.fromkeys(term for terms in query.terms for term in terms))
+    for start in range(0, len(terms), _TERMS_AT_ONCE):
+        counts = [
+            select(literal(term).label("term"), index.count_matches(term).scalar_subquery().label("count"))
+            for term in terms[start : start + _TERMS_AT_ONCE]
+        ]
+        for term, count in await connection.execute(union_all(*counts)):
+            if count:  # of some files chunks are removed
+                frequencies[term] = min(count, corpus.chunks)
+    if not frequencies:
         return []
     weights = QueryScorer(corpus, frequencies).weights
-    limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
     columns = (_chunks.file_id, _chunks.position, _chunks.text, _chunks.terms)
     is_current = and_(
         is_entry(owner, store_id),
@@ -62,20 +121,20 @@ async def search_chunks(
     return await run_in_pool(_score_rows, store_id, rows, accepted, corpus, frequencies, query)
 
 
-def _select_entries(entries: Sequence[Row[Any]], query: ChunkQuery) -> Mapping[str, tuple[str, dict[str, Any]]]:
-    """Returns the files that the filter accepts: their names and attributes by their ids."""
+def _select_entries(entries: Sequence[Row[Any]], query: ChunkQuery) -> Mapping[str, _File]:
+    """Returns the files that the filter accepts, by their ids."""
     accepted = {}
     for row in entries:
         attributes = orjson.loads(row.attributes)
         if query.accepts is None or query.accepts(attributes):
-            accepted[row.file_id] = (row.filename, attributes)
+            accepted[row.file_id] = _File(row.filename, attributes, row.attempt, row.embedder)
     return accepted
 
 
 def _score_rows(
     store_id: str,
     rows: Sequence[Row[Any]],
-    accepted: Mapping[str, tuple[str, dict[str, Any]]],
+    accepted: Mapping[str, _File],
     corpus: Corpus,
     frequencies: Mapping[str, int],
     query: ChunkQuery,
@@ -87,7 +146,32 @@ def _score_rows(
         terms = row.terms.split(" ")
         score = join_scores(scorer.score(terms) for scorer in scorers)
         if score and row.file_id in accepted:
-            filename, attributes = accepted[row.file_id]
-            scored.append(ScoredChunk(store_id, row.file_id, filename, attributes, row.position, row.text, score))
+            scored.append(_build_chunk(store_id, row, accepted, score))
     scored.sort(key=lambda chunk: (-chunk.score, chunk.file_id, chunk.position))
-    return scored[: query.limit]
+    return scored
+
+
+def _build_chunk(store_id: str, row: Row[Any], accepted: Mapping[str, _File], score: float) -> ScoredChunk:
+    file = accepted[row.file_id]
+    return ScoredChunk(store_id, row.file_id, file.filename, file.attributes, row.position, row.text, score)
+
+
+def _join_orders(
+    by_words: Sequence[ScoredChunk], by_meaning: Sequence[ScoredChunk], vectors: QueryVectors
+) -> list[ScoredChunk]:
+    """Returns the chunks of both orders, best first. Their scores say how far in front they are in both."""
+    matching = [chunk for chunk in by_words if chunk.score >= _LEAST_SHARE]
+    word_ranks, meaning_ranks = (
+        {(chunk.file_id, chunk.position): rank for rank, chunk in enumerate(chunks, 1)}
+        for chunks in (matching, by_meaning)
+    )
+    chunks = {(chunk.file_id, chunk.position): chunk for chunk in (*by_words, *by_meaning)}
+    joined = [
+        chunk._replace(
+            score=fuse_ranks(
+                ((word_ranks.get(key), vectors.text_weight), (meaning_ranks.get(key), vectors.meaning_weight))
+            )
+        )
+        for key, chunk in chunks.items()
+    ]
+    return sorted(joined, key=lambda chunk: (-chunk.score, chunk.file_id, chunk.position))

@@ -43,6 +43,7 @@ from gateway.state.vectors.entries import (
 )
 from gateway.state.vectors.search import search_chunks
 from gateway.state.vectors.term_index import choose_term_index
+from gateway.state.vectors.vector_index import choose_vector_index
 from translation.representation.json_types import Json
 
 _DAY_US: Final = 86_400 * SECOND_US
@@ -276,8 +277,12 @@ class SqlVectorStores:
                 return None
             if _has_expired(row):
                 raise VectorStoreExpired(store_id)
-            index = choose_term_index(owner, store_id, is_sqlite=self._database.is_sqlite)
-            results = await search_chunks(connection, index, owner, store_id, query)
+            is_sqlite = self._database.is_sqlite
+            indexes = (
+                choose_term_index(owner, store_id, is_sqlite=is_sqlite),
+                choose_vector_index(owner, store_id, is_sqlite=is_sqlite),
+            )
+            results = await search_chunks(connection, indexes, owner, store_id, query)
         if read_clock_us() // SECOND_US > row.used_us // SECOND_US:
             async with self._database.write_transaction(owner) as connection:
                 await _touch(connection, row)

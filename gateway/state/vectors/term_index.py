@@ -31,6 +31,7 @@ from sqlalchemy.schema import DDLElement, DropTable
 from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.sql.operators import custom_op
 
+from gateway.retrieval.embedding import build_signs, unpack_vector
 from gateway.state.database.tables import vector_chunks
 
 _MATCHES: Final = custom_op[bool]("@@", is_comparison=True)
@@ -103,7 +104,8 @@ class SqliteTermIndex:
     async def add(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         numbers = (
             await connection.scalars(
-                insert(vector_chunks).returning(vector_chunks.c.number, sort_by_parameter_order=True), rows
+                insert(vector_chunks).returning(vector_chunks.c.number, sort_by_parameter_order=True),
+                [{**row, "signs": None if row["embedding"] is None else build_signs(row["embedding"])} for row in rows],
             )
         ).all()
         indexed = [{"rowid": number, "terms": row["terms"]} for number, row in zip(numbers, rows, strict=True)]
@@ -148,7 +150,17 @@ class PostgresTermIndex:
     async def add(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         words = bindparam("words", type_=postgresql.ARRAY(Text))
         statement = insert(vector_chunks).values(vector=func.array_to_tsvector(words))
-        await connection.execute(statement, [{**row, "words": sorted(set(row["terms"].split()))} for row in rows])
+        await connection.execute(
+            statement,
+            [
+                {
+                    **row,
+                    "words": sorted(set(row["terms"].split())),
+                    "embedding": None if row["embedding"] is None else unpack_vector(row["embedding"]),
+                }
+                for row in rows
+            ],
+        )
 
     async def remove(self, connection: AsyncConnection, rows: Sequence[Any]) -> None:
         if rows:

@@ -9,11 +9,14 @@ import orjson
 
 from gateway.errors import StoreUnavailable, VectorStoreExpired, VectorStoreNotFound
 from gateway.retrieval.attribute_filters import AttributeFilter
+from gateway.retrieval.embedding import Embedder, embed_queries
 from gateway.retrieval.search_params import read_queries
 from gateway.retrieval.terms import find_query_terms
 from gateway.state.vector_records import ChunkQuery, ScoredChunk, VectorStores
 from gateway.tools.executors.executor import Allows, CacheKey, ListedTools, OnProgress, ToolSource
 from gateway.tools.file_search.form import FILE_SEARCH, FILE_SEARCH_FORM
+from providers.errors import ProviderError
+from translation.errors import TranslationError
 from translation.hosted.calls import HostedCall
 from translation.hosted.citations.citables import Citable, CitableFile
 from translation.hosted.citations.citation_table import (
@@ -62,6 +65,8 @@ class FileSearchOptions:
     threshold: float = 0.0
     param: str = "tools"
     """The parameter that names the stores."""
+    weights: tuple[float, float] = (1.0, 1.0)
+    """How much the order by meaning and that by words count."""
     shared_ids: Collection[str] = ()
     """Those of the stores that the configuration of the model names, which may be those of other owners."""
 
@@ -71,12 +76,20 @@ class FileSearchExecutor:
 
     source: Final = ToolSource(label=FILE_SEARCH, shows_list=False, has_clean_lists=True)
 
-    def __init__(self, stores: VectorStores, owner: str, options: FileSearchOptions, citations: CitationTable) -> None:
+    def __init__(
+        self,
+        stores: VectorStores,
+        owner: str,
+        options: FileSearchOptions,
+        citations: CitationTable,
+        embedder: Embedder | None = None,
+    ) -> None:
         self.cache_key: Final = CacheKey([{"label": FILE_SEARCH}])
         self._stores = stores
         self._owner = owner
         self._options = options
         self._citations = citations
+        self._embedder = embedder
         self._owners: Mapping[str, str] = {}
         """The owners of the stores that are shared."""
 
@@ -122,12 +135,14 @@ class FileSearchExecutor:
         queries = read_queries(orjson.loads(call.arguments))[:_MAX_QUERIES]
         if not queries:
             return _fail(queries, "The call was not run: it has no queries")
-        terms = [find_query_terms(query[:_MAX_QUERY_CHARS]) for query in queries]
-        query = ChunkQuery(terms, self._options.accepts, self._options.limit)
+        cut = [query[:_MAX_QUERY_CHARS] for query in queries]
+        terms = [find_query_terms(query) for query in cut]
         try:
             async with asyncio.timeout(deadline_s):
+                vectors = await embed_queries(self._embedder, cut, self._options.weights)
+                query = ChunkQuery(terms, self._options.accepts, self._options.limit, vectors)
                 lists = [await self._search(store_id, query) for store_id in self._options.store_ids]
-        except (StoreUnavailable, TimeoutError):
+        except (StoreUnavailable, ProviderError, TranslationError, TimeoutError):
             return _fail(queries, _UNAVAILABLE)
         existing = [chunks for chunks in lists if chunks is not None]
         if not existing:

@@ -5,6 +5,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Final
 
+from gateway.retrieval.embedding import Embedder
 from gateway.retrieval.search_params import read_filters, read_threshold
 from gateway.state.vector_records import VectorStores
 from gateway.tools.executors.executor import ToolExecutor
@@ -21,6 +22,7 @@ _DEFAULT_RESULTS: Final = 20
 _MAX_RESULTS: Final = 50
 _RANKERS: Final = ("auto", "default-2024-11-15")
 _HYBRID: Final = "hybrid_search"
+_MAX_WEIGHT: Final = 1_000_000
 _IDS: Final = "vector_store_ids"
 
 
@@ -29,9 +31,10 @@ class FileSearchTools:
 
     forms: Mapping[str, CallForm] = {FILE_SEARCH_FORM.item_type: FILE_SEARCH_FORM}
 
-    def __init__(self, stores: VectorStores | None) -> None:
+    def __init__(self, stores: VectorStores | None, embedder: Embedder | None = None) -> None:
         """`stores` is None on a server without a store, which does not run this tool."""
         self._stores = stores
+        self._embedder = embedder
         self._shared_ids: frozenset[str] = frozenset()
         """The stores that the configuration of the model names: every client may search them."""
         self._names_own_stores = False
@@ -62,6 +65,8 @@ class FileSearchTools:
         return left
 
     def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
+        if self._embedder is not None:
+            return
         for position, tool in enumerate(tools):
             ranking = tool.get("ranking_options")
             if self.runs_tool(tool) and isinstance(ranking, dict) and ranking.get(_HYBRID) is not None:
@@ -80,7 +85,7 @@ class FileSearchTools:
         param = f"tools[{searches[0]}]"
         options = _read_options(tools[searches[0]], param)
         options = replace(options, shared_ids=self._shared_ids.intersection(options.store_ids))
-        return [FileSearchExecutor(self._stores, context.owner, options, context.citations)]
+        return [FileSearchExecutor(self._stores, context.owner, options, context.citations, self._embedder)]
 
 
 def _list_ids(tool: Json) -> list[str]:
@@ -103,7 +108,10 @@ def _read_options(tool: Json, param: str) -> FileSearchOptions:
             f"max_num_results must be a whole number from 1 to {_MAX_RESULTS}", param=f"{param}.max_num_results"
         )
     ranking = tool.get("ranking_options")
+    weights = (1.0, 1.0)
     if isinstance(ranking, dict):
+        if ranking.get(_HYBRID) is not None:
+            weights = _read_weights(ranking[_HYBRID], f"{param}.ranking_options.{_HYBRID}")
         ranking = {name: value for name, value in ranking.items() if name != _HYBRID}
     return FileSearchOptions(
         store_ids=tuple(dict.fromkeys(ids)),
@@ -111,4 +119,18 @@ def _read_options(tool: Json, param: str) -> FileSearchOptions:
         limit=limit,
         threshold=read_threshold(ranking, f"{param}.ranking_options", _RANKERS),
         param=f"{param}.{_IDS}",
+        weights=weights,
     )
+
+
+def _read_weights(value: object, param: str) -> tuple[float, float]:
+    """Returns how much meaning and words count. Raises InvalidRequest."""
+    weights = []
+    for name in ("embedding_weight", "text_weight"):
+        weight = value.get(name) if isinstance(value, dict) else None
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= _MAX_WEIGHT:
+            raise InvalidRequest(f"{name} must be a number from 0 to {_MAX_WEIGHT}", param=f"{param}.{name}")
+        weights.append(float(weight))
+    if not any(weights):
+        raise InvalidRequest("one of the weights must be greater than 0", param=param)
+    return weights[0], weights[1]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.service.embeddings import count_input, read_vectors
+from gateway.service.embeddings import count_input
+from gateway.vector_stores.embedder import read_vectors
 from translation.errors import ProtocolViolation
 
 

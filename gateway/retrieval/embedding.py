@@ -1,0 +1,111 @@
+"""Embeddings of texts: how they are kept, and how close two of them are. Who makes them is not known here.
+
+A vector is kept as the bytes of its numbers (32-bit floats), scaled to length 1. Its signs are a bit for each number:
+texts that are close have most signs in common, so that the candidates among many vectors are found fast.
+"""
+
+import heapq
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite, sqrt
+from operator import mul
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+Vector: TypeAlias = bytes
+"""The numbers of a vector of length 1, as 32-bit floats."""
+
+_NUMBER_BYTES: Final = 4
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts."""
+
+    @property
+    def name(self) -> str:
+        """The model, and the size of its vectors if it is asked for one. Vectors of different names say nothing of
+        each other."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        """Returns the vectors of texts, in their order. Raises ProviderError, Unrepresentable and ProtocolViolation."""
+        ...
+
+
+FindEmbedder: TypeAlias = Callable[[], Embedder | None]
+"""Returns who makes vectors at present; None if searches go by words alone."""
+
+
+class QueryVectors(NamedTuple):
+    """The vectors of the queries of a search, and who made them."""
+
+    embedder: str
+    vectors: Sequence[Vector]
+    meaning_weight: float = 1.0
+    """How much the order by vectors counts, beside `text_weight` for the order by words."""
+    text_weight: float = 1.0
+
+
+def pack_vector(numbers: Sequence[float]) -> Vector:
+    """Returns the vector of some numbers. Raises ValueError if they are none, or not finite."""
+    length = sqrt(sum(map(mul, numbers, numbers))) if numbers else 0.0
+    if not isfinite(length) or not length:
+        raise ValueError("an embedding has to have numbers, not all 0")
+    return array("f", [number / length for number in numbers]).tobytes()
+
+
+def unpack_vector(vector: Vector) -> list[float]:
+    """Returns the numbers of a vector."""
+    return array("f", vector).tolist()
+
+
+def count_numbers(vector: Vector) -> int:
+    """Returns the size of a vector."""
+    return len(vector) // _NUMBER_BYTES
+
+
+def build_signs(vector: Vector) -> bytes:
+    """Returns the signs of a vector, a bit for each number."""
+    bits = "".join("1" if number > 0 else "0" for number in array("f", vector))
+    return int(bits, 2).to_bytes((len(bits) + 7) // 8, "big")
+
+
+def compute_closeness(vector: Vector, others: Sequence[Vector]) -> float:
+    """Returns the cosine of the angle to the closest of some vectors of the same size."""
+    numbers = array("f", vector)
+    return max((sum(map(mul, numbers, array("f", other))) for other in others), default=0.0)
+
+
+class SignScan:
+    """Finds the vectors with the most signs in common with those of a query, among many that are shown in turns."""
+
+    def __init__(self, queries: Sequence[Vector], limit: int) -> None:
+        self._queries: Final = [int.from_bytes(build_signs(each), "big") for each in queries]
+        self._limit: Final = limit
+        self._best: list[tuple[int, int]] = []
+        """The number of different signs, and the number of the vector."""
+
+    def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
+        """Takes vectors, each by its number and its signs."""
+        queries = self._queries
+        distances = (
+            (min((int.from_bytes(signs, "big") ^ query).bit_count() for query in queries), number)
+            for number, signs in vectors
+        )
+        self._best = heapq.nsmallest(self._limit, [*self._best, *distances])
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the best vectors."""
+        return [number for _, number in self._best]
+
+
+async def embed_queries(
+    embedder: Embedder | None, queries: Sequence[str], weights: tuple[float, float] = (1.0, 1.0)
+) -> QueryVectors | None:
+    """Returns the vectors of queries, and the weights of meaning and words; None without an embedder.
+
+    Raises what `Embedder.embed` raises.
+    """
+    if embedder is None:
+        return None
+    return QueryVectors(embedder.name, await embedder.embed(queries), *weights)

@@ -1,0 +1,148 @@
+"""Finds the chunks of one store whose vectors are closest to those of a query.
+
+SQLite compares the signs of all vectors of the store, which are a few bytes each and lie together in an index, and then
+the exact numbers of the best. PostgreSQL compares the numbers by the extension `vector` (pgvector).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from sqlalchemy import BigInteger, ColumnElement, Row, Text, and_, case, cast, column, func, select, table
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.operators import custom_op
+from sqlalchemy.types import UserDefinedType
+
+from dataplane.sharing.work_pool import run_in_pool
+from gateway.retrieval.embedding import SignScan, Vector, compute_closeness, count_numbers, unpack_vector
+from gateway.state.database.database import fetch_rows
+from gateway.state.database.tables import vector_chunks
+from gateway.state.values import SchemaMismatch
+
+_SIGNS_AT_ONCE: Final = 20_000
+_EXAMINED: Final = 1000
+"""So many vectors with the most signs in common are compared exactly. A store with fewer is compared whole."""
+
+_NUMBERS_PER_STATEMENT: Final = 500
+
+_EXTENSION: Final = "vector"
+
+_DISTANCE: Final = custom_op[float]("<=>")
+"""pgvector's cosine distance."""
+
+_chunks: Final = vector_chunks.c
+
+
+class VectorIndex(Protocol):
+    """The vectors of the chunks of one store, within a transaction."""
+
+    async def find_closest(
+        self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
+    ) -> Sequence[Row[Any]]:
+        """Returns the chunks that are closest to one of the queries, closest first, with `file_id`, `position` and
+        `text`. `attempts` are the files that count, with their attempts of indexing."""
+        ...
+
+
+class SqliteVectorIndex:
+    """Implements `VectorIndex` without an extension."""
+
+    def __init__(self, owner: str, store_id: str) -> None:
+        self._is_own = and_(_chunks.owner == owner, _chunks.store_id == store_id, _chunks.signs.is_not(None))
+
+    async def find_closest(
+        self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
+    ) -> Sequence[Row[Any]]:
+        scan = SignScan(queries, max(_EXAMINED, limit))
+        page = (
+            select(_chunks.number, _chunks.file_id, _chunks.attempt, _chunks.signs)
+            .where(self._is_own)
+            .order_by(_chunks.number)
+            .limit(_SIGNS_AT_ONCE)
+        )
+        last = -1
+        while rows := (await connection.execute(page.where(_chunks.number > last))).all():
+            last = rows[-1].number
+            await run_in_pool(_scan_signs, scan, rows, attempts)
+        rows_of_best: list[Row[Any]] = []
+        for start in range(0, len(scan.numbers), _NUMBERS_PER_STATEMENT):
+            numbers = scan.numbers[start : start + _NUMBERS_PER_STATEMENT]
+            query = select(_chunks.file_id, _chunks.position, _chunks.text, _chunks.embedding)
+            rows_of_best += await fetch_rows(await connection.execute(query.where(_chunks.number.in_(numbers))))
+        return await run_in_pool(_order_rows, rows_of_best, queries, limit)
+
+
+def _scan_signs(scan: SignScan, rows: Sequence[Any], attempts: Mapping[str, int]) -> None:
+    scan.add((row.number, row.signs) for row in rows if attempts.get(row.file_id) == row.attempt)
+
+
+def _order_rows(rows: Sequence[Row[Any]], queries: Sequence[Vector], limit: int) -> Sequence[Row[Any]]:
+    size = len(queries[0])
+    comparable = [row for row in rows if len(row.embedding) == size]
+    closeness = {id(row): compute_closeness(row.embedding, queries) for row in comparable}
+    comparable.sort(key=lambda row: (-closeness[id(row)], row.file_id, row.position))
+    return comparable[:limit]
+
+
+async def require_vector_extension(connection: AsyncConnection) -> None:
+    """Raises SchemaMismatch if vectors cannot be compared in this database."""
+    if connection.dialect.name == "sqlite":
+        return
+    extensions = table("pg_extension", column("extname"))
+    query = select(extensions.c.extname).where(extensions.c.extname == _EXTENSION)
+    if await connection.scalar(query) is None:
+        raise SchemaMismatch(
+            "tools.file_search.embeddings needs the extension vector (pgvector) in the database: install it on its "
+            "server, and run CREATE EXTENSION vector in this database"
+        )
+
+
+class _PgVector(UserDefinedType[Any]):
+    """The type of pgvector."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "vector"
+
+
+class PostgresVectorIndex:
+    """Implements `VectorIndex` with the extension `vector`."""
+
+    def __init__(self, owner: str, store_id: str) -> None:
+        self._is_own = and_(_chunks.owner == owner, _chunks.store_id == store_id)
+
+    async def find_closest(
+        self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
+    ) -> Sequence[Row[Any]]:
+        distances = [
+            cast(_chunks.embedding, _PgVector()).operate(
+                _DISTANCE, cast(cast(unpack_vector(query), postgresql.ARRAY(postgresql.REAL)), _PgVector())
+            )
+            for query in queries
+        ]
+        nearest: ColumnElement[Any] = distances[0] if len(distances) == 1 else func.least(*distances)
+        # Vectors of another size cannot be compared, and the order of conditions is not certain.
+        has_size = func.array_length(_chunks.embedding, 1) == count_numbers(queries[0])
+        # Of one array, because there may be thousands of files.
+        counting = (
+            func.unnest(
+                cast(list(attempts), postgresql.ARRAY(Text)),
+                cast(list(attempts.values()), postgresql.ARRAY(BigInteger)),
+            )
+            .table_valued("file_id", "attempt")
+            .render_derived()
+        )
+        query = (
+            select(_chunks.file_id, _chunks.position, _chunks.text)
+            .join(counting, and_(counting.c.file_id == _chunks.file_id, counting.c.attempt == _chunks.attempt))
+            .where(self._is_own, _chunks.embedding.is_not(None))
+            .order_by(case((has_size, nearest)).asc().nulls_last(), _chunks.number)
+            .limit(limit)
+        )
+        return await fetch_rows(await connection.execute(query))
+
+
+def choose_vector_index(owner: str, store_id: str, *, is_sqlite: bool) -> VectorIndex:
+    """Returns the vectors of a store for the kind of database."""
+    return (SqliteVectorIndex if is_sqlite else PostgresVectorIndex)(owner, store_id)

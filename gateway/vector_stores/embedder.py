@@ -1,0 +1,71 @@
+"""Makes embeddings for vector stores with a provider of the configuration."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from dataplane.sharing.work_pool import run_in_pool
+from gateway.config.tool_settings import EmbeddingSettings
+from gateway.retrieval.embedding import Vector, pack_vector
+from providers.base import Provider
+from providers.relayed_paths import PathRelayer
+from translation.errors import ProtocolViolation, Unrepresentable
+from translation.representation.json_types import Json
+
+
+class ProviderEmbedder:
+    """Implements `Embedder` over `/v1/embeddings` of a provider. `hold` keeps it open."""
+
+    def __init__(self, settings: EmbeddingSettings, providers: Mapping[str, Provider], hold: object) -> None:
+        self.name: Final = f"{settings.model} {settings.dimensions or ''}".rstrip()
+        self._settings: Final = settings
+        self._provider: Final = providers[settings.provider]
+        self._hold: Final = hold
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        relayer, settings = self._provider, self._settings
+        if not isinstance(relayer, PathRelayer):
+            raise Unrepresentable(
+                f"the provider {settings.provider} has no /v1/embeddings: name another one in "
+                "tools.file_search.embeddings",
+                param=None,
+            )
+        body: Json = {"model": settings.model, "input": [*texts], "encoding_format": "float"}
+        if settings.dimensions is not None:
+            body["dimensions"] = settings.dimensions
+        reply = await relayer.relay_path("embeddings", body, streams=False)
+        is_whole = False
+        try:
+            whole = await reply.read_whole()
+            is_whole = True
+        finally:
+            await reply.close(whole=is_whole)
+        return await run_in_pool(_read_reply, whole, len(texts), settings.dimensions)
+
+
+def _read_reply(whole: bytes, count: int, dimensions: int | None) -> list[Vector]:
+    try:
+        reply = orjson.loads(whole)
+        numbers = read_vectors(reply if isinstance(reply, dict) else {}, count)
+        vectors = [pack_vector(each) for each in numbers]
+    except (orjson.JSONDecodeError, ValueError, TypeError, OverflowError):
+        raise ProtocolViolation("the upstream replied with no embeddings") from None
+    sizes = {len(each) for each in numbers}
+    if len(sizes) > 1 or (dimensions is not None and sizes != {dimensions}):
+        raise ProtocolViolation(f"the upstream replied with embeddings of {sorted(sizes)} numbers")
+    return vectors
+
+
+def read_vectors(reply: Json, count: int) -> list[list[float]]:
+    """Returns the vectors of a reply, in the order of its `count` texts.
+
+    Raises ProtocolViolation for a reply that does not have one for each text.
+    """
+    data = reply.get("data")
+    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+    vectors = {entry.get("index", position): entry.get("embedding") for position, entry in enumerate(entries)}
+    ordered: list[Any] = [vectors.get(position) for position in range(count)]
+    if len(entries) != count or not all(isinstance(vector, list) for vector in ordered):
+        raise ProtocolViolation(f"the upstream replied with {len(entries)} embeddings to {count} texts")
+    return ordered

@@ -1,0 +1,212 @@
+"""Vector stores with a model of embeddings find texts with other words too, on both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+from sqlalchemy.engine import make_url
+
+from gateway.config.settings import parse_settings
+from gateway.config.yaml_file import ConfigError
+from gateway.state.sql.store import SqlStore
+from gateway.state.values import SchemaMismatch
+from tests.databases import Postgres
+from tests.polling import read_until
+from tests.serving import serving
+from tests.state.served.vectors.meanings import answer
+from tests.upstream import ScriptedUpstream, chat_calls, chat_text
+from tests.upstream.builders import json_reply
+
+TEXTS = {
+    "felines.txt": "A feline likes to slumber at noon.",
+    "hounds.txt": "A hound barks at the postman.",
+    "keys.txt": "Whoever wants to unlock the door looks under the mat.",
+}
+EMBEDDINGS: Any = {"provider": "up", "model": "meanings"}
+
+
+@pytest.fixture
+def vector_url(store_url: str, request: pytest.FixtureRequest) -> str:
+    """The URL of a database that can compare vectors."""
+    if store_url.startswith("postgresql"):
+        postgres: Postgres = request.getfixturevalue("postgres")
+        postgres.sql("CREATE EXTENSION IF NOT EXISTS vector", make_url(store_url).database or "")
+    return store_url
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[ScriptedUpstream]:
+    async with ScriptedUpstream() as running:
+        running.on("/embeddings", answer)
+        yield running
+
+
+def build_config(upstream: ScriptedUpstream, url: str, folder: Path, **embeddings: Any) -> dict[str, Any]:
+    return {
+        "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}},
+        "models": {"*": {"provider": "up"}},
+        "store": {"url": url},
+        "files": {"path": str(folder / "files")},
+        "tools": {"file_search": {"embeddings": {**EMBEDDINGS, **embeddings}}},
+    }
+
+
+@pytest.fixture
+async def client(upstream: ScriptedUpstream, vector_url: str, tmp_path: Path) -> AsyncIterator[AsyncOpenAI]:
+    running = serving(build_config(upstream, vector_url, tmp_path))
+    gateway = running.__enter__()
+    try:
+        async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as found:
+            yield found
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+async def attach(client: AsyncOpenAI, store_id: str, name: str, text: str) -> Any:
+    file = await client.files.create(file=(name, text.encode()), purpose="assistants")
+    return await client.vector_stores.files.create_and_poll(
+        file.id, vector_store_id=store_id, attributes={"name": name}
+    )
+
+
+async def build_store(client: AsyncOpenAI) -> str:
+    store = await client.vector_stores.create()
+    for name, text in TEXTS.items():
+        entry = await attach(client, store.id, name, text)
+        assert (entry.status, entry.last_error) == ("completed", None)
+        assert entry.usage_bytes == len(text.encode()) + 4 * 5
+    return store.id
+
+
+async def test_a_search_finds_other_words_of_the_same_meaning(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+    store_id = await build_store(client)
+    for query, first in (("Do cats nap?", "felines.txt"), ("canine", "hounds.txt"), ("the key", "keys.txt")):
+        page = await client.vector_stores.search(store_id, query=query)
+        assert page.data[0].filename == first, query
+        assert 0 < page.data[0].score <= 1
+    both = await client.vector_stores.search(store_id, query="hound")
+    assert (both.data[0].filename, both.data[0].score) == ("hounds.txt", 1.0), "it is first by words and by meaning"
+    several = await client.vector_stores.search(store_id, query=["kitten", "unlock"], max_num_results=2)
+    assert {each.filename for each in several.data} == {"felines.txt", "keys.txt"}
+    others = await client.vector_stores.search(
+        store_id, query="cats", filters={"type": "ne", "key": "name", "value": "felines.txt"}
+    )
+    assert "felines.txt" not in {each.filename for each in others.data}
+    asked = [request.json for request in upstream.requests]
+    assert asked[0] == {"model": "meanings", "input": [TEXTS["felines.txt"]], "encoding_format": "float"}
+
+
+async def test_a_model_searches_by_the_weights_of_its_client(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
+    store_id = await build_store(client)
+    call = ("file_search", '{"queries": ["canine at noon"]}')
+    for weights, first in (((1, 0), "hounds.txt"), ((0, 1), "felines.txt")):
+        upstream.on("/chat/completions", chat_calls(call), chat_text("Done."))
+        ranking = {"hybrid_search": {"embedding_weight": weights[0], "text_weight": weights[1]}}
+        tool: Any = {"type": "file_search", "vector_store_ids": [store_id], "ranking_options": ranking}
+        raw = await client.responses.with_raw_response.create(
+            model="m", input="Hi", tools=[tool], include=["file_search_call.results"]
+        )
+        item: Any = raw.parse().output[0]
+        assert item.results[0].filename == first
+        assert "x-gateway-loss" not in raw.headers
+
+
+@pytest.mark.parametrize(
+    ("weights", "param"),
+    [
+        ({"embedding_weight": 1}, "tools[0].ranking_options.hybrid_search.text_weight"),
+        ({"embedding_weight": -1, "text_weight": 1}, "tools[0].ranking_options.hybrid_search.embedding_weight"),
+        ({"embedding_weight": 0, "text_weight": 0}, "tools[0].ranking_options.hybrid_search"),
+    ],
+)
+async def test_weights_that_cannot_be_are_refused_by_name(
+    client: AsyncOpenAI, weights: dict[str, float], param: str
+) -> None:
+    store = await client.vector_stores.create()
+    tool: Any = {
+        "type": "file_search",
+        "vector_store_ids": [store.id],
+        "ranking_options": {"hybrid_search": weights},
+    }
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.responses.create(model="m", input="Hi", tools=[tool])
+    body: Any = refused.value.body
+    assert body["param"] == param
+
+
+BROKEN: dict[str, Any] = {
+    "an error": json_reply({"error": {"message": "overloaded"}}, status=503),
+    "no vectors": json_reply({"data": []}),
+    "no numbers": json_reply({"data": [{"index": 0, "embedding": ["a"]}]}),
+    "no direction": json_reply({"data": [{"index": 0, "embedding": [0, 0]}]}),
+}
+
+
+@pytest.mark.parametrize("reply", BROKEN.values(), ids=BROKEN)
+async def test_a_failing_model_fails_files_and_searches_by_name(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, reply: Any
+) -> None:
+    store_id = await build_store(client)
+    upstream.on("/embeddings", reply)
+    upstream.on("/chat/completions", chat_calls(("file_search", '{"queries": ["cat"]}')), chat_text("Sorry."))
+    entry = await attach(client, store_id, "late.txt", "Late.")
+    assert (entry.status, entry.last_error.code) == ("failed", "server_error")
+    assert "embeddings" in entry.last_error.message
+    with pytest.raises(openai.APIStatusError) as refused:
+        await client.vector_stores.search(store_id, query="cat")
+    assert refused.value.status_code in (502, 503)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store_id]}
+    response = await client.responses.create(model="m", input="Hi", tools=[tool])
+    item: Any = response.output[0]
+    assert (item.status, response.output_text) == ("failed", "Sorry.")
+    # Once the model answers again, the file is indexed when it is attached again.
+    upstream.on("/embeddings", answer)
+    await client.vector_stores.files.create(store_id, file_id=entry.id)
+
+    async def load() -> Any:
+        return await client.vector_stores.files.retrieve(entry.id, vector_store_id=store_id)
+
+    assert (await read_until(load, lambda each: each.status != "in_progress")).status == "completed"
+
+
+async def test_vectors_of_another_model_are_not_compared(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, vector_url: str, tmp_path: Path
+) -> None:
+    store_id = await build_store(client)
+    config = build_config(upstream, vector_url, tmp_path, model="others")
+    running = serving(config)
+    gateway = running.__enter__()
+    try:
+        async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as other:
+            assert (await other.vector_stores.search(store_id, query="kitten")).data == []
+            (by_words,) = (await other.vector_stores.search(store_id, query="feline")).data
+            assert by_words.filename == "felines.txt"
+            assert by_words.score == 0.5, "it is first by words, and has no place by meaning"
+            await attach(other, store_id, "new.txt", "A kitten of the other model.")
+            (new,) = (await other.vector_stores.search(store_id, query="cats")).data
+            assert new.filename == "new.txt"
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) -> None:
+    url = postgres.database()
+    settings = parse_settings({"store": {"url": url}}, environ={})
+    store = SqlStore(settings.store, settings.background, needs_vectors=True)
+    with pytest.raises(SchemaMismatch, match=r"tools\.file_search\.embeddings.*CREATE EXTENSION vector"):
+        await store.open()
+    postgres.drop(url)
+
+
+def test_a_provider_that_does_not_exist_is_refused_by_name() -> None:
+    config: Any = {
+        "providers": {"up": {"type": "scripted"}},
+        "models": {"m": {"provider": "up"}},
+        "tools": {"file_search": {"embeddings": {"provider": "upp", "model": "m"}}},
+    }
+    with pytest.raises(ConfigError, match=r"tools\.file_search\.embeddings\.provider.*'upp'"):
+        parse_settings(config, environ={})
