@@ -112,7 +112,11 @@ def serve(
     if settings.store.url is not None:
         with serving.hide_terminal_packages():
             from gateway.state.database.migrate import validate_database_schema
-        _run_store_command(settings, validate_database_schema(settings.store.url, deadline_s=settings.store.deadline_s))
+        needs_vectors = settings.tools.file_search.embeddings is not None
+        checks = validate_database_schema(
+            settings.store.url, deadline_s=settings.store.deadline_s, needs_vectors=needs_vectors
+        )
+        _run_store_command(settings, checks)
     server = settings.server
     load = partial(_read_settings, config, overrides)
     serving.serve_gateway(settings, load, host=server.host, port=server.port, workers=server.workers)

@@ -25,6 +25,9 @@ _MIGRATION_LOCK: Final = "responses-gateway migrate"
 
 _MIGRATIONS_DIR: Final = Path(__file__).parents[1] / "migrations"
 
+_EXTENSIONS: Final = Table("pg_extension", MetaData(), Column("extname", String))
+"""PostgreSQL's list of the extensions in a database."""
+
 _VERSION_TABLE: Final = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 """The table in which Alembic stores the schema version."""
 
@@ -47,7 +50,7 @@ async def migrate_database(url: str) -> str:
     return read_latest_schema_version()
 
 
-async def validate_database_schema(url: str, *, deadline_s: float) -> None:
+async def validate_database_schema(url: str, *, deadline_s: float, needs_vectors: bool = False) -> None:
     """Checks that a server could use the database. Raises SchemaMismatch if it could not.
 
     An unreachable database is no error, because it may be reachable later. A missing SQLite file is no error either:
@@ -60,6 +63,8 @@ async def validate_database_schema(url: str, *, deadline_s: float) -> None:
         with suppress(StoreUnavailable):
             async with database.read_transaction() as connection:
                 await (_refuse_newer_schema if database.is_sqlite else require_current_schema)(connection)
+                if needs_vectors:
+                    await require_vector_extension(connection)
     finally:
         await database.aclose()
 
@@ -72,6 +77,18 @@ async def migrate_in_transaction(connection: AsyncConnection) -> None:
     if await connection.run_sync(_read_schema_version) != read_latest_schema_version():
         await _refuse_newer_schema(connection)
         await connection.run_sync(_upgrade_schema)
+
+
+async def require_vector_extension(connection: AsyncConnection) -> None:
+    """Raises SchemaMismatch if vectors cannot be compared in this database."""
+    if connection.dialect.name == "sqlite":
+        return
+    name = _EXTENSIONS.c.extname
+    if await connection.scalar(select(name).where(name == "vector")) is None:
+        raise SchemaMismatch(
+            "tools.file_search.embeddings needs the extension vector (pgvector) in the database: install it on its "
+            "server, and run CREATE EXTENSION vector in this database"
+        )
 
 
 async def require_current_schema(connection: AsyncConnection) -> None:

@@ -14,7 +14,12 @@ from gateway.errors import StoreUnavailable
 from gateway.histograms import Histogram
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
-from gateway.state.database.migrate import MIGRATION_DEADLINE_S, migrate_in_transaction, require_current_schema
+from gateway.state.database.migrate import (
+    MIGRATION_DEADLINE_S,
+    migrate_in_transaction,
+    require_current_schema,
+    require_vector_extension,
+)
 from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
 from gateway.state.database.tables import sealing_keys
 from gateway.state.records.added_servers import SqlAddedServerStore
@@ -38,7 +43,6 @@ from gateway.state.values import SchemaMismatch
 from gateway.state.vectors.entries import detach_deleted_files
 from gateway.state.vectors.indexing import SqlIndexingQueue
 from gateway.state.vectors.stores import SqlVectorStores
-from gateway.state.vectors.vector_index import require_vector_extension
 
 _SEALING_KEY_ID: Final = "first"
 _SEALING_KEY_BYTES: Final = 32

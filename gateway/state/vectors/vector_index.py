@@ -7,7 +7,7 @@ the exact numbers of the best. PostgreSQL compares the numbers by the extension 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from sqlalchemy import BigInteger, ColumnElement, Row, Text, and_, case, cast, column, func, select, table
+from sqlalchemy import BigInteger, ColumnElement, Row, Text, and_, case, cast, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.operators import custom_op
@@ -17,15 +17,12 @@ from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.embedding import SignScan, Vector, compute_closeness, count_numbers, unpack_vector
 from gateway.state.database.database import fetch_rows
 from gateway.state.database.tables import vector_chunks
-from gateway.state.values import SchemaMismatch
 
 _SIGNS_AT_ONCE: Final = 20_000
 _EXAMINED: Final = 1000
 """So many vectors with the most signs in common are compared exactly. A store with fewer is compared whole."""
 
 _NUMBERS_PER_STATEMENT: Final = 500
-
-_EXTENSION: Final = "vector"
 
 _DISTANCE: Final = custom_op[float]("<=>")
 """pgvector's cosine distance."""
@@ -82,19 +79,6 @@ def _order_rows(rows: Sequence[Row[Any]], queries: Sequence[Vector], limit: int)
     closeness = {id(row): compute_closeness(row.embedding, queries) for row in comparable}
     comparable.sort(key=lambda row: (-closeness[id(row)], row.file_id, row.position))
     return comparable[:limit]
-
-
-async def require_vector_extension(connection: AsyncConnection) -> None:
-    """Raises SchemaMismatch if vectors cannot be compared in this database."""
-    if connection.dialect.name == "sqlite":
-        return
-    extensions = table("pg_extension", column("extname"))
-    query = select(extensions.c.extname).where(extensions.c.extname == _EXTENSION)
-    if await connection.scalar(query) is None:
-        raise SchemaMismatch(
-            "tools.file_search.embeddings needs the extension vector (pgvector) in the database: install it on its "
-            "server, and run CREATE EXTENSION vector in this database"
-        )
 
 
 class _PgVector(UserDefinedType[Any]):

@@ -12,6 +12,7 @@ from sqlalchemy.engine import make_url
 
 from gateway.config.settings import parse_settings
 from gateway.config.yaml_file import ConfigError
+from gateway.state.database.migrate import validate_database_schema
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import SchemaMismatch
 from tests.databases import Postgres
@@ -195,6 +196,8 @@ async def test_vectors_of_another_model_are_not_compared(
 
 async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) -> None:
     url = postgres.database()
+    with pytest.raises(SchemaMismatch, match="CREATE EXTENSION vector"):
+        await validate_database_schema(url, deadline_s=20, needs_vectors=True)
     settings = parse_settings({"store": {"url": url}}, environ={})
     store = SqlStore(settings.store, settings.background, needs_vectors=True)
     with pytest.raises(SchemaMismatch, match=r"tools\.file_search\.embeddings.*CREATE EXTENSION vector"):
