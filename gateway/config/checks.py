@@ -3,7 +3,7 @@
 import difflib
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +17,7 @@ from gateway.config.telemetry_settings import check_tracing_package
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
+from providers.capabilities import CAPABILITIES
 from providers.config import BUDGET_ENFORCING_TYPES, TOKEN_PROMPT_TYPES, TOKENS_ONLY_TYPES, ProviderConfig, is_loopback
 from providers.model_families import MODEL_FAMILIES
 from translation.representation.json_types import mapping_or_empty
@@ -188,9 +189,19 @@ def _check_model_searches(tree: Mapping[str, Any]) -> Iterator[Problem]:
 def _check_embeddings(tree: Mapping[str, Any]) -> Iterator[Problem]:
     settings = mapping_or_empty(mapping_or_empty(tree.get("tools")).get("file_search")).get("embeddings")
     name, providers = mapping_or_empty(settings).get("provider"), mapping_or_empty(tree.get("providers"))
-    if isinstance(name, str) and name not in providers:
-        message = f"there is no provider {name!r}; {_suggest_name(name, providers)}"
-        yield Problem(("tools", "file_search", "embeddings", "provider"), message)
+    if not isinstance(name, str):
+        return
+    place: ValuePath = ("tools", "file_search", "embeddings", "provider")
+    if name not in providers:
+        yield Problem(place, f"there is no provider {name!r}; {_suggest_name(name, providers)}")
+        return
+    provider = mapping_or_empty(providers[name])
+    own = next((each for kind, each in CAPABILITIES.items() if kind == provider.get("type")), None)
+    endpoints = mapping_or_empty(provider.get("capabilities")).get("endpoints")
+    if endpoints is None:
+        endpoints = () if own is None else own.endpoints
+    if isinstance(endpoints, Collection) and "embeddings" not in endpoints:
+        yield Problem(place, f"the provider {name!r} has no /v1/embeddings: write one that has")
 
 
 def _check_model_files(tree: Mapping[str, Any]) -> Iterator[Problem]:

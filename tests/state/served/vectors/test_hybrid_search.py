@@ -205,11 +205,25 @@ async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) 
     postgres.drop(url)
 
 
-def test_a_provider_that_does_not_exist_is_refused_by_name() -> None:
+@pytest.mark.parametrize(
+    ("provider", "name", "problem"),
+    [
+        ({"type": "ollama"}, "upp", "there is no provider 'upp'"),
+        ({"type": "scripted"}, "up", "the provider 'up' has no /v1/embeddings"),
+        ({"type": "anthropic", "api_key": "k"}, "up", "the provider 'up' has no /v1/embeddings"),
+        ({"type": "ollama", "capabilities": {"endpoints": []}}, "up", "the provider 'up' has no /v1/embeddings"),
+        ({"type": "anthropic", "api_key": "k", "capabilities": {"endpoints": ["embeddings"]}}, "up", None),
+        ({"type": "ollama"}, "up", None),
+    ],
+)
+def test_a_provider_without_embeddings_is_refused_by_name(provider: Any, name: str, problem: str | None) -> None:
     config: Any = {
-        "providers": {"up": {"type": "scripted"}},
+        "providers": {"up": provider},
         "models": {"m": {"provider": "up"}},
-        "tools": {"file_search": {"embeddings": {"provider": "upp", "model": "m"}}},
+        "tools": {"file_search": {"embeddings": {"provider": name, "model": "m"}}},
     }
-    with pytest.raises(ConfigError, match=r"tools\.file_search\.embeddings\.provider.*'upp'"):
+    if problem is None:
+        assert parse_settings(config, environ={}).tools.file_search.embeddings is not None
+        return
+    with pytest.raises(ConfigError, match=rf"tools\.file_search\.embeddings\.provider.*{problem}"):
         parse_settings(config, environ={})
