@@ -25,6 +25,7 @@ from gateway.vector_stores.indexer import Indexer
 from tests.polling import read_until, wait_until
 
 OWNER, STORE = "ann", "vs_1"
+PARSE_S = 6.0
 QUEUE_METHODS = ("claim_entries", "renew_claims", "add_chunks", "complete_entry", "remove_chunks")
 
 
@@ -87,7 +88,7 @@ async def indexer(
     pace = FormPace(10, 60)
     files = StoredFiles(store.files, blobs, BlobKeeper(store.files, blobs, 60), FileRules(10, pace), DrainState())
     running: Any = queue
-    made = Indexer(running, files, FileSearchSettings(parse_s=3), lease_s=1.0)
+    made = Indexer(running, files, FileSearchSettings(parse_s=PARSE_S), lease_s=1.0)
     async with made.lifespan():
         yield made
 
@@ -151,14 +152,14 @@ async def test_the_time_of_a_slow_store_is_not_that_of_reading_the_file(
     indexer.notify()
     await read_end(store, "file-warm")
     monkeypatch.setattr(parser_pool, "_GRACE_S", 0.0)
-    slow_until = time.monotonic() + 4.0  # longer than `parse_s`
+    slow_until = time.monotonic() + PARSE_S + 1
 
     async def wait_long() -> None:
         await wait_until(lambda: time.monotonic() > slow_until)
 
     queue.before["add_chunks"] = wait_long
     # More than the pipe holds, so that the child has to wait.
-    await add("file-large", b"A sentence about cats. " * 20_000)
+    await add("file-large", b"A sentence about cats. " * 7000)
     indexer.notify()
     ended = await read_end(store, "file-large")
     assert (ended.status, ended.error) == ("completed", None)
