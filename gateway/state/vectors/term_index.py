@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Float,
     Integer,
     MetaData,
     Select,
@@ -17,12 +18,12 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
-    case,
     delete,
     func,
     insert,
     literal,
     select,
+    union_all,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -169,26 +170,32 @@ class PostgresTermIndex:
             )
 
     def count_matches(self, term: str) -> Select[int]:
-        return select(func.count()).select_from(vector_chunks).where(self._is_own, _matches_any([term]))
+        return select(func.count()).select_from(vector_chunks).where(self._is_own, _has_term(term))
 
     def select_candidates(
         self, columns: Sequence[ColumnElement[Any]], weights: Mapping[str, float], limit: int
     ) -> Select[Any]:
-        total: ColumnElement[Any] = literal(0.0)
-        for term, weight in weights.items():
-            total = total + case((_matches_any([term]), weight), else_=0.0)
+        # Each term is looked up in the index, which alone says who has it: to read the terms of a row takes long.
+        hits = union_all(
+            *(
+                select(vector_chunks.c.number, literal(weight, Float).label("weight")).where(
+                    self._is_own, _has_term(term)
+                )
+                for term, weight in weights.items()
+            )
+        ).subquery()
+        totals = select(hits.c.number, func.sum(hits.c.weight).label("weight")).group_by(hits.c.number).subquery()
         return (
             select(*columns)
-            .select_from(vector_chunks)
-            .where(self._is_own, _matches_any(list(weights)))
-            .order_by(total.desc(), vector_chunks.c.number)
+            .select_from(totals)
+            .join(vector_chunks, vector_chunks.c.number == totals.c.number)
+            .order_by(totals.c.weight.desc(), vector_chunks.c.number)
             .limit(limit)
         )
 
 
-def _matches_any(terms: Sequence[str]) -> ColumnElement[bool]:
-    query = func.to_tsquery("simple", " | ".join(terms))
-    return vector_chunks.c.vector.operate(_MATCHES, query)
+def _has_term(term: str) -> ColumnElement[bool]:
+    return vector_chunks.c.vector.operate(_MATCHES, func.to_tsquery("simple", term))
 
 
 def choose_term_index(owner: str, store_id: str, *, is_sqlite: bool) -> TermIndex:
