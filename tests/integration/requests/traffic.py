@@ -70,6 +70,7 @@ def build_config(first: str, second: str, folder: Path) -> Json:
         "store": {"url": f"sqlite+aiosqlite:///{folder}/store.sqlite"},
         "egress": {"allow": ["127.0.0.1"]},
         "auth": {"keys": [{"name": "team", "key": KEY}]},
+        "limits": {"vector_stores": 1},
         "providers": {
             "first": provider(first),
             "second": provider(second),
@@ -152,6 +153,7 @@ async def ask_other_paths(site: Site) -> None:
     uploaded = await site.client.post(f"{site.gateway.v1}/files", **form)
     assert uploaded.status_code == 200
     made = await site.post("/v1/vector_stores", {"name": "notes"})
+    assert (await site.post("/v1/vector_stores", {})).status_code == 429, "limits.vector_stores"
     store = f"/v1/vector_stores/{made.json()['id']}"
     attached = await site.post(f"{store}/file_batches", {"file_ids": [uploaded.json()["id"]]})
     found = await site.post(f"{store}/search", {"query": PROMPT})
