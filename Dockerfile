@@ -8,7 +8,7 @@ WORKDIR /src
 
 # Dependencies before sources: a change of code reuses this layer.
 # They include llama.cpp, with which the demo model answers in a container that has no configuration of its own, and what
-# traces need. --build-arg REQUIREMENTS=runtime.txt leaves both out.
+# traces and buckets need. --build-arg REQUIREMENTS=runtime.txt leaves all three out.
 ARG REQUIREMENTS
 COPY requirements/ requirements/
 RUN python -m venv --without-pip /opt/gateway \

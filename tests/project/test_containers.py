@@ -172,7 +172,7 @@ def test_the_shipped_configuration_answers_and_its_health_check_follows_the_port
         body = {"model": "demo", "input": "What is 3 + 4?"}
         reply = httpx.post(f"{gateway.v1}/responses", json=body, headers=key, verify=False, trust_env=False, timeout=60)
         assert "7" in reply.json()["output"][-1]["content"][0]["text"]
-        ready = httpx.get(f"{gateway.url}/readyz", verify=False, trust_env=False).json()
+        ready = httpx.get(f"{gateway.url}/readyz", verify=False, trust_env=False, timeout=60).json()
         assert (ready["status"], "unreachable_providers" in ready) == ("ready", False)
 
 
@@ -224,6 +224,11 @@ def test_the_image_has_what_its_traces_need() -> None:
     assert settings.tracing.endpoint == "http://jaeger:4318"
     assert COMPOSE["services"]["jaeger"]["image"].startswith("jaegertracing/jaeger:")
     assert {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= set(names_in("image.txt"))
+
+
+def test_the_image_has_what_buckets_need() -> None:
+    """Several replicas share the bytes of files in a bucket, which is refused without the package."""
+    assert "obstore" in names_in("image.txt")
 
 
 def compose_command() -> list[str] | None:

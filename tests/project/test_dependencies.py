@@ -197,7 +197,7 @@ def test_no_lock_names_a_host_or_a_place_on_a_disk(lock: Path) -> None:
     ("lock", "declared"),
     [
         ("runtime.txt", PROJECT["dependencies"]),
-        ("image.txt", PROJECT["dependencies"] + OPTIONAL["llamacpp"] + OPTIONAL["tracing"]),
+        ("image.txt", PROJECT["dependencies"] + OPTIONAL["llamacpp"] + OPTIONAL["s3"] + OPTIONAL["tracing"]),
         ("serving.txt", PROJECT["dependencies"] + OPTIONAL["llamacpp"] + GROUPS["build"]),
         ("dev.txt", PROJECT["dependencies"] + GROUPS["dev"]),
     ],
