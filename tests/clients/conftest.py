@@ -145,7 +145,7 @@ def store_section(file: Path) -> dict[str, str]:
 def list_stored_objects(gateway: Gateway) -> list[dict[str, Any]]:
     """The responses and chat completions in a gateway's store."""
     pages = [
-        httpx.get(f"{gateway.v1}/{path}", params={"limit": 100}, trust_env=False).json()
+        httpx.get(f"{gateway.v1}/{path}", params={"limit": 100}, trust_env=False, timeout=60).json()
         for path in ("responses", "chat/completions")
     ]
     return [row for page in pages for row in page["data"]]

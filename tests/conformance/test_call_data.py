@@ -72,7 +72,7 @@ async def test_items_of_the_responses_api_carry_it_sealed(stream: bool, late: bo
     async with ScriptedUpstream() as upstream:
         upstream.script(calling(streamed_late=late), chat_text("Three."))
         with serving(config_of(upstream)) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 first = await respond(client, {**body, "input": "Add."}, stream=stream)
                 history = [{"role": "user", "content": "Add."}, *first["output"], *OUTPUTS]
                 await respond(client, {**body, "input": history}, stream=stream)
@@ -87,7 +87,7 @@ async def test_the_store_keeps_it(stream: bool, tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(calling(), chat_text("Three."))
         with serving(config_of(upstream, store={"url": ready_sqlite(tmp_path / "gateway.db")})) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 first = await respond(client, {**body, "input": "Add."}, stream=stream)
                 again = {**body, "previous_response_id": first["id"], "input": OUTPUTS}
                 await respond(client, again, stream=stream)
@@ -101,7 +101,7 @@ async def test_chat_clients_send_it_back(more: Json) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(calling(), chat_text("Three."))
         with serving(config_of(upstream)) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 first = await client.post("/v1/chat/completions", json={**body, "messages": [question]})
                 answers = [{"role": "tool", "tool_call_id": call["id"], "content": "3"} for call in CALLS]
                 for said in (first.json()["choices"][0]["message"], {"role": "assistant", "tool_calls": CALLS}):
@@ -116,7 +116,7 @@ async def test_clients_of_messages_carry_it_with_the_call() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(calling(), chat_text("Three."))
         with serving(config_of(upstream)) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 first = (await client.post("/v1/messages", json={**body, "messages": [question]})).json()
                 results = [
                     {"type": "tool_result", "tool_use_id": block["id"], "content": "3"}

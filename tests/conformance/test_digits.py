@@ -117,7 +117,7 @@ async def asking(upstream_name: str, *, calls: bool) -> AsyncIterator[tuple[http
             provider["api_key"] = "k"
         models = {"m": {"provider": "p", "model": "gemini-2.5-pro" if kind == "gemini" else "x"}}
         with serving({"providers": {"p": provider}, "models": models}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 yield client, upstream
 
 

@@ -53,7 +53,7 @@ async def ask(api: str, reason: str, *, stream: bool) -> httpx.Response:
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         config: Json = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}
         with serving(config) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 return await client.post(path, json=body)
 
 
@@ -105,7 +105,7 @@ async def test_a_response_that_is_incomplete_for_an_unknown_reason_is_complete_i
         upstream.script(script)
         provider = {"type": "openai_compatible", "base_url": upstream.url, "dialects": ["responses"]}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for api, end_words in CUT_SHORT.items():
                     for stream in (False, True):
                         path, body = REQUESTS[api]

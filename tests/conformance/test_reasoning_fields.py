@@ -60,7 +60,7 @@ async def client_before(field: str, **server: Any) -> AsyncIterator[tuple[httpx.
         upstream.script(either(streamed, chat_json("3", **thought)), chat_text("Three."))
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         with serving({"providers": {"p": provider}, "models": models, "server": server}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 yield client, upstream
 
 
@@ -150,6 +150,6 @@ async def test_an_unknown_field_of_a_delta_reaches_chat_clients_as_it_came() -> 
         upstream.script(chat_sse([*chunks, chat_chunk(usage=CHAT_USAGE)]))
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 reply = await client.post("/v1/chat/completions", json={**CHAT, "model": "m", "stream": True})
     assert '"musing":"Hm."' in reply.text

@@ -103,7 +103,7 @@ async def ask(api: str, upstream_type: str, script: Script, *, stream: bool) -> 
         provider = {"type": upstream_type, "base_url": upstream.url, "api_key": "k"}
         models = {"m": {"provider": "p", "model": "gemini-2.5-flash-image"}}
         with serving({"providers": {"p": provider}, "models": models}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 return await client.post(path, json=body)
 
 

@@ -128,7 +128,7 @@ async def test_an_upstream_with_truncation_gets_the_parameter(client: AsyncOpenA
 
 
 async def test_compaction_remains_with_the_gateway(client: AsyncOpenAI, reader: ResponsesReader) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
         managed = [{"type": "compaction", "compact_threshold": 100_000}]
         body = {"model": "responses", "input": "Hi", "context_management": managed, "truncation": "auto"}
         reply = await http.post(f"{client.base_url}responses", json=body)

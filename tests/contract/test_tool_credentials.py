@@ -85,7 +85,7 @@ async def test_credentials_reach_only_the_upstream(body: Json, tmp_path: Path) -
             request = await upstream.received(1)
             assert request.json["tools"][0]["authorization"] == TOKEN
             if body.get("background"):
-                async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+                async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                     async with asyncio.timeout(20):
                         stored: Json = {}
                         while stored.get("status") != "completed":
@@ -125,7 +125,7 @@ async def test_an_error_that_quotes_them_is_redacted(background: bool, tmp_path:
             reply = await post(gateway.url, {"background": background})
             text = reply.text
             if background:
-                async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+                async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                     async with asyncio.timeout(20):
                         while '"failed"' not in text:
                             text = (await client.get(f"/v1/responses/{reply.json()['id']}")).text

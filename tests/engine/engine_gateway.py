@@ -64,11 +64,11 @@ class Hosted:
 
     def condition(self) -> Json:
         """Returns the state of the engine in /readyz."""
-        found: Json = httpx.get(f"{self.url}/readyz").json()["engines"]["local"]
+        found: Json = httpx.get(f"{self.url}/readyz", timeout=60).json()["engines"]["local"]
         return found
 
     def is_ready(self) -> bool:
-        return httpx.get(f"{self.url}/readyz").status_code == 200
+        return httpx.get(f"{self.url}/readyz", timeout=60).status_code == 200
 
     def load(self) -> Load:
         return Load(self.condition()["running"], 0)

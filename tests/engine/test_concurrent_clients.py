@@ -55,5 +55,5 @@ def test_the_process_answers_others_while_the_engine_is_at_work(client: OpenAI, 
     events = stream(client, "Never stop.", max_output_tokens=300)
     with closing(events):
         assert next(event for event in events if event.type == "response.output_text.delta")
-        assert httpx.get(f"{engine.url}/healthz").status_code == 200
+        assert httpx.get(f"{engine.url}/healthz", timeout=60).status_code == 200
         assert engine.load().running == 1

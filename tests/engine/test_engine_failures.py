@@ -59,7 +59,7 @@ def test_a_killed_engine_ends_its_streams_at_once_and_restarts(own: Hosted) -> N
             client.responses.create(model="tiny", input="Hi")
         assert (refused.value.status_code, refused.value.code) == (503, "engine_unavailable")
         assert int(refused.value.response.headers["retry-after"]) >= 1
-        assert httpx.get(f"{own.url}/healthz").status_code == 200
+        assert httpx.get(f"{own.url}/healthz", timeout=60).status_code == 200
         block_until(own.is_ready, "the engine did not come back", timeout_s=REBUILT_S)
         reply = client.responses.create(model="tiny", input="What is 3 + 4?", temperature=0)
         assert reply.output_text == "The answer is 7."

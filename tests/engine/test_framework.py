@@ -21,7 +21,7 @@ from tests.engine.engine_gateway import Hosted
 def test_paths_and_methods_have_the_same_replies(
     method: str, path: str, status: int, allow: str | None, engine: Hosted
 ) -> None:
-    reply = httpx.request(method, f"{engine.url}{path}")
+    reply = httpx.request(method, f"{engine.url}{path}", timeout=60)
     assert (reply.status_code, reply.headers.get("allow")) == (status, allow)
 
 
@@ -29,7 +29,7 @@ async def test_the_same_paths_are_described(engine: Hosted) -> None:
     app = create_app(settings_of.parse_settings({"store": {"url": None}}, environ={}), DrainState())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as here:
         ours = (await here.get("/openapi.json")).json()["paths"]
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         theirs = (await client.get(f"{engine.url}/openapi.json")).json()["paths"]
     assert {path: set(methods) for path, methods in theirs.items()} == {
         path: set(methods) for path, methods in ours.items()

@@ -62,7 +62,7 @@ SEEDS = {"/api/chat": CHAT_SEEDS, "/api/generate": GENERATE_SEEDS}
 
 @pytest.mark.parametrize("dialect", ["chat", "ollama"])
 async def test_a_damaged_body_is_answered_or_refused(dialect: str) -> None:
-    async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False) as client:
+    async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False, timeout=60) as client:
         upstream.script(sound(ANSWERS[dialect]))
         with serving(config(upstream.url, dialect, silence_s=LONG_S, answer_s=LONG_S)) as gateway:
             for path, seeds in SEEDS.items():

@@ -63,12 +63,12 @@ class Engine:
     """The number of prompt tokens in a cached block."""
 
     def load(self) -> Load:
-        metrics = httpx.get(f"{self.url}/metrics").text
+        metrics = httpx.get(f"{self.url}/metrics", timeout=60).text
         return Load(_metric(metrics, self.running), _metric(metrics, self.steps))
 
     def computed(self) -> int:
         """Returns the number of prompt tokens computed since the start."""
-        metrics = httpx.get(f"{self.url}/metrics").text
+        metrics = httpx.get(f"{self.url}/metrics", timeout=60).text
         return _metric(metrics, self.prompts) - (_metric(metrics, self.reused) if self.reused else 0)
 
 

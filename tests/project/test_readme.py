@@ -169,7 +169,7 @@ def test_every_check_belongs_to_one_block_and_every_block_has_a_test() -> None:
 def test_the_models_that_the_readme_lists_are_served(gateway: Gateway) -> None:
     listed = re.search(r"always (`demo`.*?)\. ", README, flags=re.DOTALL)
     assert listed is not None
-    names = {model["id"] for model in httpx.get(f"{gateway.v1}/models", trust_env=False).json()["data"]}
+    names = {model["id"] for model in httpx.get(f"{gateway.v1}/models", trust_env=False, timeout=60).json()["data"]}
     assert set(re.findall(r"`(\w+)`", listed[1])) == names
 
 
@@ -179,7 +179,7 @@ async def test_the_first_configuration_of_the_readme_serves_its_models() -> None
         upstream.script(chat_text("<think>I add.</think>", "Seven."))
         tree["providers"]["local"]["base_url"] = upstream.url
         with serving(tree) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.v1, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.v1, trust_env=False, timeout=60) as client:
                 first = (await client.post("/responses", json={"model": "qwen3", "input": "3 + 4?"})).json()
                 second = (await client.post("/responses", json={"model": "another", "input": "3 + 4?"})).json()
         assert [request.json["model"] for request in upstream.requests] == ["Qwen/Qwen3-0.6B", "another"]

@@ -34,14 +34,14 @@ class Bucket:
 
     def list_names(self) -> list[str]:
         """Returns the names of all objects, without the prefix."""
-        listed = httpx.get(f"{self._url}?list-type=2", trust_env=False).text
+        listed = httpx.get(f"{self._url}?list-type=2", trust_env=False, timeout=60).text
         keys = re.findall(r"<Key>([^<]*)</Key>", listed)
         assert all(key.startswith(f"{_PREFIX}/") for key in keys), keys
         return sorted(key.removeprefix(f"{_PREFIX}/") for key in keys)
 
     def list_unfinished(self) -> list[str]:
         """Returns the names of objects whose upload in parts has begun and not ended."""
-        return re.findall(r"<Key>([^<]*)</Key>", httpx.get(f"{self._url}?uploads", trust_env=False).text)
+        return re.findall(r"<Key>([^<]*)</Key>", httpx.get(f"{self._url}?uploads", trust_env=False, timeout=60).text)
 
     def remove_all(self) -> None:
         """Deletes all objects."""
@@ -70,7 +70,7 @@ class S3Server:
         place = (
             f"<CreateBucketConfiguration><LocationConstraint>{_REGION}</LocationConstraint></CreateBucketConfiguration>"
         )
-        httpx.put(f"{self.url}/{name}", content=place, trust_env=False).raise_for_status()
+        httpx.put(f"{self.url}/{name}", content=place, trust_env=False, timeout=60).raise_for_status()
         return Bucket(self.url, name)
 
 

@@ -45,7 +45,7 @@ def code_of(reply: httpx.Response, limit: str) -> str:
 
 @pytest.mark.parametrize("path", ["/responses", "/chat/completions", "/models"])
 async def test_a_key_has_a_limit_of_open_requests(path: str, gateway: StartGateway) -> None:
-    async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False) as client:
+    async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False, timeout=60) as client:
         upstream.script(HANGING)
         v1 = gateway(limited(upstream, open_requests=2)).v1
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
@@ -70,7 +70,7 @@ async def test_a_key_has_a_limit_of_open_requests(path: str, gateway: StartGatew
 
 
 async def test_without_keys_open_requests_are_not_limited(gateway: StartGateway) -> None:
-    async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False) as client:
+    async with ScriptedUpstream() as upstream, httpx.AsyncClient(trust_env=False, timeout=60) as client:
         upstream.script(chat_text("hi"))
         served = gateway({**config(upstream.url, "chat"), "limits": {"open_requests": 1}})
         asking = (client.post(f"{served.v1}/responses", json={"model": "m", "input": "hi"}) for _ in range(10))

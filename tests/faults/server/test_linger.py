@@ -239,7 +239,7 @@ async def test_turns_on_a_websocket_are_served_while_the_server_lingers(tmp_path
 async def test_metrics_say_at_once_that_the_server_stops(workers: int, tmp_path: Path) -> None:
     async with ScriptedUpstream() as upstream:
         with command(settings(upstream.url, LONG_S), tmp_path, "--workers", str(workers), forked=True) as server:
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 assert "gateway_draining 0.0" in (await client.get(f"{server.url}/metrics")).text
                 server.process.terminate()
                 await lingers(server, workers)

@@ -36,7 +36,7 @@ async def test_refusals_of_a_chat_upstream_have_the_clients_names() -> None:
     async with ScriptedUpstream() as upstream:
         config = {"providers": {"p": {"type": "vllm", "base_url": upstream.url}}, "models": {"m": {"provider": "p"}}}
         with serving(config) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                 for path, body, word, expected in CASES:
                     refusal = {"message": "no", "type": "BadRequestError", "param": word, "code": 400}
                     upstream.script(json_reply({"error": refusal}, 400))
@@ -54,7 +54,7 @@ async def test_failures_of_a_responses_upstream_have_the_clients_names() -> None
         provider = {"type": "openai_compatible", "base_url": upstream.url, "dialects": ["responses"]}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
             body = {**MESSAGES, "model": "m", "max_tokens": 5}
-            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                 for stream in (False, True):
                     upstream.script(
                         responses_sse([*begun, {"type": "response.failed", "response": failed}])

@@ -48,7 +48,7 @@ def ask(server: Command, model: str) -> int:
 
 
 def is_ready(server: Command) -> bool:
-    return httpx.get(f"{server.url}/readyz", verify=False, trust_env=False).status_code == 200
+    return httpx.get(f"{server.url}/readyz", verify=False, trust_env=False, timeout=60).status_code == 200
 
 
 async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: Path) -> None:
@@ -60,7 +60,9 @@ async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: P
         assert engines_of(server) == [first], "another model needs no other engine"
 
         body = {"model": "a", "input": "Think forever.", "stream": True, "max_output_tokens": 512}
-        with httpx.stream("POST", f"{server.v1}/responses", json=body, verify=False, trust_env=False) as stream:
+        with httpx.stream(
+            "POST", f"{server.v1}/responses", json=body, verify=False, trust_env=False, timeout=60
+        ) as stream:
             lines = stream.iter_lines()
             assert stream.status_code == 200
             assert next(lines)

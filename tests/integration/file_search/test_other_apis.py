@@ -201,7 +201,7 @@ def test_a_model_cannot_search_files_without_a_store() -> None:
 
 @asynccontextmanager
 async def agui(served: Hosting) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=served.url.removesuffix("/v1")) as http:
+    async with httpx.AsyncClient(base_url=served.url.removesuffix("/v1"), timeout=60) as http:
         yield http
 
 

@@ -41,7 +41,7 @@ async def gateway(
         }
         with serving(config) as served:
             headers = {"authorization": f"Bearer {KEYS['ann']}", "anthropic-version": "2023-06-01"}
-            async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False, timeout=60) as client:
                 yield client, upstream
 
 

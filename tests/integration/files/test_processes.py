@@ -65,7 +65,7 @@ def test_an_upload_of_a_killed_server_is_gone_after_the_next_start(tmp_path: Pat
     part = f'--{boundary}\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'.encode()
     with command(config, tmp_path) as server:
         kept = httpx.post(
-            f"{server.v1}/files", data={"purpose": "user_data"}, files={"file": ("kept.txt", b"kept")}
+            f"{server.v1}/files", data={"purpose": "user_data"}, files={"file": ("kept.txt", b"kept")}, timeout=60
         ).json()["id"]
         host, port = server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:
@@ -78,5 +78,5 @@ def test_an_upload_of_a_killed_server_is_gone_after_the_next_start(tmp_path: Pat
     assert len(list_files(tmp_path)) == 2
     with command(config, tmp_path) as server:
         assert list_files(tmp_path) == [kept]
-        assert [file["id"] for file in httpx.get(f"{server.v1}/files").json()["data"]] == [kept]
+        assert [file["id"] for file in httpx.get(f"{server.v1}/files", timeout=60).json()["data"]] == [kept]
         assert os.listdir(tmp_path / "responses-gateway-files" / "tmp") == []

@@ -39,7 +39,7 @@ async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.
     config = {"models": {"org/m:8b": {"provider": "p", "model": "m"}}, **config}
     async with (
         gateway_over_chat(*scripts, **config) as (served, upstream),
-        httpx.AsyncClient(base_url=f"{served.url}/v1beta", trust_env=False) as client,
+        httpx.AsyncClient(base_url=f"{served.url}/v1beta", trust_env=False, timeout=60) as client,
     ):
         yield client, upstream
 

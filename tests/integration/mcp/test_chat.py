@@ -124,7 +124,7 @@ async def test_tools_that_need_an_approval_are_not_offered(calc: CountingServer)
 async def test_a_server_that_is_away_is_a_loss_and_the_model_answers(streams: bool) -> None:
     async with chatting(f"http://127.0.0.1:{closed_port()}/mcp", chat_text("Hi.")) as gateway:
         body = {"model": "m", "messages": QUESTION, "stream": streams}
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             reply = await client.post(f"{gateway.url}/chat/completions", json=body)
         assert reply.status_code == 200
         assert reply.headers["x-gateway-loss"] == "tools=MCP server calc left out"
@@ -195,7 +195,7 @@ async def test_models_without_servers_are_relayed_as_before(calc: CountingServer
 
 async def test_other_small_apis_have_the_tools_too(calc: CountingServer) -> None:
     async with chatting(calc.url, chat_calls(ADD), chat_text("5")) as gateway:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             reply = await client.post(
                 gateway.url.removesuffix("/v1") + "/generate", json={"model": "m", "messages": QUESTION}
             )

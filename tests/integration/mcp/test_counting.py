@@ -35,7 +35,7 @@ async def tools_counted(gateway: Hosting) -> list[str]:
 
 
 async def count_messages(gateway: Hosting, **more: Any) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
         return await client.post("/messages/count_tokens", json=HELLO | more)
 
 
@@ -90,7 +90,7 @@ async def test_a_server_that_cannot_be_listed_fails_the_count(calc: CountingServ
 async def test_a_server_of_the_model_that_is_away_is_a_loss_of_the_count() -> None:
     async with counting(f"http://127.0.0.1:{closed_port()}/mcp") as gateway:
         counted = [await count_messages(gateway)]
-        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
             counted.append(await client.post("/responses/input_tokens", json={"model": "m", "input": "Hi"}))
             content: Any = {"contents": [{"parts": [{"text": "Hi"}]}]}
             counted += [
@@ -129,7 +129,10 @@ async def test_keys_that_no_api_has_are_reported_or_refused(calc: CountingServer
         "/messages/count_tokens": {"model": "plain", "messages": [user], "hologram": 1},
         "/models/plain:countTokens": {"generateContentRequest": {"contents": contents, "hologram": 1}},
     }
-    async with counting(calc.url) as gateway, httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+    async with (
+        counting(calc.url) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client,
+    ):
         gateway.model.on("/chat/completions", summary)
         for path, body in requests.items():
             reply = await client.post(path, json=body)

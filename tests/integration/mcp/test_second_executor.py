@@ -285,7 +285,7 @@ async def test_a_background_response_journals_what_the_model_read(tmp_path: Path
 
 
 async def _post(gateway: Hosting, path: str, body: Json) -> httpx.Response:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         reply = await client.post(gateway.url + path, json=body, headers={"anthropic-version": "2023-06-01"})
     assert reply.status_code == 200, reply.text
     return reply

@@ -35,7 +35,7 @@ TOOL: Json = {"name": "add", "input_schema": {"type": "object", "properties": {"
 async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
     async with gateway_over_chat(*scripts, **config) as (served, upstream):
         headers = {"anthropic-version": "2023-06-01"}
-        async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False, timeout=60) as client:
             yield client, upstream
 
 
@@ -122,7 +122,7 @@ async def test_an_upstream_that_encrypts_its_thinking_gets_it_back() -> None:
         }
         settings = {"providers": {"p": provider}, "models": {"o": {"provider": "p"}}}
         with serving(settings) as served:
-            async with httpx.AsyncClient(base_url=served.v1, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, trust_env=False, timeout=60) as client:
                 first = (await post(client, body)).json()
                 history = [*HELLO, {"role": "assistant", "content": first["content"]}, *HELLO]
                 assert (await post(client, {**body, "messages": history})).status_code == 200

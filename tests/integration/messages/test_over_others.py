@@ -63,7 +63,7 @@ async def test_calls_at_once_are_blocks_and_their_results_are_answered(
             "models": {"m": {"provider": "p", "model": "gemini-2.5-flash"}},
         }
         with serving(config) as served:
-            async with httpx.AsyncClient(base_url=served.v1, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, trust_env=False, timeout=60) as client:
                 first = await ask(client, HELLO)
                 uses = [block for block in first["content"] if block["type"] == "tool_use"]
                 results = [{"type": "tool_result", "tool_use_id": use["id"], "content": "4"} for use in uses]

@@ -45,7 +45,7 @@ async def gateway(
         }
         with serving(config) as served:
             headers = {"anthropic-version": "2026-10-21", "anthropic-beta": BETA, "x-api-key": "key-of-client"}
-            async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False, timeout=60) as client:
                 yield client, upstream
 
 

@@ -34,7 +34,7 @@ KEYS: Json = {
 
 
 async def fetch(url: str, **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         return await client.get(f"{url}/metrics", headers=headers)
 
 
@@ -145,12 +145,12 @@ async def test_a_client_that_leaves_is_no_failure() -> None:
 async def leave(config: Json) -> None:
     """Leaves a stream that has begun, and waits until that was counted."""
     with serving(config) as running:
-        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
             body = {"model": "m", "input": "Hello you there", "stream": True}
             async with client.stream("POST", f"{running.v1}/responses", json=body) as reply:
                 reads = reply.aiter_bytes()  # without a name it would be closed
                 await anext(reads)
-                async with httpx.AsyncClient(verify=False, trust_env=False) as other:
+                async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as other:
                     seen = (await other.get(f"{running.url}/metrics")).text
         assert "gateway_streams_open 1.0" in seen
         assert 'gateway_in_flight{upstream="a"} 1.0' in seen
@@ -229,7 +229,7 @@ async def test_the_store_is_measured(tmp_path: Path) -> None:
     config = {**CONFIG, "store": {"url": f"sqlite+aiosqlite:///{tmp_path}/store.sqlite"}}
     with serving(config) as running:
         stored = (await send(running.url)).json()
-        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
             assert (await client.get(f"{running.v1}/responses/{stored['id']}")).status_code == 200
         values = await read_values(running.url)
     assert value_of(values, "gateway_store_seconds_count", op="write") > 0
@@ -251,7 +251,7 @@ async def test_the_format_is_the_one_that_is_asked_for() -> None:
         await send(running.url)
         plain = await fetch(running.url)
         asked = await fetch(running.url, accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
-        async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
             head = await client.head(f"{running.url}/metrics")
             posted = await client.post(f"{running.url}/metrics")
     assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -294,7 +294,9 @@ async def test_all_workers_are_added_up_on_the_own_listener(tmp_path: Path) -> N
         "metrics": {"listen": f"127.0.0.1:{port}"},
     }
     with command(config, tmp_path) as running:
-        async with httpx.AsyncClient(trust_env=False, headers={"authorization": "Bearer team-key-01234567"}) as client:
+        async with httpx.AsyncClient(
+            trust_env=False, headers={"authorization": "Bearer team-key-01234567"}, timeout=60
+        ) as client:
             replies = await asyncio.gather(
                 *(client.post(f"{running.v1}/responses", json={"model": "m", "input": "Hi"}) for _ in range(20))
             )
@@ -307,7 +309,7 @@ async def test_all_workers_are_added_up_on_the_own_listener(tmp_path: Path) -> N
             return both and value_of(values, "gateway_requests_total", outcome="ok") == 20
 
         values = await read_until(lambda: read_values(own), is_complete)
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             assert (await client.get(f"{own}/v1/models")).status_code == 404
     assert value_of(values, "gateway_build_info") == 1
     assert value_of(values, "gateway_draining") == 0

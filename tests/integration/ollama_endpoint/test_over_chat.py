@@ -31,7 +31,7 @@ TOOL: Json = {
 async def gateway(*scripts: Script, **config: Any) -> AsyncIterator[tuple[httpx.AsyncClient, ScriptedUpstream]]:
     async with (
         gateway_over_chat(*scripts, **config) as (served, upstream),
-        httpx.AsyncClient(base_url=f"{served.url}/api", trust_env=False) as client,
+        httpx.AsyncClient(base_url=f"{served.url}/api", trust_env=False, timeout=60) as client,
     ):
         yield client, upstream
 

@@ -32,7 +32,7 @@ SECRET = "an unusual sentence about walruses"
 
 
 async def fetch(url: str, path: str = "/pages/activity.json", **headers: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return await client.get(url + path, headers=headers)
 
 
@@ -77,7 +77,7 @@ async def test_with_keys_only_administrators_see_it() -> None:
 
 async def test_only_reading_is_allowed() -> None:
     with serving(CONFIG) as running:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             assert (await client.post(f"{running.url}/pages/activity.json")).status_code == 405
             head = await client.head(f"{running.url}/pages/activity.json")
             assert (head.status_code, head.content) == (200, b"")

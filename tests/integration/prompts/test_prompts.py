@@ -27,7 +27,7 @@ async def prompting(tmp_path: Path, **config: Any) -> AsyncIterator[tuple[Hostin
     store = {"url": ready_sqlite(tmp_path / "state.db")}
     async with hosting(chat_text("Yes."), store=store, **config) as gateway:
         gateway.model.on("/chat/completions", *[chat_text("Yes.")] * 8)
-        async with httpx.AsyncClient(base_url=gateway.url) as http:
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as http:
             yield gateway, http
 
 
@@ -114,7 +114,7 @@ async def test_what_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
 
 
 async def test_without_a_store_there_are_no_prompts() -> None:
-    async with hosting(chat_text("Yes.")) as gateway, httpx.AsyncClient(base_url=gateway.url) as http:
+    async with hosting(chat_text("Yes.")) as gateway, httpx.AsyncClient(base_url=gateway.url, timeout=60) as http:
         assert (await http.get("/prompts")).status_code == 404
         with pytest.raises(openai.BadRequestError) as refused:
             await gateway.client.responses.create(model="m", input="Hi", prompt={"id": "pmpt_1"})

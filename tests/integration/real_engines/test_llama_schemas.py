@@ -75,7 +75,10 @@ HEEDED: list[tuple[Json, Json]] = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with engines.llama(tmp_path_factory.mktemp("llama") / "log") as engine, httpx.Client(base_url=engine.url) as client:
+    with (
+        engines.llama(tmp_path_factory.mktemp("llama") / "log") as engine,
+        httpx.Client(base_url=engine.url, timeout=60) as client,
+    ):
         yield client
 
 

@@ -66,7 +66,7 @@ async def test_the_log_line_has_the_token_counts_of_whole_replies_and_of_streams
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         config = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}, "store": {"url": None}}
         with command(config, tmp_path, forked=True) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                 for path, body in (("embeddings", {"input": "a"}), ("completions", {"prompt": "a", "stream": True})):
                     assert (await client.post(f"/v1/{path}", json={"model": "m", **body})).status_code == 200
                 await client.post("/api/embed", json={"model": "m", "input": "a"})

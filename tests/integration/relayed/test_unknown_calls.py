@@ -30,7 +30,7 @@ async def test_the_upstream_gets_the_history_unchanged(kind: str, stream: bool) 
         upstream.script(chat_text("Hello"))
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 body = {"model": "m", "messages": build_history(kind), "stream": stream}
                 reply = await client.post("/v1/chat/completions", json=body)
         assert reply.status_code == 200, reply.text

@@ -29,7 +29,7 @@ async def test_the_thought_is_separated(case: str) -> None:
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         models = {"m": {"provider": "p", "model": "qwq-32b", **model}}
         with serving({"providers": {"p": provider}, "models": models}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
                 reply = await client.post("/v1/chat/completions", json=body)
     message = reply.json()["choices"][0]["message"]

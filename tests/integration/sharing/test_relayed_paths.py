@@ -29,12 +29,12 @@ def configure(first: str, second: str) -> Json:
 
 
 async def embed(running: Gateway) -> httpx.Response:
-    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         return await client.post(f"{running.v1}/embeddings", json={"model": "scripted-model", "input": "Hi"})
 
 
 async def list_upstreams(running: Gateway) -> list[Json]:
-    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         rows: list[Json] = (await client.get(f"{running.v1}/gateway/routes/scripted-model")).json()["upstreams"]
     return rows
 
@@ -84,7 +84,7 @@ EMPTY_STREAMS: dict[str, Reply] = {
 
 
 async def complete(running: Gateway) -> httpx.Response:
-    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         body = {"model": "scripted-model", "prompt": "Hi", "stream": True}
         return await client.post(f"{running.v1}/completions", json=body)
 
@@ -151,7 +151,7 @@ async def test_each_path_with_a_json_body_is_served_by_the_next_upstream(row: Re
         for provider in config["providers"].values():
             provider["capabilities"] = {"endpoints": [each.name for each in RELAYED_PATHS]}
         with serving(config) as running:
-            async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+            async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
                 reply = await client.post(f"{running.url}{row.path}", json={"model": "scripted-model", "input": "Hi"})
     assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second")
     assert (len(first.requests), len(second.requests)) == (1, 1)
@@ -198,7 +198,7 @@ async def test_a_reply_has_the_time_of_its_turn_also_after_its_head(kind: str) -
             content = b""
             with pytest.raises(httpx.RemoteProtocolError) if "stream" not in kind else nullcontext():
                 async with (
-                    httpx.AsyncClient(verify=False, trust_env=False) as client,
+                    httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client,
                     client.stream("POST", f"{running.url}{path}", json=body) as reply,
                 ):
                     async for piece in reply.aiter_bytes():
@@ -236,7 +236,7 @@ FAULTS: dict[str, Script] = {"503": rejected(503), "429": rejected(429), "reset"
 
 
 async def transcribe(running: Gateway, *, model_in_url: bool = False) -> httpx.Response:
-    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         return await client.post(
             f"{running.v1}/audio/transcriptions" + ("?model=scripted-model" if model_in_url else ""),
             data={} if model_in_url else {"model": "scripted-model", "language": "en"},

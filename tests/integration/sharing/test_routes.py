@@ -30,7 +30,7 @@ KEYS: Json = {
 
 async def fetch(url: str, key: str | None = None) -> httpx.Response:
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         return await client.get(url, headers=headers)
 
 

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def load_of(url: str) -> list[Json]:
-    rows: list[Json] = httpx.get(f"{url}/v1/gateway/routes/m", trust_env=False).json()["upstreams"]
+    rows: list[Json] = httpx.get(f"{url}/v1/gateway/routes/m", trust_env=False, timeout=60).json()["upstreams"]
     return rows
 
 
@@ -81,7 +81,7 @@ async def test_the_queue_of_an_upstream_is_known(form: str, metrics: Script | No
         if metrics is not None:
             first.on("/metrics", metrics)
         with serving(configure(first.url, second.url, load_report=form)) as running:
-            async with httpx.AsyncClient(verify=False, trust_env=False) as client:
+            async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
                 body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
                 reply = await client.post(f"{running.v1}/chat/completions", json=body)
             assert "endpoint-load-metrics" not in reply.headers

@@ -35,7 +35,7 @@ async def test_schemas_of_formats_have_their_shims(path: str, body: Json, lost: 
         provider = {"type": "openai_compatible", "base_url": upstream.url, "dialects": [upstream_api]}
         models = {"m": {"provider": "p", "schema_shims": ["array_items", "plain_patterns"]}}
         with serving({"providers": {"p": provider}, "models": models}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 reply = await client.post(path, json={"model": "m", **body})
         sent = upstream.requests[0].json
     assert reply.status_code == 200, reply.text

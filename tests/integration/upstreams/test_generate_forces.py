@@ -27,7 +27,7 @@ async def ask(kind: str, **model: Any) -> tuple[httpx.Response, list[Json]]:
         provider = {"type": kind, "base_url": upstream.url, "api_key": "k"}
         config = {"providers": {"up": provider}, "models": {"m": {"provider": "up", **model}}}
         with serving(config) as gateway:
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 reply = await client.post(f"{gateway.url}/generate", json=BODY)
         return reply, [request.json for request in upstream.requests if request.method == "POST"]
 

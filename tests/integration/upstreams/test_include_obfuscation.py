@@ -41,7 +41,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
             "store": {"url": databases.ready_sqlite(tmp_path / "state.db")},
         }
         with serving(config) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.v1 + "/", trust_env=False) as running:
+            async with httpx.AsyncClient(base_url=gateway.v1 + "/", trust_env=False, timeout=60) as running:
                 yield running
 
 

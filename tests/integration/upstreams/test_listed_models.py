@@ -41,7 +41,7 @@ async def test_the_model_that_answered_is_in_a_header_and_in_the_log(tmp_path: P
         provider = {"type": "openrouter", "base_url": upstream.url, "api_key": "k"}
         models = {"m": {"provider": "p", "model": "vendor/first"}}
         with command({"providers": {"p": provider}, "models": models}, tmp_path, forked=True) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                 for path, body in REQUESTS.values():
                     for stream in (False, True):
                         for more in (LISTED, {}):
@@ -63,7 +63,7 @@ async def test_the_model_of_a_stream_that_is_collected_is_in_the_header() -> Non
         upstream.script(chat_sse([{**each, "model": ANSWERING} for each in text_chunks("Hi")]))
         provider = {"type": "openrouter", "base_url": upstream.url, "api_key": "k"}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                 reply = await client.post("/v1/chat/completions", json={**MESSAGES, **LISTED, "model": "m"})
     assert reply.json()["choices"][0]["message"]["content"] == "Hi"
     assert reply.headers[MODEL_HEADER] == ANSWERING
@@ -74,7 +74,7 @@ async def test_a_name_that_no_header_can_have_is_left_out() -> None:
         upstream.script(json_reply({**whole_chat("Hi"), "model": "vendor/\u00fc\n"}))
         provider = {"type": "openrouter", "base_url": upstream.url, "api_key": "k"}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
                 reply = await client.post("/v1/chat/completions", json={**MESSAGES, **LISTED, "model": "m"})
     assert reply.status_code == 200
     assert MODEL_HEADER not in reply.headers

@@ -172,7 +172,7 @@ async def test_stored_thoughts_of_both_forms_are_sent_back_to_the_model(
 async def test_a_request_for_plain_thoughts_loses_nothing(
     params: dict[str, Any], loss: str | None, gateway: Gateway
 ) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         body = {"model": "chat", "input": "Hi", "reasoning": params}
         reply = await client.post(f"{gateway.v1}/responses", json=body)
     assert reply.headers.get("x-gateway-loss") == loss

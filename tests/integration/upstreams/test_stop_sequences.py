@@ -72,7 +72,7 @@ async def ask(
         provider = {"type": "openai_compatible", "base_url": upstream.url, **provider}
         model = {"provider": "p", **config, **(model or {})}
         with serving({"providers": {"p": provider}, "models": {"m": model}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 reply = await client.post(path, json=body)
         return reply, [request.json for request in upstream.requests]
 

@@ -123,7 +123,7 @@ async def test_a_failed_search_is_an_error_in_messages() -> None:
 async def test_an_agui_run_has_the_call_and_the_citation() -> None:
     async with searching(*MODEL) as served:
         root = served.gateway.url.removesuffix("/v1")
-        async with httpx.AsyncClient(base_url=root) as http:
+        async with httpx.AsyncClient(base_url=root, timeout=60) as http:
             thread = AguiThread(http, forwardedProps={"model": "m", "tools": [{"type": "web_search"}]})
             events = await thread.run(user("Hi"))
     starts = [event for event in events if event["type"] == "TOOL_CALL_START"]

@@ -222,7 +222,7 @@ async def test_a_conversation_provides_its_items_to_an_unstored_response_and_rec
 ) -> None:
     conversation = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "Zero"}])
     body: Json = {"model": model, "input": "One", "conversation": conversation.id, "store": False}
-    async with httpx.AsyncClient() as plain:
+    async with httpx.AsyncClient(timeout=60) as plain:
         reply = await plain.post(f"{client.base_url}responses", json={**body, "stream": stream})
         refused = await plain.post(f"{client.base_url}responses", json=body, headers={"x-gateway-strict": "true"})
     assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "conversation=not extended")
@@ -254,7 +254,7 @@ NO_STATE: list[tuple[Json, str, int]] = [
 
 
 async def test_invalid_state_parameters_are_refused_by_name(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
-    async with httpx.AsyncClient() as plain:
+    async with httpx.AsyncClient(timeout=60) as plain:
         for more, param, status in NO_STATE:
             body = {"model": "m", "input": "Hello", **more}
             answer = await plain.post(f"{client.base_url}responses", json=body)
@@ -263,7 +263,7 @@ async def test_invalid_state_parameters_are_refused_by_name(client: AsyncOpenAI,
 
 
 async def test_losses_are_stored_with_the_response(client: AsyncOpenAI) -> None:
-    async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
+    async with httpx.AsyncClient(base_url=str(client.base_url), timeout=60) as plain:
         for more in ({}, {"stream": True}, {"background": True}):
             body = {"model": "m", "input": "Hello", "max_tool_calls": 1, **more}
             answer = await plain.post("responses", json=body)
@@ -279,7 +279,7 @@ async def test_losses_are_stored_with_the_response(client: AsyncOpenAI) -> None:
 
 async def test_losses_are_stored_with_the_completion(client: AsyncOpenAI) -> None:
     params = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "store": True}
-    async with httpx.AsyncClient(base_url=str(client.base_url)) as plain:
+    async with httpx.AsyncClient(base_url=str(client.base_url), timeout=60) as plain:
         for stream in (False, True):
             body = {**params, "stream": stream, "thinking": True}
             answer = await plain.post("chat/completions", json=body)

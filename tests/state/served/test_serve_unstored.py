@@ -123,7 +123,7 @@ async def test_while_the_database_fails_answers_are_served_unless_they_need_it(s
                 assert reply.status_code in (503, 529), (name, reply.text)
                 assert "x-gateway-loss" not in reply.headers
             assert len(upstream.requests) == asked
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 assert (await client.get(f"{gateway.url}/readyz")).json()["status"] == "degraded"
 
             store.recover()

@@ -61,7 +61,7 @@ async def test_fault_44_a_client_that_leaves_in_a_call_leaves_a_cancelled_respon
     async with (
         scripted_mcp(silence) as server,
         hosting(**sections(store_url)) as gateway,
-        httpx.AsyncClient(base_url=gateway.url) as http,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as http,
     ):
         asking = asyncio.create_task(http.post("/responses", json={**body, "tools": [mcp_tool(server.url)]}))
         await wait_until(lambda: bool(server.calls))
@@ -130,7 +130,7 @@ async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repe
         await wait_until(lambda: bool(server.calls))
         async with (
             database_observer.held(store_url, "ACCESS EXCLUSIVE"),
-            httpx.AsyncClient(base_url=gateway.url) as http,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60) as http,
         ):
             held.set()
             await wait_until(is_degraded, http)

@@ -33,7 +33,10 @@ def body_of(*tools: Any, **more: Any) -> Json:
 
 async def leave_when(gateway: Hosting, body: Json, arrived: Any) -> None:
     """Begins a response, and leaves as soon as the condition holds."""
-    async with httpx.AsyncClient() as client, client.stream("POST", f"{gateway.url}/responses", json=body) as reply:
+    async with (
+        httpx.AsyncClient(timeout=60) as client,
+        client.stream("POST", f"{gateway.url}/responses", json=body) as reply,
+    ):
         assert reply.status_code == 200
         await wait_until(arrived)
 
@@ -41,7 +44,7 @@ async def leave_when(gateway: Hosting, body: Json, arrived: Any) -> None:
 @pytest.mark.parametrize("streams", [True, False])
 @ERAS
 async def test_a_client_that_leaves_in_a_call_cancels_it_at_once(era: Era, streams: bool) -> None:
-    async with scripted_mcp(silence, era=era) as server, hosting() as gateway, httpx.AsyncClient() as client:
+    async with scripted_mcp(silence, era=era) as server, hosting() as gateway, httpx.AsyncClient(timeout=60) as client:
         body = body_of(mcp_tool(server.url), stream=streams)
         asking = asyncio.create_task(client.post(f"{gateway.url}/responses", json=body))
         await wait_until(lambda: bool(server.calls))

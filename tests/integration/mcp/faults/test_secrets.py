@@ -199,7 +199,7 @@ async def test_a_host_with_a_dead_address_is_reached_by_its_next_one() -> None:
 async def test_switched_off_the_tool_is_left_out_with_a_loss() -> None:
     async with scripted_mcp() as server, hosting(chat_text("Hi."), mcp={"request_servers": "off"}) as gateway:
         body = {"model": "m", "input": "Hi", "tools": [mcp_tool(server.url)]}
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             reply = await client.post(f"{gateway.url}/responses", json=body)
         assert reply.status_code == 200
         assert items_of(reply.json(), "mcp_list_tools") == []

@@ -46,7 +46,7 @@ async def begun(settings: Settings) -> AsyncIterator[tuple[asyncio.Task[None], s
 async def browse(settings: Settings, **answers: str) -> tuple[dict[str, list[str]], str]:
     """Opens the page as a browser would, and returns to the redirect address with these answers. Returns the query of
     the page, and the text at the redirect address."""
-    async with begun(settings) as (login, back, query), httpx.AsyncClient(trust_env=False) as browser:
+    async with begun(settings) as (login, back, query), httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         assert (await browser.get(back.replace("/callback", "/favicon.ico"))).status_code == 404
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
         reply = await browser.get(f"{back}?{urlencode({'state': query['state'][0], **answers})}", headers=headers)
@@ -115,7 +115,7 @@ STRANGE: dict[str, tuple[dict[str, str], dict[str, str], int]] = {
 async def test_an_answer_that_is_not_of_this_login_ends_nothing(
     tmp_path: Path, answers: dict[str, str], headers: dict[str, str], status: int
 ) -> None:
-    async with ScriptedUpstream() as issuer, httpx.AsyncClient(trust_env=False) as browser:
+    async with ScriptedUpstream() as issuer, httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         issuer.on("/token", json_reply(ISSUED))
         async with begun(settings_for(tmp_path, issuer)) as (login, back, query):
             reply = await browser.get(back, params=answers, headers=headers)

@@ -55,7 +55,9 @@ async def test_servers_of_a_model_are_added_only_for_keys_that_may_use_them(
         other = limited(gateway)
 
         async def send(path: str, body: Json) -> None:
-            async with httpx.AsyncClient(headers={"authorization": f"Bearer {LIMITED}"}, trust_env=False) as client:
+            async with httpx.AsyncClient(
+                headers={"authorization": f"Bearer {LIMITED}"}, trust_env=False, timeout=60
+            ) as client:
                 (await client.post(f"{gateway.url}/{path}", json=body)).raise_for_status()
 
         response = await other.ask()
@@ -97,7 +99,7 @@ async def test_a_key_that_may_use_no_server_gets_an_answer_without_tools(calc: C
 
 
 async def test_the_list_of_servers_has_those_of_the_key(calc: CountingServer) -> None:
-    async with hosting(**config(calc)) as gateway, httpx.AsyncClient(trust_env=False) as client:
+    async with hosting(**config(calc)) as gateway, httpx.AsyncClient(trust_env=False, timeout=60) as client:
 
         async def labels(key: str) -> list[str]:
             reply = await client.get(f"{gateway.url}/gateway/mcp-servers", headers={"x-api-key": key})

@@ -310,7 +310,7 @@ def test_all_data_of_an_owner_includes_the_bytes_of_its_files(
 
 
 def test_without_a_store_there_are_no_files() -> None:
-    with serving(CONFIG) as gateway, httpx.Client(base_url=gateway.v1) as http:
+    with serving(CONFIG) as gateway, httpx.Client(base_url=gateway.v1, timeout=60) as http:
         form = {"data": {"purpose": "user_data"}, "files": {"file": ("a.txt", b"x")}}
         replies = [http.post("/files", **form), http.get("/files"), http.get("/files/file-1")]  # type: ignore[arg-type]
         replies += [http.get("/files/file-1/content"), http.delete("/files/file-1")]

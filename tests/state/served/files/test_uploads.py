@@ -147,7 +147,7 @@ def test_a_part_needs_the_field_data(http: httpx.Client, storage: ByteStorage) -
 
 
 def test_without_a_store_there_are_no_uploads() -> None:
-    with serving(CONFIG) as gateway, httpx.Client(base_url=gateway.v1) as http:
+    with serving(CONFIG) as gateway, httpx.Client(base_url=gateway.v1, timeout=60) as http:
         paths = ("", "/upload_1/parts", "/upload_1/complete", "/upload_1/cancel")
         replies = [http.post(f"/uploads{path}", json=CREATED) for path in paths]
         assert {reply.status_code for reply in replies} == {404}

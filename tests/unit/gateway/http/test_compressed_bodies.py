@@ -169,12 +169,18 @@ def test_every_api_takes_compressed_bodies(path: str, coding: str, compress: Com
     headers = {"content-encoding": coding.strip(), "content-type": "application/json"}
     for padding in ("", "x" * 500_000):
         content = json.dumps({"model": "demo", **BODIES[path], "metadata": {"user_id": padding[:10]}, "x": padding})
-        reply = httpx.post(gateway.url + path, content=compress(content.encode()), headers=headers, trust_env=False)
+        reply = httpx.post(
+            gateway.url + path, content=compress(content.encode()), headers=headers, trust_env=False, timeout=60
+        )
         assert reply.status_code in (200, 400), reply.text
         if reply.status_code == 400:  # an unknown field is refused by some APIs: the body was read
             assert "x" in reply.text
             assert "not valid" not in reply.text
-    refused = httpx.post(gateway.url + path, content=b"{}", headers={"content-encoding": "lz4"}, trust_env=False)
+    refused = httpx.post(
+        gateway.url + path, content=b"{}", headers={"content-encoding": "lz4"}, trust_env=False, timeout=60
+    )
     assert (refused.status_code, refused.headers["accept-encoding"]) == (415, "gzip, deflate, br, zstd")
     large = compress(json.dumps({"model": "demo", "x": "y" * 2_000_000}).encode())
-    assert httpx.post(gateway.url + path, content=large, headers=headers, trust_env=False).status_code == 413
+    assert (
+        httpx.post(gateway.url + path, content=large, headers=headers, trust_env=False, timeout=60).status_code == 413
+    )

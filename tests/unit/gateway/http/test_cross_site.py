@@ -76,7 +76,7 @@ SENDERS: dict[str, Sender] = {
 
 def list_operations(gateway: Gateway) -> list[tuple[str, str, bool]]:
     """(method, path, whether it has a JSON body) of every route: those of the document, pages, and others."""
-    document = httpx.get(f"{gateway.url}/openapi.json", trust_env=False).json()
+    document = httpx.get(f"{gateway.url}/openapi.json", trust_env=False, timeout=60).json()
     documented = [
         (
             method.upper(),

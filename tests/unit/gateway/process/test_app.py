@@ -39,7 +39,7 @@ def gateway() -> Iterator[Gateway]:
 @pytest.fixture(scope="module")
 def client(gateway: Gateway) -> Iterator[httpx.Client]:
     headers = {"authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=gateway.url, headers=headers, verify=False, trust_env=False) as client:
+    with httpx.Client(base_url=gateway.url, headers=headers, verify=False, trust_env=False, timeout=60) as client:
         yield client
 
 
@@ -136,7 +136,7 @@ def test_an_unexpected_error_of_a_route_leaves_the_connection_open(
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    with httpx.Client(base_url=gateway.url, verify=False, trust_env=False) as own, capture_logs() as lines:
+    with httpx.Client(base_url=gateway.url, verify=False, trust_env=False, timeout=60) as own, capture_logs() as lines:
         with monkeypatch.context() as patch:
             patch.setattr("gateway.routes.health.report_readiness", fail)
             reply = own.get("/readyz")
@@ -178,7 +178,9 @@ def test_a_key_sees_its_own_models(client: httpx.Client) -> None:
 @pytest.mark.parametrize("key", ["", "Bearer wrong"], ids=["no key", "a wrong one"])
 def test_without_a_key_nothing_is_revealed(path: str, key: str, gateway: Gateway) -> None:
     method = "GET" if "models" in path else "POST"
-    reply = httpx.request(method, gateway.url + path, headers={"authorization": key}, verify=False, trust_env=False)
+    reply = httpx.request(
+        method, gateway.url + path, headers={"authorization": key}, verify=False, trust_env=False, timeout=60
+    )
     assert reply.status_code == 401
     assert error_of(reply)["code"] == "invalid_api_key"
     assert reply.headers["www-authenticate"] == "Bearer"
@@ -254,7 +256,7 @@ def references_in(value: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/", "/docs"])
 def test_probes_need_no_key(path: str, gateway: Gateway) -> None:
-    assert httpx.get(gateway.url + path, verify=False, trust_env=False).status_code == 200
+    assert httpx.get(gateway.url + path, verify=False, trust_env=False, timeout=60).status_code == 200
 
 
 def test_losses_are_in_the_header(client: httpx.Client) -> None:
@@ -335,6 +337,6 @@ def test_the_log_has_the_principal_and_the_model_and_no_more(client: httpx.Clien
 def test_a_default_of_the_operator_that_is_malformed_is_named_too() -> None:
     with serving({**CONFIG, "auth": None}) as gateway:
         body = {**QUESTION, "model": "warm"}
-        reply = httpx.post(f"{gateway.v1}/responses", json=body, verify=False, trust_env=False)
+        reply = httpx.post(f"{gateway.v1}/responses", json=body, verify=False, trust_env=False, timeout=60)
         assert reply.status_code == 400
         assert error_of(reply)["param"] == "temperature"

@@ -65,7 +65,7 @@ def test_a_browser_gets_a_page_and_any_other_client_json(gateway: Gateway) -> No
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert page.headers["x-content-type-options"] == "nosniff"
-    index = httpx.get(gateway.url, trust_env=False)
+    index = httpx.get(gateway.url, trust_env=False, timeout=60)
     assert index.headers["content-type"] == "application/json"
     assert index.json()["status"] == "ready"
     assert "Ollama is running" in index.text
@@ -202,7 +202,7 @@ def test_all_upstreams_of_a_name_are_on_the_page_and_one_that_is_reachable_is_en
 
 def test_the_api_page_describes_every_endpoint(locked: Gateway) -> None:
     page = fetch_model(locked, "api")
-    paths = httpx.get(f"{locked.url}/openapi.json", trust_env=False).json()["paths"]
+    paths = httpx.get(f"{locked.url}/openapi.json", trust_env=False, timeout=60).json()["paths"]
     shown = [operation for group in page["groups"] for operation in group["operations"]]
     assert len(shown) == sum(len(operations) for operations in paths.values())
     [create] = [operation for operation in shown if operation["id"] == "post-v1-responses"]

@@ -153,7 +153,7 @@ def test_nothing_is_stored(gateway: Gateway) -> None:
     ask(gateway)
     ask(gateway, stream=True)
     for kind in ("responses", "chat/completions"):
-        assert httpx.get(f"{gateway.v1}/{kind}", trust_env=False).json()["data"] == []
+        assert httpx.get(f"{gateway.v1}/{kind}", trust_env=False, timeout=60).json()["data"] == []
 
 
 def test_a_key_opens_it_and_chooses_among_its_own_models() -> None:
