@@ -80,6 +80,9 @@ class DatabaseHealth:
                 await self._probe()
         except (StoreUnavailable, TimeoutError):
             return False
+        except Exception:  # whoever asks must still learn that the database does not work
+            _log.exception("store_probe_failed")
+            return False
         return True
 
     async def _probe_until_healthy(self) -> None:
@@ -89,3 +92,5 @@ class DatabaseHealth:
                 await self._probe()
             except StoreUnavailable:
                 continue
+            except Exception:  # the next probe may succeed, and nothing else notices that the database works again
+                _log.exception("store_probe_failed")
