@@ -30,7 +30,6 @@ _PIECE_BYTES: Final = 1024 * 1024
 _PARTS_AT_ONCE: Final = 2
 _MAX_RETRIES: Final = 3
 _CONNECT_S: Final = 5.0
-_DEFAULT_REGION: Final = "us-east-1"
 
 _ResultT = TypeVar("_ResultT")
 

@@ -69,7 +69,9 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
 }
 """Names of encodings that Python does not know."""
 
-_UNTRUSTED_CODECS: Final = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7"})
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+_UNTRUSTED_CODECS: Final = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
 """Codecs of Python that no page is encoded with, and that are slow or fail."""
 
 
@@ -195,7 +197,8 @@ def _decompress(content: PageContent) -> PageContent:
 
 
 def _read_text(content: PageContent) -> WebPage:
-    source = content.data.decode(_find_codec(content), errors="replace")
+    # Half a surrogate pair, which some codecs return, can be sent to no model.
+    source = _SURROGATES.sub("\ufffd", content.data.decode(_find_codec(content), errors="replace"))
     if read_media_type(content.content_type) in _HTML_TYPES:
         read = extract_html_text(source, _MAX_TEXT_CHARS)
     else:
@@ -222,8 +225,8 @@ def _find_codec_of(name: str) -> str:
         info = codecs.lookup(name)
     except LookupError:
         return "utf-8"
-    # Other codecs of Python are no encodings of text, such as `zlib`.
-    if not getattr(info, "_is_text_encoding", True) or info.name in _UNTRUSTED_CODECS:
+    # Other codecs of Python are no encodings of text, such as `zlib`. Some names have hyphens, and some underscores.
+    if not getattr(info, "_is_text_encoding", True) or info.name.replace("_", "-") in _UNTRUSTED_CODECS:
         return "utf-8"
     if info.name.startswith(("utf-16", "utf-32")):
         return "utf-8"  # whoever reads its name in the page reads ASCII; with a mark it was found before

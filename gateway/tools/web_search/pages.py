@@ -36,12 +36,11 @@ async def fetch_page(
     """
     try:
         async with asyncio.timeout(deadline_s):
-            content = await _fetch(egress, url, max_bytes, allows)
+            return await reader.read(await _fetch(egress, url, max_bytes, allows))
     except TimeoutError:
         raise PageUnavailable(f"it was not complete within {deadline_s:g} s") from None
     except EgressRefused as refused:
         raise PageUnavailable(str(refused)) from None
-    return await reader.read(content)
 
 
 async def _fetch(egress: EgressClient, url: str, max_bytes: int, allows: Callable[[str], bool]) -> PageContent:

@@ -72,6 +72,11 @@ PAGES: Final[dict[str, tuple[WebReply, str, str]]] = {
         "мир",
     ),
     "an unknown encoding": (WebReply("ä".encode(), "text/html; charset=x-none"), "completed", "ä"),
+    "a codec of Python's sources": (
+        WebReply(b"hi \\ud800 there", "text/plain; charset=unicode_escape"),
+        "completed",
+        "hi \\ud800 there",
+    ),
     "a codec that is no encoding": (WebReply("ä".encode(), "text/html; charset=zlib"), "completed", "ä"),
     "json": (WebReply(b'{"a": 1}', "application/json"), "completed", '{"a": 1}'),
     "a forged marker": (WebReply("x 【1】".encode(), "text/plain"), "completed", "x [1]"),

@@ -236,12 +236,17 @@ class ChatRelay(StreamEnd):
         if (whole := self._characters.rewrite(payload)) is not payload:
             payload, raw = whole, sse.encode_data(whole)
         try:
-            if not (self._choices.may_forward and self._is_plain(payload) and self._note_plain(payload)):
+            replacements = self._identity.replacements
+            # The note is last: what is noted and then parsed would count twice.
+            if not (
+                self._choices.may_forward
+                and self._is_plain(payload)
+                and all(upstream_member in payload for upstream_member, _ in replacements)
+                and self._note_plain(payload)
+            ):
                 return self._forward_parsed(payload, raw)
             forwarded = raw
-            for upstream_member, client_member in self._identity.replacements:
-                if upstream_member not in payload:
-                    return self._forward_parsed(payload, raw)
+            for upstream_member, client_member in replacements:
                 forwarded = forwarded.replace(upstream_member, client_member, 1)
             return forwarded
         except (ProtocolViolation, orjson.JSONDecodeError, UnicodeDecodeError) as error:

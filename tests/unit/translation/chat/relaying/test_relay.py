@@ -176,3 +176,16 @@ def test_chunks_are_not_added_up_to_a_response() -> None:
     run(stream, [wire(text_chunk("a"), chunk(finish="stop"))])
     assert stream.ended
     assert stream.response is None
+
+
+def test_a_chunk_that_needs_parsing_counts_once_in_the_final_message() -> None:
+    """The upstream names another model in the middle, so the bytes of what the client reads are not where they were."""
+    message = {"role": "assistant", "content": "abc"}
+    chunks = [*TEXT[:2], text_chunk("b") | {"model": "another"}, text_chunk("c") | {"model": "another"}]
+    last = chunk(finish="stop") | {"model": "another"}
+    last["choices"][0]["message"] = message
+    relaying = relay(model="asked")
+    out = run(relaying, [wire(*chunks, last)])
+    assert relaying.failed is None
+    texts = [each["choices"][0]["delta"].get("content") or "" for each in chunks_of(out)]
+    assert "".join(texts) == "abc"
