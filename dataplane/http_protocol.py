@@ -268,12 +268,15 @@ class HttpProtocol(BoundedHttpProtocol):
         """Keeps the connection for the replies to whole requests, after the client has ended its side of it.
 
         Clients of HTTP/1.0 count as gone: there is no interim response to probe them with. So do those of TLS, where
-        event loops end both sides together.
+        event loops end both sides together. After the reply has begun, only those of streams with keep-alives are kept:
+        whoever waits for another reply ended its side right after the request.
         """
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.more_body or self._socket < 0:
             return False
         if cycle.scope["http_version"] == "1.0":
+            return False
+        if cycle.response_started and (self._client is None or self._client.on_silence is None):
             return False
         if not self.pipeline:
             cycle.keep_alive = False

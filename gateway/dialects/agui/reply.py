@@ -66,7 +66,8 @@ def encode_stored_run(response: Json, encoder: AguiEncoder) -> bytes:
     # An incomplete response has all of its items, so the events before a failure are read from it as such.
     status = response["status"]
     has_failed = status in ("failed", CANCELLED)
-    events = ResponsesDecoder(new_id).feed({**response, "status": "incomplete"} if has_failed else response)
+    readable = {**response, "status": "incomplete", "error": None} if has_failed else response
+    events = ResponsesDecoder(new_id).feed(readable)
     if isinstance(end := events[-1], Finished) and end.usage is not None:
         # A stored response has a zero for each count that the upstream did not report.
         usage = end.usage

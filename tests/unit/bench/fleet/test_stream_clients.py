@@ -32,7 +32,7 @@ def test_a_stream_without_a_gap_is_complete() -> None:
         ([CREATED, completed("Hi")], "event 2 follows event 0"),
         ([CREATED, CREATED], "event 0 follows event 0"),
         ([CREATED, DELTA, completed("Ho")], "not that of its deltas"),
-        ([CREATED, {"type": "response.failed", "sequence_number": 1}], "response.failed"),
+        ([CREATED, {"type": "response.failed", "sequence_number": 1, "response": {}}], "response.failed"),
     ],
     ids=["a gap", "a repetition", "another text", "a failure"],
 )

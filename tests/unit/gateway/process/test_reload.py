@@ -16,7 +16,7 @@ from tests.faults.client_view import CHAT, question
 from tests.faults.connection import connected
 from tests.polling import wait_until
 from tests.processes import needs_proc, worker_pids
-from tests.serving import READY_S, Command, command
+from tests.serving import READY_S, Command, be_patient, command
 from tests.upstream import Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
@@ -51,7 +51,7 @@ def before(url: str, models: Mapping[str, Any]) -> dict[str, Any]:
 
 def reload(server: Command, config: Mapping[str, Any] | str) -> None:
     file = server.log.with_name("config.yaml")
-    file.write_text(config if isinstance(config, str) else yaml.safe_dump(dict(config)))
+    file.write_text(config if isinstance(config, str) else yaml.safe_dump(be_patient(config)))
     server.process.send_signal(signal.SIGHUP)
 
 
