@@ -7,6 +7,7 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
+from translation.responses.item_places import StreamedItem, find_places
 from translation.responses.relaying.whole_response import is_item
 from translation.tools.arguments import is_same_json
 
@@ -76,24 +77,12 @@ def join_output(upstream_output: list[Item], client_output: list[Item], done_ite
 
 
 def _find_places(output: list[Item], done_items: dict[int, DoneItem]) -> dict[int, int]:
-    """Returns the place in `output` of each item of the stream that is there, by the item's output index.
-
-    Some upstreams give an item a new id in each event. Then its place is that of its index, if it has its type, or else
-    the next place with an item of its type.
-    """
-    by_id = {item["id"]: place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
-    places: dict[int, int] = {}
-    for index, (done, _) in done_items.items():
-        place = by_id.get(done["id"]) if isinstance(done.get("id"), str) else None
-        if place is not None and output[place]["type"] == done["type"]:
-            places[index] = place
-    free = [place for place in range(len(output)) if place not in places.values()]
-    for index, (done, _) in sorted(done_items.items()):
-        candidates = [place for place in free if output[place]["type"] == done["type"]]
-        if index not in places and candidates:
-            places[index] = index if index in candidates else candidates[0]
-            free.remove(places[index])
-    return places
+    """Returns the place in `output` of each item of the stream that is there, by the item's output index."""
+    streamed = [
+        StreamedItem(index, done["type"], done["id"] if isinstance(done.get("id"), str) else None)
+        for index, (done, _) in done_items.items()
+    ]
+    return {item.output_index: place for item, place in find_places(output, streamed).items()}
 
 
 def _lacks_text(final: Item, done: Item) -> bool:

@@ -9,7 +9,9 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import StreamedText
+from translation.responses.item_places import StreamedItem, find_places
 from translation.responses.upstream.output import TEXT_PLACES, TextPlace
+from translation.tools.arguments import is_same_json
 
 _PLACES: Final = {prefix: place for prefix, place in TEXT_PLACES.items() if place.item_type != "reasoning"}
 """Thinking is shown as it was streamed, and not compared."""
@@ -23,12 +25,74 @@ DONE_EVENTS: Final = {f"{prefix}.done": prefix for prefix in _PLACES}
 _PAYLOADS_PER_READ: Final = 64
 """So many payloads are kept until they are read together, which costs less than to parse each."""
 
+_LACKS_TEXT: Final = "the upstream's final output lacks a text that it streamed"
+
 _DELTA: Final = re.compile(rb'"delta": ?("(?:[^"\\]++|\\.)*+")')
 _MARKS: Final = re.compile(rb'"(?:output|content)_index": ?[0-9]+[,}]|"type": ?"[^"]+"')
 """Matches what tells the text of an event."""
 
-_TextKey: TypeAlias = tuple[str, str, str]
-"""The prefix of the events, the output index, and the index of the part."""
+_TextsKey: TypeAlias = tuple[str, int]
+"""The prefix of the events, and the output index."""
+
+
+class _ItemTexts:
+    """The streamed texts of one kind and one item, in their order."""
+
+    def __init__(self, item_id: str | None, *, is_json: bool) -> None:
+        self.item_id = item_id
+        self.texts: dict[int, StreamedText] = {}
+        """Index of a part, as the upstream numbers it -> its text."""
+        self.ended: set[int] = set()
+        """The indexes whose texts were ended by an event of their own."""
+        self.pieces: list[str] | None = [] if is_json else None
+        """Arguments are kept, because an upstream may end them with the same JSON, written in another way."""
+        self._joined = StreamedText()
+
+    @property
+    def joined(self) -> StreamedText:
+        """All texts in one."""
+        return self._joined if len(self.texts) > 1 else next(iter(self.texts.values()))
+
+    def add(self, position: int, text: str) -> None:
+        streamed = self.texts.get(position)
+        if streamed is None:
+            if len(self.texts) == 1:
+                first = self.joined
+                first.settle()
+                joined = self._joined
+                joined.size, joined.ink_size, joined.checksum = first.size, first.ink_size, first.checksum
+            streamed = self.texts[position] = StreamedText()
+        streamed.add(text)
+        if len(self.texts) > 1:
+            self._joined.add(text)
+        if self.pieces is not None:
+            self.pieces.append(text)
+
+    def find_rest(self, streamed: StreamedText, whole: Any) -> str:
+        """Returns what a whole text has after a streamed one. Raises ProtocolViolation if it is another text."""
+        if not isinstance(whole, str) or not whole.strip():
+            return ""
+        if (rest := streamed.find_rest(whole)) is not None:
+            return rest
+        if self.pieces is not None and is_same_json("".join(self.pieces), whole):
+            return ""
+        raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
+
+    def pair(self, wholes: dict[int, Any]) -> list[tuple[int, StreamedText, Any]]:
+        """Returns (index of the part, streamed text, whole text) for the streamed texts, given the item's whole ones.
+
+        Some upstreams number the parts of a response, or its deltas, and not the parts of an item. Then the texts
+        belong to the parts in their order; to a single part belong all. Raises ProtocolViolation if there are fewer
+        parts than texts.
+        """
+        if self.texts.keys() <= wholes.keys():
+            return [(position, text, wholes[position]) for position, text in self.texts.items()]
+        if len(wholes) == 1:
+            return [(list(self.texts)[-1], self.joined, *wholes.values())]
+        if any(text.ink_size for text in list(self.texts.values())[len(wholes) :]):
+            raise ProtocolViolation(_LACKS_TEXT)
+        pairs = zip(self.texts.items(), wholes.values(), strict=False)
+        return [(position, text, whole) for (position, text), whole in pairs]
 
 
 class StreamedDeltas:
@@ -36,8 +100,8 @@ class StreamedDeltas:
 
     def __init__(self) -> None:
         self._unread: list[bytes] = []
-        self._texts: dict[_TextKey, StreamedText] = {}
-        self._ended: set[_TextKey] = set()
+        self._texts: dict[_TextsKey, _ItemTexts] = {}
+        self._ended_items: dict[tuple[int, str], StreamedItem] = {}
 
     @property
     def has_texts(self) -> bool:
@@ -56,11 +120,14 @@ class StreamedDeltas:
         """
         self._read()
         place = _PLACES[prefix]
-        key = _key_of(prefix, place, event)
-        rest = self._find_rest(key, event.get(place.text_key))
-        self._ended.add(key)
+        position = _position_of(place, event)
+        texts = self._texts.get((prefix, _output_index_of(event)))
+        if texts is None or (streamed := texts.texts.get(position)) is None:
+            return ""  # the client got no delta of this text
+        rest = texts.find_rest(streamed, event.get(place.text_key))
+        texts.ended.add(position)
         if rest:
-            self._texts[key].add(rest)
+            texts.add(position, rest)
         return rest
 
     def end_item(self, output_index: Any, item: Item) -> list[Json]:
@@ -69,50 +136,53 @@ class StreamedDeltas:
         Raises ProtocolViolation if the deltas, or the events that ended the texts, had another text.
         """
         self._read()
-        events: list[Json] = []
-        for prefix, place in _PLACES.items():
-            if place.item_type != item.get("type"):
-                continue
-            for position, whole in _texts_of(item, place):
-                at: Json = {"output_index": output_index}
-                at |= {place.position_key: position} if place.position_key else {}
-                key = _key_of(prefix, place, at)
-                rest = self._find_rest(key, whole)
-                self._texts.pop(key, None)
-                if not rest:
-                    continue
-                if key in self._ended:
-                    raise ProtocolViolation("the upstream ended a text twice, with two different texts")
-                at |= {"item_id": item["id"]} if isinstance(item.get("id"), str) else {}
-                events.append({"type": f"{prefix}.delta", **at, "delta": rest})
-            if any(_texts_of(item, place)):
-                self._require_none_left(prefix, str(output_index))
-        return events
+        index = _output_index_of({"output_index": output_index})
+        kind = str(item.get("type"))
+        self._ended_items[index, kind] = StreamedItem(index, kind, _id_of(item.get("id")))
+        return self._end_texts(index, output_index, item)
 
     def end_stream(self, output: Sequence[Item]) -> list[Json]:
         """Takes the whole output. Returns the events of deltas that texts lacked whose items have not ended.
 
         Raises ProtocolViolation if these texts were other ones.
         """
-        events = [event for index, item in enumerate(output) for event in self.end_item(index, item)]
-        if output:
-            for prefix in _PLACES:
-                self._require_none_left(prefix)
+        self._read()
+        if not output or not self._texts:
+            return []
+        open_items: dict[tuple[int, str], StreamedItem] = {}
+        for (prefix, index), texts in self._texts.items():
+            kind = _PLACES[prefix].item_type
+            open_items[index, kind] = StreamedItem(index, kind, texts.item_id)
+        places = find_places(output, (open_items | self._ended_items).values())
+        events: list[Json] = []
+        for item, place in places.items():
+            final = output[place] if item.id is None else {**output[place], "id": item.id}
+            events += self._end_texts(item.output_index, item.output_index, final)
+        if any(text.ink_size for texts in self._texts.values() for text in texts.texts.values()):
+            raise ProtocolViolation(_LACKS_TEXT)
         return events
 
-    def _require_none_left(self, prefix: str, output_index: str | None = None) -> None:
-        """Raises ProtocolViolation for a text that was streamed, and that the items to which it belongs do not have."""
-        for (kind, index, _), text in self._texts.items():
-            if kind == prefix and output_index in (None, index) and text.ink_size:
-                raise ProtocolViolation("the upstream's final output lacks a text that it streamed")
-
-    def _find_rest(self, key: _TextKey, whole: Any) -> str:
-        streamed = self._texts.get(key)
-        if streamed is None or not isinstance(whole, str) or not whole.strip():
-            return ""  # the client got no delta of this text, or no whole text
-        if (rest := streamed.find_rest(whole)) is None:
-            raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
-        return rest
+    def _end_texts(self, index: int, output_index: Any, item: Item) -> list[Json]:
+        """Compares the texts of an item with the whole item, and forgets them. Returns what `end_item` returns."""
+        events: list[Json] = []
+        for prefix, place in _PLACES.items():
+            if place.item_type != item.get("type") or (prefix, index) not in self._texts:
+                continue
+            wholes = dict(_texts_of(item, place))
+            if not wholes:
+                continue
+            texts = self._texts.pop((prefix, index))
+            for position, streamed, whole in texts.pair(wholes):
+                rest = texts.find_rest(streamed, whole)
+                if not rest:
+                    continue
+                if position in texts.ended:
+                    raise ProtocolViolation("the upstream ended a text twice, with two different texts")
+                at: Json = {"output_index": output_index}
+                at |= {place.position_key: position} if place.position_key else {}
+                at |= {"item_id": item["id"]} if isinstance(item.get("id"), str) else {}
+                events.append({"type": f"{prefix}.delta", **at, "delta": rest})
+        return events
 
     def _read(self) -> None:
         """Reads the payloads that wait. Raises ProtocolViolation for one that is no event."""
@@ -135,15 +205,28 @@ class StreamedDeltas:
 
     def _add(self, event: Json, texts: list[str]) -> None:
         prefix = DELTA_EVENTS[event["type"]]
-        key = _key_of(prefix, _PLACES[prefix], event)
-        if (text := self._texts.get(key)) is None:
-            text = self._texts[key] = StreamedText()
-        text.add("".join(texts))
+        place = _PLACES[prefix]
+        key = (prefix, _output_index_of(event))
+        if (item_texts := self._texts.get(key)) is None:
+            is_json = place.text_key == "arguments"
+            item_texts = self._texts[key] = _ItemTexts(_id_of(event.get("item_id")), is_json=is_json)
+        item_texts.add(_position_of(place, event), "".join(texts))
 
 
-def _key_of(prefix: str, place: TextPlace, event: Json) -> _TextKey:
-    position = event.get(place.position_key, 0) if place.position_key else ""
-    return (prefix, str(event.get("output_index")), str(position))
+def _output_index_of(event: Json) -> int:
+    """Returns the output index of an event, -1 if it has none."""
+    index = event.get("output_index")
+    return index if isinstance(index, int) else -1
+
+
+def _position_of(place: TextPlace, event: Json) -> int:
+    """Returns the index of an event's part in its item, 0 if it has none."""
+    position = event.get(place.position_key)
+    return position if isinstance(position, int) else 0
+
+
+def _id_of(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _texts_of(item: Item, place: TextPlace) -> Iterator[tuple[int, Any]]:

@@ -22,6 +22,8 @@ from translation.representation.events import (
 )
 from translation.representation.items import TEXT_FIELDS, NewId
 from translation.representation.json_types import Item, Json
+from translation.responses.item_places import StreamedItem, find_places
+from translation.tools.arguments import is_same_json
 
 _OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase")
 """Keys that are removed if they are null, because strict readers refuse null. vLLM sends them so."""
@@ -79,6 +81,15 @@ class _TextState:
     """The text so far."""
     annotations: int = 0
     is_open: bool = True
+    is_announced: bool = False
+    """Whether an event added the part, before its texts."""
+    stray_count: int = 0
+    """How many events with a number that no part has were taken as its own."""
+
+    @property
+    def takes_strays(self) -> bool:
+        """Whether the upstream announced the part, but sent no text with the part's own number."""
+        return self.is_announced and len(self.pieces) <= self.stray_count
 
 
 @dataclass(slots=True)
@@ -89,6 +100,9 @@ class OutputItem:
     start: Item
     own_text: _TextState
     texts: dict[tuple[str, int], _TextState] = field(default_factory=dict)
+    """The key of the list, and the upstream's number of the part -> its text."""
+    newest: dict[str, _TextState] = field(default_factory=dict)
+    """The key of a list -> the text of its newest part."""
     is_open: bool = True
 
     @property
@@ -99,6 +113,10 @@ class OutputItem:
     @property
     def type(self) -> str:
         return str(self.start["type"])
+
+    def list_texts(self, list_key: str) -> list[_TextState]:
+        """Returns the texts of the parts in one list, in their order."""
+        return [text for (key, _), text in self.texts.items() if key == list_key]
 
 
 class OutputReader:
@@ -116,6 +134,8 @@ class OutputReader:
         self._new_id = new_id
         self._items: dict[int, OutputItem] = {}
         self._last_index = 0
+        self._reused_index: int | None = None
+        """The output index of the last item that the upstream added at the place of another one."""
         self._count = 0
 
     def find_item(self, chunk: Json) -> OutputItem | None:
@@ -152,6 +172,8 @@ class OutputReader:
             text = item.texts.get((place.list_key, chunk.get(place.position_key, 0)))
             if text is not None:
                 return _missing_text(text, chunk)
+            if _is_repeated(item, place.list_key, chunk.get(place.text_key)):
+                return []
         events, text = self._ensure_text(place, chunk)
         return events + _missing_text(text, chunk)
 
@@ -165,6 +187,7 @@ class OutputReader:
             return []
         if not known.is_open and known.start["id"] == item.get("id"):
             return []
+        self._reused_index = output_index
         return self._end_item(known, None, "completed") + self._start_item(output_index, item)
 
     def end_item(self, chunk: Json) -> list[Event]:
@@ -184,12 +207,17 @@ class OutputReader:
     def start_part(self, list_key: str, chunk: Json) -> list[Event]:
         """Reads an event that adds a part to the item's list under `list_key`."""
         part = chunk["part"]
-        return self._ensure_part(list_key, _position(chunk), part, chunk)[0]
+        return self._ensure_part(list_key, _position(chunk), part, chunk, is_announced=True)[0]
 
     def end_part(self, list_key: str, chunk: Json) -> list[Event]:
         """Reads an event that ends a part in the item's list under `list_key`, and has the whole of it."""
-        part = chunk["part"]
-        events, text = self._ensure_part(list_key, _position(chunk), part, chunk)
+        part, position = chunk["part"], _position(chunk)
+        item = self._items.get(self._output_index(chunk))
+        if item is not None and item.is_open and (list_key, position) not in item.texts:
+            text_field = TEXT_FIELDS.get((item.type, part.get("type")))
+            if text_field is not None and _is_repeated(item, list_key, part.get(text_field.key)):
+                return []
+        events, text = self._ensure_part(list_key, position, part, chunk)
         return events + _end_part(text, part)
 
     def annotate(self, chunk: Json) -> list[Event]:
@@ -207,21 +235,24 @@ class OutputReader:
         `status` is that of items which are not in `output`.
         """
         events: list[Event] = []
-        finals = dict(enumerate(output))
+        streamed = {index: StreamedItem(index, item.type, str(item.start["id"])) for index, item in self._items.items()}
+        places = find_places(output, streamed.values())
+        count = self._count
         for output_index, item in self._items.items():
-            final = finals.get(output_index)
+            place = places.get(streamed[output_index])
+            final = None if place is None else output[place]
             if output and final is None and item.is_open and item.has_text:
                 raise ProtocolViolation("the upstream's final output lacks an item that it streamed")
             same = final is not None and final.get("id") == item.start["id"]
             if final is not None and same:
                 _require_ended_texts(item, final)
             events += self._end_item(item, final if same else None, status)
-            if final is not None and not same and len(output) == self._count and final.get("type") == item.type:
+            if final is not None and not same and len(output) == count:
                 _require_ended_texts(item, final)  # some upstreams change an item's id
-        if len(output) > self._count:
-            for output_index, final in finals.items():
-                if output_index not in self._items:
-                    events += self.add_item(final, output_index)
+        if len(output) > count:
+            for place, final in enumerate(output):
+                if place not in places.values():
+                    events += self.add_item(final, place)
         return events
 
     def _output_index(self, chunk: Json) -> int:
@@ -254,9 +285,11 @@ class OutputReader:
         part = _PART_FACTORIES[place.part_type]()
         return self._ensure_part(place.list_key, chunk.get(place.position_key, 0), part, chunk)
 
-    def _ensure_part(self, list_key: str, position: int, part: Json, chunk: Json) -> tuple[list[Event], _TextState]:
+    def _ensure_part(
+        self, list_key: str, position: int, part: Json, chunk: Json, *, is_announced: bool = False
+    ) -> tuple[list[Event], _TextState]:
         events: list[Event] = []
-        item = self._items.get(self._output_index(chunk))
+        item = self._items.get(self._output_index(chunk)) or self._move_item(part)
         if item is None:
             item_type = "reasoning" if part.get("type") in ("reasoning_text", "summary_text") else "message"
             item_id = chunk.get("item_id") or self._new_id(items.ID_PREFIXES[item_type])
@@ -265,10 +298,28 @@ class OutputReader:
         elif not item.is_open:
             return [], _TextState(item.index, None, None, is_open=False)
         text = item.texts.get((list_key, position))
+        if text is None and not is_announced:
+            text = _find_stray_part(item, list_key, part)
         if text is None:
             started, text = _start_part(item, list_key, position, part)
+            text.is_announced = is_announced
             events += started
         return events, text
+
+    def _move_item(self, part: Json) -> OutputItem | None:
+        """Moves an item that was added at the place of another one to the output index that its events have.
+
+        Some versions of vLLM count an item only after they added it. Returns None if there is no such item.
+        """
+        reused, self._reused_index = self._reused_index, None
+        item = None if reused is None else self._items.get(reused)
+        if reused is None or item is None or not item.is_open or item.texts:
+            return None
+        if (item.type, part.get("type")) not in TEXT_FIELDS:
+            return None
+        del self._items[reused]
+        self._items[self._last_index] = item
+        return item
 
     def _end_item(self, item: OutputItem, final: Item | None, status: ItemStatus) -> list[Event]:
         """Ends an item and all its texts. Returns no event if it has ended."""
@@ -277,14 +328,7 @@ class OutputReader:
         item.is_open = False
         events: list[Event] = []
         for list_key in ("summary", "content"):
-            for position, part in enumerate((final or {}).get(list_key) or ()):
-                text = item.texts.get((list_key, position))
-                if text is None:
-                    started, text = _start_part(item, list_key, position, part)
-                    events += started
-                events += _end_part(text, part)
-        if final is not None and item.type != "reasoning":
-            _require_all_parts(item, final)
+            events += _end_parts(item, list_key, (final or {}).get(list_key) or ())
         for text in item.texts.values():
             events += _end_part(text, None)
         events += _missing_text(item.own_text, final or {})
@@ -306,6 +350,7 @@ def _start_part(item: OutputItem, list_key: str, position: int, part: Json) -> t
     text_key = text_field and text_field.key
     part_index = len(item.texts)
     text = item.texts[list_key, position] = _TextState(item.index, part_index, text_key, item.type == "reasoning")
+    item.newest[list_key] = text
     return [PartStarted(item.index, part_index, {**start, **emptied})], text
 
 
@@ -332,25 +377,103 @@ def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
         return _delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
     if text.is_reasoning or full_text.strip() == sent.strip():
         return []  # white space is trimmed by some upstreams, and thinking is shown as it was streamed
+    if text.text_key == "arguments" and is_same_json(full_text, sent):
+        return []
     raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
+
+
+def _find_stray_part(item: OutputItem, list_key: str, part: Json) -> _TextState | None:
+    """Returns the text of the newest part, if an event with another number belongs to it.
+
+    Some versions of vLLM give each delta a number of its own, after one event that adds the part.
+    """
+    newest = item.newest.get(list_key)
+    text_field = TEXT_FIELDS.get((item.type, part.get("type")))
+    if newest is None or text_field is None or newest.text_key != text_field.key or not newest.takes_strays:
+        return None
+    newest.stray_count += 1
+    return newest
+
+
+def _is_repeated(item: OutputItem, list_key: str, whole: Any) -> bool:
+    """Returns whether a whole text, under a number that no part has, is what all parts of the list had together."""
+    newest = item.newest.get(list_key)
+    return newest is not None and not newest.takes_strays and whole == _join_pieces(item.list_texts(list_key)) != ""
+
+
+def _join_pieces(texts: Sequence[_TextState]) -> str:
+    return "".join(piece for text in texts for piece in text.pieces)
+
+
+def _pair_texts(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[_TextState | None] | None:
+    """Returns for each part of a whole item its text, None for a part that had no events.
+
+    Some upstreams number the parts of a response and not those of an item: then they belong together in their order.
+    Returns None instead of a list if there are more streamed texts than parts.
+    """
+    numbers = [number for key, number in item.texts if key == list_key]
+    if all(0 <= number < len(parts) for number in numbers):
+        return [item.texts.get((list_key, position)) for position in range(len(parts))]
+    texts = [text for text in item.list_texts(list_key) if text.pieces]
+    return None if len(texts) > len(parts) else [*texts, *[None] * (len(parts) - len(texts))]
+
+
+def _end_parts(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[Event]:
+    """Ends the parts in one list of a whole item. Raises ProtocolViolation if it lacks one that was streamed."""
+    if not parts:
+        return []
+    if (texts := _pair_texts(item, list_key, parts)) is None:
+        return _end_split_part(item, list_key, parts)
+    events: list[Event] = []
+    for position, (text, part) in enumerate(zip(texts, parts, strict=True)):
+        if text is None:
+            started, text = _start_part(item, list_key, _free_number(item, list_key, position), part)
+            events += started
+        events += _end_part(text, part)
+    return events
+
+
+def _free_number(item: OutputItem, list_key: str, position: int) -> int:
+    """Returns the position of a part, or the next number that no other part has."""
+    while (list_key, position) in item.texts:
+        position += 1
+    return position
+
+
+def _end_split_part(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[Event]:
+    """Ends more texts than a whole item has parts: all belong to its single part, which decides what they lack.
+
+    Raises ProtocolViolation if they do not. Thinking is shown as it was streamed, and not compared.
+    """
+    if item.type == "reasoning":
+        return []
+    text_field = TEXT_FIELDS.get((item.type, parts[0].get("type")))
+    whole = parts[0].get(text_field.key) if text_field and len(parts) == 1 else None
+    texts = item.list_texts(list_key)
+    streamed = _join_pieces(texts)
+    if not isinstance(whole, str) or not (whole.startswith(streamed) or whole.strip() == streamed.strip()):
+        raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
+    rest = whole[len(streamed) :] if whole.startswith(streamed) else ""
+    if rest and not texts[-1].is_open:
+        raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
+    return _delta_events(texts[-1], rest, None)
 
 
 def _require_ended_texts(item: OutputItem, final: Item) -> None:
     """Raises ProtocolViolation if the item's texts that have ended are others in the final item."""
-    for (list_key, position), text in item.texts.items():
+    for list_key in ("summary", "content"):
         parts = final.get(list_key) or ()
-        if not text.is_open and 0 <= position < len(parts):  # damaged streams number parts below 0
-            _missing_text(text, parts[position])
+        if not parts:
+            continue
+        if (texts := _pair_texts(item, list_key, parts)) is None:
+            if not item.is_open:
+                _end_split_part(item, list_key, parts)
+            continue
+        for text, part in zip(texts, parts, strict=True):
+            if text is not None and not text.is_open:
+                _missing_text(text, part)
     if not item.own_text.is_open:
         _missing_text(item.own_text, final)
-
-
-def _require_all_parts(item: OutputItem, final: Item) -> None:
-    """Raises ProtocolViolation if the final item has parts, but not all that were streamed."""
-    for (list_key, position), text in item.texts.items():
-        parts = final.get(list_key)
-        if text.pieces and parts and not 0 <= position < len(parts):
-            raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:

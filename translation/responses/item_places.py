@@ -1,0 +1,42 @@
+"""Finds the items of a stream in the output of its terminal event, which may number and name them otherwise."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from translation.representation.json_types import Item
+
+
+class StreamedItem(NamedTuple):
+    """An item as the events of a stream told it. `id` is None if they gave it no id."""
+
+    output_index: int
+    type: str
+    id: str | None
+
+
+def find_places(output: Sequence[Item], streamed: Iterable[StreamedItem]) -> dict[StreamedItem, int]:
+    """Returns the place in `output` of each item of the stream that is there.
+
+    Some upstreams give an item a new id in each event. Then its place is that of its index. If the indexes do not fit
+    the types of the items, because the upstream counts from 1 or leaves items out, the items of each type are taken in
+    their order.
+    """
+    in_order = sorted(streamed, key=lambda item: item.output_index)
+    by_id = {item["id"]: place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
+    places: dict[StreamedItem, int] = {}
+    free = set(range(len(output)))
+    for item in in_order:
+        place = by_id.get(item.id)
+        if place in free and output[place].get("type") == item.type:
+            places[item] = place
+            free.remove(place)
+    free_by_type: dict[str, list[int]] = {}
+    for place in sorted(free):
+        free_by_type.setdefault(str(output[place].get("type")), []).append(place)
+    others = [item for item in in_order if item not in places and item.type in free_by_type]
+    if all(item.output_index in free_by_type[item.type] for item in others):
+        return places | {item: item.output_index for item in others}
+    for item in others:
+        if free_by_type[item.type]:
+            places[item] = free_by_type[item.type].pop(0)
+    return places
