@@ -322,3 +322,8 @@ def test_searches_are_counted_and_an_upstreams_own_count_stays() -> None:
     check_response(response)
     own = {**response["tool_usage"], "web_search": {"num_requests": 7}}
     assert collect(Started("m", response={"tool_usage": own}), *events[1:])["tool_usage"] == own
+
+
+def test_a_report_of_tools_is_part_of_the_response() -> None:
+    report = {"tools": {"file_search": {"calls": 1}}, "notes": []}
+    assert collect(Started("up"), Noted(facts={"gateway_report": report}), Finished("stop"))["gateway_report"] == report

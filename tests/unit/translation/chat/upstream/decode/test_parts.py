@@ -9,7 +9,7 @@ from tests.unit.support.translator_drivers import collect, counting_ids, decode
 from tests.unit.translation.chat.upstream.decode.decoded_texts import texts
 from translation.chat.reply_objects import IMAGE_ITEM
 from translation.chat.upstream.decode import ChatDecoder
-from translation.representation.events import Event, Opaque
+from translation.representation.events import Delta, Event, Opaque
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 
@@ -133,3 +133,10 @@ def test_a_refusal_in_parts_is_a_refusal() -> None:
 def test_a_part_of_an_unknown_kind_is_output_that_no_item_holds() -> None:
     part = {"type": "video", "id": "v"}
     assert opaque_of(events_of(chunk({"content": [part, TEXT]}))) == [Opaque("chat", part, is_output=True)]
+
+
+def test_a_field_of_reasoning_that_no_other_test_names_is_reasoning() -> None:
+    """What is kept for each set of fields is worked out here, whatever ran before."""
+    profile = Profile(reasoning_fields=("musings",))
+    events = decode(ChatDecoder(counting_ids(), profile), [chunk({"musings": "Hm"}), chunk(finish="stop")])
+    assert [event.text for event in events if isinstance(event, Delta)] == ["Hm"]
