@@ -3,8 +3,9 @@
 import asyncio
 import json
 import signal
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests import databases
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.mcp_server import CountingServer, mcp_server
 from tests.polling import wait_until
+from tests.serving import Command
 from tests.state.processes import database_observer
 from tests.state.processes.killed_servers import Paused, background, check_interrupted, has_ended
 from tests.state.replicas import Client, Json, client, kill, replica, text
@@ -294,6 +296,23 @@ async def test_credentials_of_a_request_are_opened_by_a_replica_with_the_key(has
         assert calc.runs == ({"hang": 1, "add": 1} if has_key else {"hang": 1})
 
 
+def stop_between_writes(server: Command, store_url: str) -> bool:
+    """Stops a server. Returns False, and lets it go on, if it holds the lock of an SQLite file, which nobody else could
+    write to then."""
+    server.process.send_signal(signal.SIGSTOP)
+    _, is_sqlite, path = store_url.partition("sqlite+aiosqlite:///")
+    if not is_sqlite:
+        return True
+    try:
+        with closing(sqlite3.connect(path, timeout=0.2, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        server.process.send_signal(signal.SIGCONT)
+        return False
+    return True
+
+
 async def test_fault_48_the_result_of_a_server_that_lost_its_lease_is_refused(store_url: str, tmp_path: Path) -> None:
     """The first server is stopped in the middle of a call, and goes on when the second has ended the response."""
     lease = settings(store_url) | {"background": {"lease_s": 1.0}}
@@ -310,7 +329,7 @@ async def test_fault_48_the_result_of_a_server_that_lost_its_lease_is_refused(st
             async with client(stopped) as asking:
                 job = await asking.create(input="Look up.", background=True, tools=[tool])
                 await wait_until(lambda: len(mcp.calls) == 1)
-                stopped.process.send_signal(signal.SIGSTOP)
+                await wait_until(stop_between_writes, stopped, store_url)
             with replica(tmp_path / "second", store_url, upstream.url, **lease) as server:
                 async with client(server) as asking:
                     await wait_until(has_ended, asking, job["id"])
