@@ -38,6 +38,13 @@ class StreamedText:
             counts, self.live_counts = self.live_counts, None
             self.size, self.ink_size, self.checksum = counts.take(self)
 
+    def copy(self) -> "StreamedText":
+        """Returns a text that equals this one now, and is added to alone."""
+        self.settle()
+        copied = StreamedText()
+        copied.size, copied.ink_size, copied.checksum = self.size, self.ink_size, self.checksum
+        return copied
+
     def add(self, text: str) -> None:
         """Appends a piece of the text."""
         self.settle()

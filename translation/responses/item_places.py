@@ -1,7 +1,7 @@
 """Finds the items of a stream in the output of its terminal event, which may number and name them otherwise."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from translation.representation.json_types import Item
 
@@ -12,6 +12,11 @@ class StreamedItem(NamedTuple):
     output_index: int
     type: str
     id: str | None
+
+
+def build_streamed_item(output_index: int, type_: str, id_: Any) -> StreamedItem:
+    """Returns an item by what an event says of it. An id that is no text counts as none."""
+    return StreamedItem(output_index, type_, id_ if isinstance(id_, str) else None)
 
 
 def find_places(output: Sequence[Item], streamed: Iterable[StreamedItem]) -> dict[StreamedItem, int]:

@@ -7,7 +7,7 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
-from translation.responses.item_places import StreamedItem, find_places
+from translation.responses.item_places import build_streamed_item, find_places
 from translation.responses.relaying.whole_response import is_item
 from translation.tools.arguments import is_same_json
 
@@ -78,10 +78,7 @@ def join_output(upstream_output: list[Item], client_output: list[Item], done_ite
 
 def _find_places(output: list[Item], done_items: dict[int, DoneItem]) -> dict[int, int]:
     """Returns the place in `output` of each item of the stream that is there, by the item's output index."""
-    streamed = [
-        StreamedItem(index, done["type"], done["id"] if isinstance(done.get("id"), str) else None)
-        for index, (done, _) in done_items.items()
-    ]
+    streamed = [build_streamed_item(index, done["type"], done.get("id")) for index, (done, _) in done_items.items()]
     return {item.output_index: place for item, place in find_places(output, streamed).items()}
 
 

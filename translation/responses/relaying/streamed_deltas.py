@@ -9,7 +9,7 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import StreamedText
-from translation.responses.item_places import StreamedItem, find_places
+from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
 from translation.responses.upstream.output import TEXT_PLACES, TextPlace
 from translation.tools.arguments import is_same_json
 
@@ -38,7 +38,7 @@ _TextsKey: TypeAlias = tuple[str, int]
 class _ItemTexts:
     """The streamed texts of one kind and one item, in their order."""
 
-    def __init__(self, item_id: str | None, *, is_json: bool) -> None:
+    def __init__(self, item_id: Any, *, is_json: bool) -> None:
         self.item_id = item_id
         self.texts: dict[int, StreamedText] = {}
         """Index of a part, as the upstream numbers it -> its text."""
@@ -57,10 +57,7 @@ class _ItemTexts:
         streamed = self.texts.get(position)
         if streamed is None:
             if len(self.texts) == 1:
-                first = self.joined
-                first.settle()
-                joined = self._joined
-                joined.size, joined.ink_size, joined.checksum = first.size, first.ink_size, first.checksum
+                self._joined = self.joined.copy()
             streamed = self.texts[position] = StreamedText()
         streamed.add(text)
         if len(self.texts) > 1:
@@ -138,7 +135,7 @@ class StreamedDeltas:
         self._read()
         index = _output_index_of({"output_index": output_index})
         kind = str(item.get("type"))
-        self._ended_items[index, kind] = StreamedItem(index, kind, _id_of(item.get("id")))
+        self._ended_items[index, kind] = build_streamed_item(index, kind, item.get("id"))
         return self._end_texts(index, output_index, item)
 
     def end_stream(self, output: Sequence[Item]) -> list[Json]:
@@ -152,7 +149,7 @@ class StreamedDeltas:
         open_items: dict[tuple[int, str], StreamedItem] = {}
         for (prefix, index), texts in self._texts.items():
             kind = _PLACES[prefix].item_type
-            open_items[index, kind] = StreamedItem(index, kind, texts.item_id)
+            open_items[index, kind] = build_streamed_item(index, kind, texts.item_id)
         places = find_places(output, (open_items | self._ended_items).values())
         events: list[Json] = []
         for item, place in places.items():
@@ -209,7 +206,7 @@ class StreamedDeltas:
         key = (prefix, _output_index_of(event))
         if (item_texts := self._texts.get(key)) is None:
             is_json = place.text_key == "arguments"
-            item_texts = self._texts[key] = _ItemTexts(_id_of(event.get("item_id")), is_json=is_json)
+            item_texts = self._texts[key] = _ItemTexts(event.get("item_id"), is_json=is_json)
         item_texts.add(_position_of(place, event), "".join(texts))
 
 
@@ -223,10 +220,6 @@ def _position_of(place: TextPlace, event: Json) -> int:
     """Returns the index of an event's part in its item, 0 if it has none."""
     position = event.get(place.position_key)
     return position if isinstance(position, int) else 0
-
-
-def _id_of(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _texts_of(item: Item, place: TextPlace) -> Iterator[tuple[int, Any]]:
