@@ -77,20 +77,22 @@ class DatabaseHealth:
     async def _try_probe(self) -> bool:
         try:
             async with asyncio.timeout(_EXAMINATION_S):
-                await self._probe()
-        except (StoreUnavailable, TimeoutError):
+                return await self._run_probe()
+        except TimeoutError:
             return False
-        except Exception:  # whoever asks must still learn that the database does not work
-            _log.exception("store_probe_failed")
-            return False
-        return True
 
     async def _probe_until_healthy(self) -> None:
         while self._failures:
             await asyncio.sleep(_PROBE_INTERVAL_S)
-            try:
-                await self._probe()
-            except StoreUnavailable:
-                continue
-            except Exception:  # the next probe may succeed, and nothing else notices that the database works again
-                _log.exception("store_probe_failed")
+            await self._run_probe()
+
+    async def _run_probe(self) -> bool:
+        """Returns whether a probe succeeds. It has reported so itself."""
+        try:
+            await self._probe()
+        except StoreUnavailable:
+            return False
+        except Exception:  # the next probe may succeed, and nothing else notices that the database works again
+            _log.exception("store_probe_failed")
+            return False
+        return True
