@@ -5,7 +5,6 @@ obstore, so it is imported only if a bucket is configured.
 """
 
 import asyncio
-import os
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
@@ -65,19 +64,16 @@ class Bucket:
         """Opens a copy of the blob, which has no name, so that it disappears with the descriptor."""
         run = _pools.get().run
         size = await self._measure(blob_id)
-        copy: IO[bytes] | None = None
-        descriptor = -1
+        files: list[IO[bytes]] = []
         try:
-            copy = await _run_in_pool(tempfile.NamedTemporaryFile)
+            files.append(copy := await _run_in_pool(tempfile.NamedTemporaryFile))
             async for piece in self._iterate_pieces(blob_id, size):
                 await _run_in_pool(partial(copy.write, piece))
-            descriptor = await _run_in_pool(partial(_open_for_reading, copy))
-            yield descriptor
+            files.append(reading := await _run_in_pool(partial(_open_for_reading, copy)))
+            yield reading.fileno()
         finally:
-            if copy is not None:
-                await run(copy.close)
-            if descriptor >= 0:
-                os.close(descriptor)
+            for file in files:
+                await run(file.close)
 
     async def remove_blobs(self, blob_ids: Sequence[str]) -> None:
         if blob_ids:
@@ -232,6 +228,7 @@ async def _run_in_pool(call: Any) -> Any:
         raise FileStorageUnavailable(error.strerror or type(error).__name__) from error
 
 
-def _open_for_reading(copy: IO[bytes]) -> int:
+def _open_for_reading(copy: IO[bytes]) -> IO[bytes]:
+    """Returns a file and not its descriptor, which would stay open if whoever waits for it is cancelled."""
     copy.flush()
-    return os.open(copy.name, os.O_RDONLY | os.O_CLOEXEC)
+    return open(copy.name, "rb", buffering=0)
