@@ -11,11 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.doctor.html_report import render_html
-from gateway.doctor.report_origin import save_results
 from scripts.page_tools import find_axe
-from tests.browser import Tab, find_chromium, open_browser
-from tests.integration.pages.test_in_chromium import KEY, MEASURE_OVERFLOW, ORIGIN, REPORTED, open_page
+from tests.browser import Tab, find_chromium
+from tests.integration.pages.test_in_chromium import KEY, MEASURE_OVERFLOW, open_page
 from tests.integration.pages.test_playground import config
 from tests.serving import Gateway, serving
 
@@ -123,21 +121,6 @@ CRITERIA = {
     "3.1.2 3.2.3 3.2.4 3.3.3 3.3.4 3.3.8 4.1.3",
 }
 """The success criteria of WCAG 2.2 at its levels."""
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    assert CHROMIUM is not None
-    with open_browser(CHROMIUM) as tab:
-        yield tab
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pages")
-    save_results(folder / "report.json", REPORTED, ORIGIN)
-    (folder / "report.html").write_text(render_html(REPORTED, ORIGIN))
-    return folder
 
 
 @pytest.fixture(scope="module")

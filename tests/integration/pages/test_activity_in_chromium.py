@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.browser import Tab, find_chromium, open_browser
+from tests.browser import Tab, find_chromium
 from tests.integration.pages.test_in_chromium import MEASURE_CONTRAST, MEASURE_OVERFLOW, open_page
 from tests.serving import Gateway, serving
 from tests.upstream.server import closed_port
@@ -32,13 +32,6 @@ TEAM = "key-of-a-team-01234"
 KEYS = {"keys": [{"name": "root", "key": ADMIN, "admin": True}, {"name": "team", "key": TEAM}]}
 READ_REQUESTS = """[...document.querySelectorAll("#requests tbody tr")].map((row) =>
   [...row.cells].map((cell) => cell.textContent.trim()))"""
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    assert CHROMIUM is not None
-    with open_browser(CHROMIUM) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="module")

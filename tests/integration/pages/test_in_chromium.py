@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.doctor.html_report import render_html
-from gateway.doctor.report_origin import ReportOrigin, save_results
-from tests.browser import Tab, find_chromium, open_browser
+from tests.browser import Tab, find_chromium
+from tests.integration.pages.reported import LONG
 from tests.serving import Gateway, serving
-from tests.unit.gateway.doctor.diagnoses import diagnosis
 
 CHROMIUM = find_chromium()
 pytestmark = [
@@ -19,14 +17,11 @@ pytestmark = [
     pytest.mark.timeout(180),
 ]
 KEY = "key-of-team-a"
-LONG = "organisation/a-model-with-a-name-that-is-longer-than-a-phone-is-wide-Q4_K_M-0123456789"
 MARKUP = "<img src=x onerror=alert(1)><script>alert(1)</script>"
 CONFIG: dict[str, Any] = {
     "providers": {"scripted": {"type": "scripted"}},
     "models": {name: {"provider": "scripted"} for name in ("demo", LONG, MARKUP, "*")},
 }
-ORIGIN = ReportOrigin(product_version="0.1.0", date="2026-11-23T08:00:00Z", config_digest="abcdef012345")
-REPORTED = [diagnosis("demo", "tools", "tools_streamed", "stop"), diagnosis(LONG, "images")]
 SCREENS = [(width, dark) for width in (1280, 320) for dark in (False, True)] + [(375, False), (2560, True)]
 
 MEASURE_OVERFLOW = """(() => {
@@ -78,21 +73,6 @@ MEASURE_CONTRAST = """(() => {
   return least;
 })()"""
 """The least contrast of any text with what is behind it. WCAG 2.2 requires 4.5 at level AA."""
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    assert CHROMIUM is not None
-    with open_browser(CHROMIUM) as tab:
-        yield tab
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pages")
-    save_results(folder / "report.json", REPORTED, ORIGIN)
-    (folder / "report.html").write_text(render_html(REPORTED, ORIGIN))
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from gateway.config.discovery import _DEMO_NOTES
-from tests.browser import Tab, find_chromium, open_browser
+from tests.browser import Tab, find_chromium
 from tests.integration.pages.test_in_chromium import KEY, MARKUP, MEASURE_CONTRAST, open_page
 from tests.serving import Gateway, serving
 from tests.upstream import closed_port
@@ -47,13 +47,6 @@ def config(**more: Any) -> dict[str, Any]:
         "tools": {"mcp": {"servers": {"notes": _DEMO_NOTES}}},
         **more,
     }
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    assert CHROMIUM is not None
-    with open_browser(CHROMIUM) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="module")

@@ -20,18 +20,6 @@ def gateway(store_url: str) -> Iterator[Gateway]:
         yield running
 
 
-@pytest.fixture
-def client(gateway: Gateway) -> Iterator[OpenAI]:
-    with OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, _strict_response_validation=True) as client:
-        yield client
-
-
-@pytest.fixture
-def http(gateway: Gateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=gateway.v1, timeout=20) as client:
-        yield client
-
-
 def user(text: str) -> Any:
     return {"type": "message", "role": "user", "content": text}
 

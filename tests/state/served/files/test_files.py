@@ -31,18 +31,6 @@ def gateway(store_url: str, storage: ByteStorage) -> Iterator[Gateway]:
         yield running
 
 
-@pytest.fixture
-def client(gateway: Gateway) -> Iterator[OpenAI]:
-    with OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, _strict_response_validation=True) as client:
-        yield client
-
-
-@pytest.fixture
-def http(gateway: Gateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=gateway.v1, timeout=20) as client:
-        yield client
-
-
 def build_form(*parts: tuple[str, bytes]) -> bytes:
     """Returns a form. Each part is the value of its content-disposition, and its content."""
     written = b"".join(

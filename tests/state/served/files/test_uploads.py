@@ -23,18 +23,6 @@ def gateway(store_url: str, storage: ByteStorage) -> Iterator[Gateway]:
         yield running
 
 
-@pytest.fixture
-def client(gateway: Gateway) -> Iterator[OpenAI]:
-    with OpenAI(base_url=gateway.v1, api_key="none", max_retries=0, _strict_response_validation=True) as client:
-        yield client
-
-
-@pytest.fixture
-def http(gateway: Gateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=gateway.v1, timeout=20) as client:
-        yield client
-
-
 def refusal(call: Any, *args: Any, **named: Any) -> APIStatusError:
     with pytest.raises(APIStatusError) as refused:
         call(*args, **named)
