@@ -123,15 +123,15 @@ ENDLESS: dict[str, tuple[str, str, str]] = {
 def test_the_work_grows_with_the_text_alone(parser: str, beginning: str, again: str, at_once: bool) -> None:
     text = beginning + again * (LONG // 4 // len(again))
     pieces = [text] if at_once else text
-    began = time.process_time()
+    began = time.thread_time()
     parse(parser, pieces)
-    assert time.process_time() - began < A_WHILE_S / 4
+    assert time.thread_time() - began < A_WHILE_S / 4
 
 
 def test_a_long_argument_is_parsed_one_character_at_a_time() -> None:
     arguments = '{"a": "' + "x" * LONG + '"}'
     text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
-    began = time.process_time()
+    began = time.thread_time()
     said: list[ParserOutput] = parse("hermes", text)
-    assert time.process_time() - began < A_WHILE_S
+    assert time.thread_time() - began < A_WHILE_S
     assert said[1] == CallArguments(arguments)

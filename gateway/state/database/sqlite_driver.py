@@ -19,6 +19,9 @@ BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
 A transaction that reads first and then writes fails if another one has written meanwhile. This one waits instead.
 """
 
+THREAD_NAME: Final = "sqlite-connection"
+"""Of the thread of each connection, as debuggers show it."""
+
 _PRIMARY_CODE_MASK: Final = 0xFF
 """The bits of an extended SQLite error code that are the primary code: https://www.sqlite.org/rescode.html"""
 
@@ -34,7 +37,7 @@ class OneTripConnection(aiosqlite.Connection):
     def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connector, _ITERATION_ROWS)
         # A process that ends without closing the connection must not wait for the thread.
-        self._thread = Thread(target=_run_calls, args=(self._tx,), daemon=True)
+        self._thread = Thread(target=_run_calls, args=(self._tx,), name=THREAD_NAME, daemon=True)
         self.may_be_in_transaction = False
         """Whether a transaction was begun and is not known to have ended. Only its thread knows its actual state."""
 

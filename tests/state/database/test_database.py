@@ -1,7 +1,6 @@
 """gateway/state/database/database.py on both databases: transactions are atomic, bounded, and survive cancellations."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
+from gateway.state.database.sqlite_driver import THREAD_NAME
 from gateway.state.database.tables import workers
+from tests.own_process import find_threads
 from tests.polling import PROMPT_S, wait_until
 
 MOMENTS = 100
@@ -67,7 +68,7 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_partial_write_and_no_c
             await add(connection, f"{number}-a")
             await add(connection, f"{number}-b")
 
-    threads = threading.active_count()
+    threads = find_threads(THREAD_NAME)
     steps, number, cancelled = 1.0, 0, 0
     while cancelled < MOMENTS:
         # Each transaction is cancelled some turns of the loop later than the last one, until one ends before that.
@@ -89,7 +90,7 @@ async def test_a_caller_cancelled_at_any_moment_leaves_no_partial_write_and_no_c
     }
     await wait_until(lambda: not database._background_tasks)
     await pair(0)
-    assert threading.active_count() <= threads + 20
+    assert len(find_threads(THREAD_NAME) - threads) <= 20, "one per connection of the pools"
     assert database.degraded_reason is None
 
 

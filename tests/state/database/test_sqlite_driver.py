@@ -14,13 +14,15 @@ from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.engines import get_driver
 from gateway.state.database.migrate import migrate_database
-from gateway.state.database.sqlite_driver import OneTripConnection
+from gateway.state.database.sqlite_driver import THREAD_NAME, OneTripConnection
 from gateway.state.database.tables import items, workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from gateway.state.sql.single_trip import CompiledStatement
 from gateway.state.sql.statements import INSERT_ITEMS
 from tests import databases
+from tests.own_process import find_threads
 from tests.polling import wait_until
+from tests.state.conftest import DEADLINE_S
 
 ADD = CompiledStatement(insert(workers), "id", "alive_until_us")
 
@@ -34,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 async def database(file: Path) -> AsyncIterator[Database]:
     url = databases.sqlite(file)
     await migrate_database(url)
-    opened = Database(url, deadline_s=1.0)
+    opened = Database(url, deadline_s=DEADLINE_S)
     yield opened
     await opened.aclose()
 
@@ -179,7 +181,7 @@ async def test_a_closed_database_is_not_reopened(file: Path) -> None:
     url = databases.sqlite(file)
     await migrate_database(url)
     database = Database(url, deadline_s=5.0)
-    before = set(threading.enumerate())
+    before = find_threads(THREAD_NAME)
     writing = [asyncio.create_task(database.run_transaction(adding(str(number)))) for number in range(3)]
     await asyncio.sleep(0)
     closing = asyncio.create_task(database.aclose())
@@ -189,7 +191,7 @@ async def test_a_closed_database_is_not_reopened(file: Path) -> None:
     await closing
     with pytest.raises(StoreUnavailable):
         await late
-    await wait_until(lambda: before.issuperset(threading.enumerate()))
+    await wait_until(lambda: find_threads(THREAD_NAME) <= before)
 
 
 async def test_a_failed_commit_is_rolled_back_before_its_connection_is_reused(

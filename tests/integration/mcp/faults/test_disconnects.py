@@ -18,6 +18,7 @@ from tests.databases import ready_sqlite
 from tests.integration.mcp.tool_gateway import LOOK_UP, Hosting, hosting, items_of, mcp_tool
 from tests.mcp_script import Era, answer, scripted_mcp, text_result
 from tests.mcp_server import mcp_server
+from tests.own_process import list_tasks
 from tests.polling import wait_briefly, wait_until
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
@@ -176,10 +177,10 @@ def find_own(tasks: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
 
 @ERAS
 async def test_no_task_is_left_after_a_connection(era: Era) -> None:
-    before = asyncio.all_tasks()
+    before = list_tasks()
     egress = EgressClient(allow=["127.0.0.1"])
     async with scripted_mcp(silence, era=era) as server:
-        serving = asyncio.all_tasks()
+        serving = list_tasks()
         async with McpConnection(McpServer(label="lookup", url=server.url), egress) as connection:
             listed = await connection.list_tools(max_pages=1, deadline_s=5)
             assert [tool.name for tool in listed.tools] == ["look_up"]
@@ -189,8 +190,8 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
             await wait_until(lambda: len(server.calls) == 2)
             calling.cancel()
         assert calling.cancelled() or calling.done()
-        await wait_until(lambda: find_own(asyncio.all_tasks() - serving) <= {calling})
-    await wait_until(lambda: asyncio.all_tasks() <= before | {calling})
+        await wait_until(lambda: find_own(list_tasks() - serving) <= {calling})
+    await wait_until(lambda: list_tasks() <= before | {calling})
 
 
 @pytest.mark.parametrize("turns", range(1, 7))

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from gateway.blobs.blob_store import BlobMissing
 from gateway.blobs.bucket import Bucket
 from gateway.config.storage_settings import BucketSettings
 from gateway.errors import FileStorageUnavailable
+from tests.own_process import find_descriptors, identify_file
 from tests.polling import wait_until
 from tests.state.s3_server import Bucket as ServedBucket
 from tests.state.s3_server import S3Server, s3_server
@@ -50,22 +50,6 @@ async def write(blobs: Bucket, blob_id: str, *pieces: bytes) -> None:
 async def read(blobs: Bucket, blob_id: str) -> bytes:
     async with blobs.read_blob(blob_id) as pieces:
         return b"".join([piece async for piece in pieces])
-
-
-def identify_file(descriptor: int) -> tuple[int, int]:
-    """Returns the device and the number of an open file, which no other file has while it is open."""
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino
-
-
-def find_descriptors(file: tuple[int, int]) -> list[int]:
-    """Returns the descriptors of this process for one file. Those of other files may come and go."""
-    found = []
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
-        with suppress(OSError):  # it was closed since it was listed
-            if identify_file(descriptor) == file:
-                found.append(descriptor)
-    return found
 
 
 async def read_all(pieces: AsyncIterator[bytes]) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import stat
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from gateway.blobs.folder import BlobFolder
 from gateway.blobs.open_blobs import find_folder
 from gateway.config.settings import parse_settings
 from gateway.errors import FileStorageUnavailable
+from tests.own_process import find_open_files
 
 BLOB_ID = "file-0123456789"
 
@@ -37,15 +37,6 @@ async def write(blobs: BlobFolder, blob_id: str, *pieces: bytes) -> None:
 
 async def read(pieces: AsyncIterator[bytes]) -> bytes:
     return b"".join([piece async for piece in pieces])
-
-
-def find_open_files(folder: Path) -> list[str]:
-    """Returns the files below a folder that this process has open. Other descriptors may come and go."""
-    found = []
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # it was closed since it was listed
-            found.append(os.readlink(descriptor))
-    return [path for path in found if path.startswith(str(folder))]
 
 
 def list_files(folder: Path) -> list[Path]:

@@ -21,9 +21,9 @@ def test_the_most_similar_names_are_first() -> None:
 
 def test_many_long_names_do_not_take_long() -> None:
     known = ["qwen/" + "ab-" * 30 + str(number) for number in range(10_000)]
-    began = time.process_time()
+    began = time.thread_time()
     assert suggest_models("qwen/" + "ba-" * 31, known)
-    assert time.process_time() - began < 0.05
+    assert time.thread_time() - began < 0.5, "a hundred times as long as it takes"
 
 
 def test_the_demo_model_is_missed_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,9 +64,9 @@ def test_a_long_text_is_cut_and_the_cut_is_reported() -> None:
 )
 def test_no_page_takes_long(piece: str) -> None:
     source = (piece * (5_000_000 // len(piece)))[:5_000_000]
-    began = time.process_time()
+    began = time.thread_time()
     extract_html_text(source, ALL)
-    assert time.process_time() - began < 8, "in a thread, five million characters"
+    assert time.thread_time() - began < 8, "in a thread, five million characters"
 
 
 def test_a_page_that_takes_too_long_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

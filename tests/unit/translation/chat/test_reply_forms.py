@@ -134,7 +134,7 @@ def test_a_long_stream_is_merged_in_linear_time() -> None:
         {"choices": [{"index": 0, "delta": {"content": "y", "tool_calls": [{"index": n}]}}]} for n in range(9_000)
     ]
     frames = b"".join(sse.encode_data(orjson.dumps(chunk)) for chunk in long + deltas)
-    begin = time.process_time()
+    begin = time.thread_time()
     message = build_completion(frames)["choices"][0]["message"]
-    assert time.process_time() - begin < 1
+    assert time.thread_time() - begin < 1
     assert (len(message["content"]), len(message["tool_calls"])) == (4_009_000, 9_000)

@@ -305,10 +305,10 @@ def test_an_end_that_could_not_be_stored_can_still_become_a_failure() -> None:
 
 def test_many_calls_take_linear_time() -> None:
     encoder = GenerateEncoder("tiny")
-    began = time.process_time()
+    began = time.thread_time()
     for number in range(20_000):
         encoder.feed(call(number, "f", "{}"))
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5
     assert b'"index":20000' in encoder.feed(call(20_000, "f", "{}"))
 
 

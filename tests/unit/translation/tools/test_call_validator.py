@@ -85,9 +85,9 @@ def test_a_long_reason_is_cut() -> None:
     ],
 )
 def test_an_invalid_schema_constrains_nothing(parameters: Any) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     assert judge(parameters).fault_of("f", '{"a": 1}') is None
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_a_schema_may_have_an_id_and_refer_to_itself() -> None:
@@ -106,9 +106,9 @@ def test_expensive_schemas_are_not_checked() -> None:
     many = {"properties": {"a": {"items": {"anyOf": [{"const": n} for n in range(6000)]}}}}
     held = CallValidator([{"type": "function", "name": "f", "parameters": many}], 1_000_000)
     assert held.fault_of("f", '{"a": ["x"]}') is not None
-    began = time.process_time()
+    began = time.thread_time()
     assert held.fault_of("f", json.dumps({"a": ["x"] * 100_000})) is None
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_work_is_counted_as_often_as_it_is_referred_to() -> None:

@@ -1,7 +1,7 @@
 """translation/gemini/upstream/json_schemas.py"""
 
 from copy import deepcopy
-from time import process_time
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -137,7 +137,7 @@ def test_an_invalid_schema_is_refused_by_name(schema: Json) -> None:
 def test_joining_schemas_with_many_required_names_takes_linear_time() -> None:
     names = [f"n{number}" for number in range(20_000)]
     part = {"properties": dict.fromkeys(names, STRING), "required": names}
-    started = process_time()
+    started = thread_time()
     said = reduce_schema({"allOf": [part, part]}, "tools[0].parameters", [])
-    assert process_time() - started < 1.0
+    assert thread_time() - started < 1.0
     assert said["required"] == names
