@@ -1,9 +1,9 @@
 """Fixtures with every kind of provider, built from a configuration, before a scripted upstream."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import pytest
 
@@ -16,8 +16,16 @@ from translation.representation.events import Delta, Event
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 
-Build = Callable[[str], Awaitable[Provider]]
-"""Builds a ready provider for an upstream's base URL."""
+
+class Build(Protocol):
+    """Builds a ready provider for an upstream's base URL."""
+
+    def __call__(self, url: str, *, silence_s: float = ...) -> Awaitable[Provider]: ...
+
+
+LONG_S = 30.0
+SILENCE_S = 1.0
+"""What a test of silence waits for. An upstream that does reply has done so by then, on a busy machine too."""
 
 KEY = "upstream-secret"
 
@@ -82,8 +90,8 @@ async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytes
     """Returns a function that builds a provider for an upstream's address. It is closed when the test ends."""
     async with AsyncExitStack() as open_providers:
 
-        async def provider_at(url: str) -> Provider:
-            provider = build_provider("up", config_of(kind, url))
+        async def provider_at(url: str, *, silence_s: float = LONG_S) -> Provider:
+            provider = build_provider("up", config_of(kind, url, silence_s))
             open_providers.push_async_callback(provider.aclose)
             if isinstance(provider, EngineHost):
                 monkeypatch.setattr("providers.llamacpp.provider.run_engine_process", lambda *_: _process_at(url))
@@ -94,8 +102,8 @@ async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytes
         yield provider_at
 
 
-def config_of(kind: tuple[ProviderType, WireDialect], url: str) -> ProviderConfig:
-    limits = {"silence_s": 0.3, "answer_s": 0.3, "retries": 0}
+def config_of(kind: tuple[ProviderType, WireDialect], url: str, silence_s: float) -> ProviderConfig:
+    limits = {"silence_s": silence_s, "answer_s": silence_s, "retries": 0}
     known: dict[str, Any] = {"model": "m.gguf"}
     if kind[0] not in EMBEDDED_TYPES:
         dialects = [kind[1]] if kind[1] in get_args(RelayedDialect) else []

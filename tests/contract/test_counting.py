@@ -6,7 +6,7 @@ import pytest
 
 from providers import errors
 from providers.base import CountMethod, WireDialect
-from tests.contract.conftest import Build
+from tests.contract.conftest import SILENCE_S, Build
 from tests.upstream import Hang, Reply, ScriptedUpstream, error_reply
 from tests.upstream.builders import SSE
 from tests.upstream.faults import ANSWERS, sound
@@ -38,7 +38,7 @@ async def test_a_provider_without_a_method_has_no_count(provider_at: Build) -> N
 @pytest.mark.parametrize("way", ["responses", "chat", "template", "turn"])
 async def test_each_failure_has_its_code(provider_at: Build, way: CountMethod) -> None:
     async with ScriptedUpstream() as upstream:
-        provider = await provider_at(upstream.url)
+        provider = await provider_at(upstream.url, silence_s=SILENCE_S)
         upstream.script(error_reply(429, "slow down"))
         with pytest.raises(errors.UpstreamRateLimited):
             await provider.count_tokens(TURN, DEFAULT_PROFILE, way)

@@ -10,7 +10,7 @@ import pytest
 from providers import errors
 from providers.base import Dialect, RelayedDialect, WireDialect
 from providers.config import PROVIDER_DEFAULTS, ProviderType
-from tests.contract.conftest import KEY, QUESTION, STREAMED, Build, events_of, text_of
+from tests.contract.conftest import KEY, LONG_S, QUESTION, SILENCE_S, STREAMED, Build, events_of, text_of
 from tests.contract.conftest import KINDS as PROVIDERS
 from tests.polling import PROMPT_S
 from tests.upstream import Drip, Hang, Reply, Script, ScriptedUpstream, closed_port, error_reply, no_http, reset
@@ -82,7 +82,8 @@ async def test_each_failure_has_its_code(
     script: Script, refusal: type[errors.ProviderError], dialect: WireDialect, provider_at: Build
 ) -> None:
     async with ScriptedUpstream() as upstream:
-        provider = await provider_at(upstream.url)
+        silence_s = SILENCE_S if refusal is errors.UpstreamTimeout else LONG_S
+        provider = await provider_at(upstream.url, silence_s=silence_s)
         upstream.script(script)
         with pytest.raises(errors.ProviderError) as failure:
             await events_of(provider)

@@ -11,7 +11,8 @@ from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
 
-DEADLINE_S = 5.0
+DEADLINE_S = LEASE_S = 30.0
+"""For what must not end a test: a disk that many tests write to may take longer than the usual deadlines."""
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +45,9 @@ async def database(store_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[SqlStore]:
     """The store on the database at `store_url`."""
-    opened = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings(lease_s=1.0))
+    opened = SqlStore(
+        StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings(lease_s=LEASE_S)
+    )
     await opened.open()
     yield opened
     await opened.aclose()
@@ -53,7 +56,7 @@ async def store(store_url: str) -> AsyncIterator[SqlStore]:
 @pytest.fixture
 async def tables(store_url: str, store: SqlStore) -> AsyncIterator[Database]:
     """A second connection to the database of `store`, for reading its tables."""
-    database = Database(store_url, deadline_s=5.0)
+    database = Database(store_url, deadline_s=DEADLINE_S)
     yield database
     await database.aclose()
 
@@ -61,7 +64,7 @@ async def tables(store_url: str, store: SqlStore) -> AsyncIterator[Database]:
 @pytest.fixture
 async def other(store_url: str, store: SqlStore) -> AsyncIterator[SqlStore]:
     """A second replica on the same database."""
-    opened = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+    opened = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S), BackgroundSettings())
     await opened.open()
     yield opened
     await opened.aclose()

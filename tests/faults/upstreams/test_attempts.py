@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, Seen, client, question, read
-from tests.faults.config import LONG_S, StartGateway
+from tests.faults.config import LONG_S, SILENCE_S, StartGateway
 from tests.upstream.builders import dump, either, json_reply
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Close, Hang, Reply, Script, no_http, reset, silence
@@ -36,6 +36,8 @@ class Row:
     """Headers that the client then gets."""
     stream_code: str | None = None
     """The code for streams, if it is another one."""
+    is_silent: bool = False
+    """Whether a deadline ends the attempt."""
 
 
 def rejected(status: int, **error: str) -> Script:
@@ -101,23 +103,26 @@ ROWS: dict[str, Row] = {
     "no HTTP": Row(no_http, True, 502, "upstream_garbled"),
     "an overload within a reply": Row(in_stream("overloaded_error"), True, 503, "upstream_overloaded"),
     "an end before content": Row(ENDED, True, 502, "upstream_disconnected"),
-    "silence before a head": Row(silence, True, 504, "upstream_timeout"),
-    "silence before content": Row(STALLED, True, 504, "upstream_timeout"),
+    "silence before a head": Row(silence, True, 504, "upstream_timeout", is_silent=True),
+    "silence before content": Row(STALLED, True, 504, "upstream_timeout", is_silent=True),
 }
 
 APIS = {"Responses": RESPONSES, "Chat": CHAT, "Messages": MESSAGES}
 
 
 def shared(first: str, second: str, **routing: Any) -> Json:
-    """Returns a configuration with two upstreams: the first has the chat API, the second the Responses API."""
+    """Returns a configuration with two upstreams: the first has the chat API, the second the Responses API.
+
+    Their deadlines end no test. `limit_silence` sets those of a test that is about silence.
+    """
 
     def upstream(url: str, dialect: str) -> Json:
         return {
             "type": "openai_compatible",
             "base_url": url,
             "dialects": [dialect],
-            "silence_s": 0.3,
-            "answer_s": 0.3,
+            "silence_s": LONG_S,
+            "answer_s": LONG_S,
             "connect_s": LONG_S,
             "max_line_mb": 1,
         }
@@ -128,6 +133,12 @@ def shared(first: str, second: str, **routing: Any) -> Json:
         "models": {"*": {"upstreams": [{"provider": "first"}, {"provider": "second", "tier": 1}]}},
         "routing": routing,
     }
+
+
+def limit_silence(config: Json, *names: str, seconds: float = SILENCE_S) -> None:
+    """Gives upstreams deadlines that a test waits for."""
+    for name in names:
+        config["providers"][name] |= {"silence_s": seconds, "answer_s": seconds}
 
 
 def expect_failure(row: Row, path: str, *, stream: bool) -> tuple[int, str | None]:
@@ -158,7 +169,10 @@ async def test_the_next_upstream_serves_what_another_may_serve(
             first.script(row.script)
         second.script(sound(ANSWERS["responses"]))
         first_url = first.url if row.script is not None else f"http://127.0.0.1:{closed_port()}/v1"
-        seen, headers = await ask(gateway(shared(first_url, second.url)).v1, path, stream=stream)
+        config = shared(first_url, second.url)
+        if row.is_silent:
+            limit_silence(config, "first")
+        seen, headers = await ask(gateway(config).v1, path, stream=stream)
     if row.moves_on:
         assert (seen.status, seen.text) == (200, TEXT)
         assert (headers["x-gateway-upstream"], headers["x-gateway-attempts"]) == ("second", "2")
@@ -180,6 +194,8 @@ async def test_if_all_upstreams_fail_alike_the_client_gets_that_failure(
         url = upstream.url if row.script is not None else f"http://127.0.0.1:{closed_port()}/v1"
         config = shared(url, url)
         config["providers"]["second"]["dialects"] = ["chat"]
+        if row.is_silent:
+            limit_silence(config, "first", "second")
         seen, headers = await ask(gateway(config).v1, path, stream=stream)
     assert (seen.status, None if path == MESSAGES else seen.code) == expect_failure(row, path, stream=stream)
     assert headers["x-gateway-attempts"] == str(row.attempts)

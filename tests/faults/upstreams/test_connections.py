@@ -113,9 +113,12 @@ ROWS: dict[str, Opener] = {
 
 
 def configure(first: str, second: str, **routing: Any) -> dict[str, Any]:
+    """Returns a configuration whose first upstream has a deadline that a test waits for, and the second too if it is
+    the same."""
     config = shared(first, second, **routing)
     for provider in config["providers"].values():
-        provider["connect_s"] = CONNECT_S
+        if provider["base_url"] == first:
+            provider["connect_s"] = CONNECT_S
     return config
 
 
@@ -161,7 +164,8 @@ async def test_a_pool_without_a_free_connection_lets_the_next_upstream_serve(
         second.script(sound(ANSWERS["responses"]))
         no_budget = {"retries_per_s": 0, "retry_share": 0, "retry_unsafe": False}
         config = configure(first.url, second.url, eject_failures=1, **no_budget)
-        config["providers"]["first"] |= {"max_connections": 1, "silence_s": 30}
+        # What a request waits for a free connection, too.
+        config["providers"]["first"] |= {"max_connections": 1, "connect_s": 1.0}
         running = gateway(config)
         held = asyncio.ensure_future(ask(running.v1, CHAT, stream=True))
         await first.received(1)
@@ -183,7 +187,7 @@ async def test_a_stale_connection_is_replaced_without_an_attempt(gateway: StartG
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         answer = sound(ANSWERS["chat"])
         first.script(answer, reset, answer)
-        running = gateway(configure(first.url, second.url, eject_failures=1))
+        running = gateway(shared(first.url, second.url, eject_failures=1))
         await ask(running.v1, CHAT, stream=False)
         seen, headers = await ask(running.v1, CHAT, stream=False)
         assert len(first.requests) == 3

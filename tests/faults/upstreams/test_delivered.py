@@ -8,13 +8,15 @@ import pytest
 
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question, read
 from tests.faults.config import StartGateway
-from tests.faults.upstreams.test_attempts import APIS, TEXT, ask, rejected, shared
+from tests.faults.upstreams.test_attempts import APIS, TEXT, ask, limit_silence, rejected, shared
 from tests.polling import PROMPT_S, wait_until
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Close, Hang, Pause, Reply, Reset, Step, silence
 from tests.upstream.server import ScriptedUpstream
 
 ANSWER = ANSWERS["chat"]
+HURRY_S = 1.5
+"""A deadline that a test waits for, and within which an upstream has begun its reply on a busy machine too."""
 CUTS: dict[str, list[Step]] = {
     "reset": [ANSWER.opening, Reset()],
     "end": [ANSWER.opening, Close()],
@@ -36,7 +38,10 @@ async def test_a_stream_that_breaks_after_content_ends_in_one_failure(
 ) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(Reply(headers=ANSWER.headers, body=CUTS[cut]))
-        running = gateway(shared(first.url, second.url, eject_failures=1))
+        config = shared(first.url, second.url, eject_failures=1)
+        if cut == "silence":
+            limit_silence(config, "first", seconds=HURRY_S)
+        running = gateway(config)
         seen, headers = await ask(running.v1, path, stream=True)
         rows = await report(running.url)
     assert (seen.status, seen.ending, seen.text) == (200, "failed", TEXT)
@@ -50,9 +55,7 @@ async def test_a_stream_that_breaks_after_content_ends_in_one_failure(
 async def test_a_client_that_leaves_ends_its_attempt_and_nobody_else_is_asked(path: str, gateway: StartGateway) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(Reply(headers=ANSWER.headers, body=[Hang()]))
-        config = shared(first.url, second.url, eject_failures=1)
-        config["providers"]["first"]["silence_s"] = 30
-        running = gateway(config)
+        running = gateway(shared(first.url, second.url, eject_failures=1))
         async with client() as asking:
             task = asyncio.ensure_future(asking.post(f"{running.v1}{path}", json=question(path, stream=True)))
             request = await first.received(1)
@@ -78,7 +81,6 @@ async def test_a_stream_is_kept_alive_while_upstreams_fail(path: str, gateway: S
         second.script(sound(ANSWERS["responses"]))
         config = shared(first.url, second.url)
         config["server"]["keepalive_s"] = 0.05
-        config["providers"]["first"]["silence_s"] = 30
         running = gateway(config)
         body = b""
         async with (
@@ -101,8 +103,6 @@ async def test_a_failure_after_a_keepalive_is_an_event(gateway: StartGateway) ->
         config = shared(upstream.url, upstream.url)
         config["providers"]["second"]["dialects"] = ["chat"]
         config["server"]["keepalive_s"] = 0.05
-        for name in ("first", "second"):
-            config["providers"][name]["silence_s"] = 30
         running = gateway(config)
         body = b""
         async with (
@@ -120,14 +120,12 @@ async def test_first_content_and_the_whole_turn_have_deadlines(gateway: StartGat
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.frames[0], Hang()]))
         second.script(sound(ANSWERS["responses"]))
-        config = shared(first.url, second.url, first_content_s=0.05)
-        config["providers"]["first"]["silence_s"] = 30
+        config = shared(first.url, second.url, first_content_s=HURRY_S)
         seen, headers = await ask(gateway(config).v1, CHAT, stream=True)
         assert (seen.text, headers["x-gateway-attempts"]) == (TEXT, "2")
         for stream in (True, False):
-            config = shared(first.url, first.url, total_s=0.1)
-            for name in ("first", "second"):
-                config["providers"][name] |= {"silence_s": 30, "answer_s": 30, "dialects": ["chat"]}
+            config = shared(first.url, first.url, total_s=HURRY_S)
+            config["providers"]["second"]["dialects"] = ["chat"]
             seen, headers = await ask(gateway(config).v1, CHAT, stream=stream)
             assert (seen.status, seen.code, headers["x-gateway-attempts"]) == (504, "upstream_timeout", "1")
 
@@ -135,9 +133,7 @@ async def test_first_content_and_the_whole_turn_have_deadlines(gateway: StartGat
 async def test_a_stream_that_takes_longer_than_a_turn_may_ends_in_a_failure(gateway: StartGateway) -> None:
     async with ScriptedUpstream() as first:
         first.script(Reply(headers=ANSWER.headers, body=[ANSWER.opening, Hang()]))
-        config = shared(first.url, first.url, total_s=1.0, eject_failures=1)
-        config["providers"]["first"]["silence_s"] = 30
-        running = gateway(config)
+        running = gateway(shared(first.url, first.url, total_s=HURRY_S, eject_failures=1))
         seen, _ = await ask(running.v1, CHAT, stream=True)
         rows = await report(running.url)
     assert (seen.ending, seen.text, seen.code) == ("failed", TEXT, "upstream_timeout")
@@ -151,10 +147,7 @@ async def test_the_end_of_the_time_of_a_turn_is_no_failure_of_its_upstream(
 ) -> None:
     async with ScriptedUpstream() as first:
         first.script(silence)
-        config = shared(first.url, first.url, total_s=0.2, eject_failures=1)
-        for name in ("first", "second"):
-            config["providers"][name] |= {"silence_s": 30, "answer_s": 30}
-        running = gateway(config)
+        running = gateway(shared(first.url, first.url, total_s=HURRY_S, eject_failures=1))
         seen, headers = await ask(running.v1, path, stream=stream)
         rows = await report(running.url)
     assert (seen.status, headers["x-gateway-attempts"]) == (504, "1")

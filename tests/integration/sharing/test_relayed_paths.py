@@ -8,8 +8,7 @@ import orjson
 import pytest
 
 from gateway.relayed_paths.relays import RELAYED_PATHS, RelayedPath
-from tests.faults.config import LONG_S
-from tests.faults.upstreams.test_attempts import rejected, shared
+from tests.faults.upstreams.test_attempts import limit_silence, rejected, shared
 from tests.serving import Gateway, serving
 from tests.upstream.builders import json_reply
 from tests.upstream.script import Close, Hang, Reply, Script, reset, silence
@@ -24,7 +23,6 @@ def configure(first: str, second: str) -> Json:
     config = shared(first, second)
     for provider in config["providers"].values():
         provider["capabilities"] = {"endpoints": ["embeddings", "transcriptions"]}
-    config["providers"]["second"] |= {"silence_s": LONG_S, "answer_s": LONG_S}
     return config
 
 
@@ -68,7 +66,9 @@ async def test_a_long_body_is_held_until_it_is_whole(fault: Script) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(fault)
         second.script(json_reply(LONG_VECTORS))
-        with serving(configure(first.url, second.url)) as running:
+        config = configure(first.url, second.url)
+        limit_silence(config, "first")
+        with serving(config) as running:
             reply = await embed(running)
     assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second")
     assert reply.json() == LONG_VECTORS
@@ -104,8 +104,9 @@ async def test_a_stream_without_an_event_is_made_by_the_next_upstream(fault: Rep
         second.script(Reply(headers=EVENTS, body=[EVENT, b"data: [DONE]\n\n"]))
         config = configure_completions(first.url, second.url)
         if stall == "first_content_s":
-            config["providers"]["first"]["silence_s"] = 30
-            config["routing"] = {"first_content_s": 0.3}
+            config["routing"] = {"first_content_s": 1.5}  # of the next upstream too
+        else:
+            limit_silence(config, "first")
         with serving(config) as running:
             reply = await complete(running)
     assert (reply.status_code, reply.headers["x-gateway-upstream"]) == (200, "second")
@@ -130,7 +131,7 @@ async def test_a_body_that_is_too_long_to_be_held_is_forwarded_as_it_arrives() -
     async with ScriptedUpstream() as first:
         first.script(json_reply(huge))
         config = configure(first.url, first.url)
-        config["providers"]["first"] |= {"max_line_mb": 64, "silence_s": 30, "answer_s": 30}
+        config["providers"]["first"]["max_line_mb"] = 64
         with serving(config) as running:
             reply = await embed(running)
     assert (reply.status_code, len(reply.content) > 5_000_000) == (200, True)
@@ -161,8 +162,7 @@ async def test_a_turn_of_a_relayed_path_has_its_time_and_no_more() -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(silence)
         config = configure(first.url, second.url)
-        config["providers"]["first"] |= {"answer_s": 30, "silence_s": 30}
-        config["routing"] = {"total_s": 0.2}
+        config["routing"] = {"total_s": 1.0}
         with serving(config) as running:
             reply = await embed(running)
             rows = await list_upstreams(running)
@@ -191,7 +191,7 @@ async def test_a_reply_has_the_time_of_its_turn_also_after_its_head(kind: str) -
         config = configure(first.url, first.url)
         config["routing"] = {"total_s": 1.5, "eject_failures": 1}
         for provider in config["providers"].values():
-            provider |= {"silence_s": 30, "answer_s": 30, "capabilities": {"endpoints": [name]}}
+            provider["capabilities"] = {"endpoints": [name]}
         with serving(config) as running:
             (path,) = (row.path for row in RELAYED_PATHS if row.name == name)
             body = {"model": "scripted-model", "input": "Hi", "stream": name == "completions"}
@@ -248,7 +248,9 @@ async def transcribe(running: Gateway, *, model_in_url: bool = False) -> httpx.R
 async def test_a_form_that_an_upstream_may_have_read_is_sent_to_nobody_else(fault: Script) -> None:
     async with ScriptedUpstream() as first, ScriptedUpstream() as second:
         first.script(fault)
-        with serving(configure(first.url, second.url)) as running:
+        config = configure(first.url, second.url)
+        limit_silence(config, "first")
+        with serving(config) as running:
             reply = await transcribe(running)
     assert (reply.is_success, reply.headers["x-gateway-attempts"]) == (False, "1")
     assert not second.requests

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, func, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from gateway.errors import StoreUnavailable
+from gateway.state.database import postgresql_statements
 from gateway.state.database.change_notifier import ChangeNotifier
 from gateway.state.database.database import Database
 from gateway.state.database.failures import TIMEOUT_MESSAGE
@@ -45,9 +46,12 @@ async def test_more_statements_than_connections_are_all_executed(database: Datab
     assert 1 < len(set(backends)) <= _POOL
 
 
-async def test_idle_statement_connections_are_given_to_transactions(database: Database) -> None:
+async def test_idle_statement_connections_are_given_to_transactions(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql_statements, "_MAX_IDLE_S", 600.0)  # so that time does not give them back
     await asyncio.gather(*(database.run_statement(_SLEEP, {"seconds": 0.1}) for _ in range(_POOL)))
-    async with asyncio.timeout(0.9), AsyncExitStack() as stack:  # sooner than idle connections are given back
+    async with asyncio.timeout(DEADLINE_S), AsyncExitStack() as stack:
         for _ in range(_POOL):
             connection = await stack.enter_async_context(database.write_transaction())
             assert await connection.scalar(_BACKEND)

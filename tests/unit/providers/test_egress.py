@@ -11,6 +11,7 @@ from gateway.service import provider_lifetimes as builder
 from providers import egress
 from providers.egress import EgressClient, FetchResult, is_public
 from providers.lookups import look_up_host
+from tests.upstream import closed_port
 from translation.errors import InvalidRequest
 
 PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: Image/PNG; x=y\r\ncontent-length: 4\r\n\r\nabcd"
@@ -183,17 +184,11 @@ async def test_a_name_is_resolved_once_and_the_checked_address_is_used(here: Non
         assert looked_up == ["rebinding.example"]
 
 
-async def test_an_address_that_does_not_answer_is_followed_by_the_next(here: None, unused_port: int) -> None:
+async def test_an_address_that_does_not_answer_is_followed_by_the_next(here: None) -> None:
     async with serving(PAGE) as server:
         resolve = names(two_example=["127.0.0.1", "127.0.0.1"])
         assert (await get(f"http://two.example:{server.port}/", resolve)).content == b"abcd"
-    assert "cannot be reached" in await refusal(f"http://two.example:{unused_port}/", resolve)
-
-
-@pytest.fixture
-async def unused_port() -> int:
-    async with serving(PAGE) as server:
-        return server.port
+    assert "cannot be reached" in await refusal(f"http://two.example:{closed_port()}/", resolve)
 
 
 async def test_a_host_without_addresses_is_not_known() -> None:
