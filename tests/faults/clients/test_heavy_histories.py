@@ -15,8 +15,8 @@ from websockets.asyncio.client import connect
 from tests import databases
 from tests.agui_client import run_input, user
 from tests.faults.fast_model import fast_model
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 from tests.upstream.builders import Json
 from tests.websocket_client import Talk
 

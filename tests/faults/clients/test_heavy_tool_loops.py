@@ -21,8 +21,8 @@ from tests.agui_client import run_input, user
 from tests.agui_events import read_run
 from tests.faults.fast_model import FastModel, fast_model
 from tests.mcp_script import answer, scripted_mcp, text_result
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 from tests.upstream.builders import Json
 
 ATTEMPTS = 3

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 from tests.upstream import ScriptedUpstream, chat_text
 
 MAX_STALL_S = 0.05

@@ -21,8 +21,8 @@ from tests.faults.clients.test_large_bodies import (
     tool,
 )
 from tests.faults.upstreams.test_attempts import rejected, shared
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 from tests.upstream import ScriptedUpstream, chat_text
 
 BODIES: dict[str, tuple[str, Callable[[], bytes]]] = {

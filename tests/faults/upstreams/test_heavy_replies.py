@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 
 MAX_STALL_S: Final = 0.2
 ATTEMPTS: Final = 3

@@ -14,8 +14,8 @@ import orjson
 import pytest
 
 from tests.faults.config import config
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 from tests.upstream import ScriptedUpstream, chat_text
 
 MAX_STALL_S = 0.05

@@ -13,7 +13,7 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import workers
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LogEntry, NewResponse, PageRequest, UnknownCursor
-from tests.stall_watch import StallWatch
+from tests.own_process import StallWatch
 from tests.state.responses import WORKER, answered, completed, message_item, new, response, texts, turn
 from tests.state.sql.response_rows import pages
 from translation.errors import InvalidRequest

@@ -16,8 +16,8 @@ from openai import APIStatusError, AsyncOpenAI
 from tests.integration.mcp.tool_gateway import LOOK_UP, mcp_tool
 from tests.mcp_script import LOOK_UP as LOOK_UP_TOOL
 from tests.mcp_script import scripted_mcp
+from tests.own_process import StallWatch
 from tests.serving import serving_here
-from tests.stall_watch import StallWatch
 from tests.upstream import Reply, ScriptedUpstream, chat_calls, chat_text
 from tests.upstream.builders import JSON, SSE, Json
 from tests.upstream.script import Exchange, Script
