@@ -48,9 +48,9 @@ from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, batch_source_of
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
-from translation.hosted.interruptions.sent_output import HOSTED_CALL_TYPES
 from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
+from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -311,7 +311,7 @@ class Run:
         if self._collector.failed is None:
             self._collector.feed([build_failed_event(error)])
         reply = self._collector.result()
-        return reply if any(item["type"] in HOSTED_CALL_TYPES for item in reply.get("output", ())) else None
+        return reply if any(item["type"] in HOSTED_CALL_KINDS for item in reply.get("output", ())) else None
 
     @property
     def _rejection_params(self) -> RejectionParams:

@@ -24,6 +24,17 @@ ID_PREFIXES = {
 }
 """Item type -> prefix of its id, as in the ids of OpenAI."""
 
+HOSTED_CALL_KINDS: Final = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_interpreter",
+    "image_generation_call": "image_generation",
+    "mcp_call": "mcp",
+    "tool_search_call": "tool_search",
+}
+"""Type of an item that is the call of a hosted tool -> kind of the tool. A server runs such a call, and its clients do
+not run it again. The type of a tool may have a version: web_search_preview_2025_03_11."""
+
 CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
 """Types of items that are calls of tools which the client runs."""
 

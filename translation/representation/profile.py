@@ -29,7 +29,7 @@ ReasoningEffort: TypeAlias = Annotated[
 """An effort that the configuration may set a budget for. Requests may have others."""
 ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
-"""The formats of tool calls in text that a parser exists for."""
+"""The formats of tool calls in text that a parser exists for: the configuration accepts these names."""
 
 ToolNameForm: TypeAlias = Literal["openai", "anthropic", "gemini", "any"]
 ToolValidation: TypeAlias = Literal["drop", "report"]

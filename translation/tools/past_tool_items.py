@@ -7,6 +7,7 @@ import orjson
 
 from translation.errors import Unrepresentable
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES
+from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.tools import freeform
@@ -20,18 +21,14 @@ _UNCHANGED_TYPES = TOOL_FREE_TYPES | {"function_call_output"}
 """Types of items that are never rewritten."""
 
 _HOSTED_KINDS = {
-    "web_search_call": "web_search",
-    "file_search_call": "file_search",
-    "code_interpreter_call": "code_interpreter",
-    "image_generation_call": "image_generation",
+    **HOSTED_CALL_KINDS,
     "mcp_list_tools": "mcp",
-    "mcp_call": "mcp",
     "mcp_approval_request": "mcp",
     "mcp_approval_response": "mcp",
     "program": "programmatic_tool_calling",
     "program_output": "programmatic_tool_calling",
 }
-"""Item type -> kind of hosted tool. The type of a tool may have a version: web_search_preview_2025_03_11."""
+"""Item type -> kind of hosted tool."""
 
 _KIND_OF_CALL = {kind.call_type: name for name, kind in reversed(CLIENT_TOOL_KINDS.items())}
 

@@ -13,7 +13,7 @@ import pytest
 
 from scripts.page_tools import find_axe
 from tests.browser import Tab, find_chromium
-from tests.integration.pages.test_in_chromium import KEY, MEASURE_OVERFLOW, open_page
+from tests.integration.pages.test_in_chromium import KEY, MEASURE_OVERFLOW, PAGES, open_page
 from tests.integration.pages.test_playground import config
 from tests.serving import Gateway, serving
 
@@ -25,7 +25,6 @@ pytestmark = [
 ]
 needs_axe = pytest.mark.skipif(AXE is None, reason="axe was not fetched: `make page-tools` does it")
 
-PAGES = ("/", "/docs", "report.html")
 SCHEMES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 

@@ -22,6 +22,8 @@ CONFIG: dict[str, Any] = {
     "providers": {"scripted": {"type": "scripted"}},
     "models": {name: {"provider": "scripted"} for name in ("demo", LONG, MARKUP, "*")},
 }
+PAGES = ("/", "/docs", "report.html")
+"""Every page, and the report that the doctor writes as a file."""
 SCREENS = [(width, dark) for width in (1280, 320) for dark in (False, True)] + [(375, False), (2560, True)]
 
 MEASURE_OVERFLOW = """(() => {
@@ -96,7 +98,7 @@ def open_page(tab: Tab, url: str, *, width: int, dark: bool = False) -> None:
     tab.wait_until("document.querySelector('main:not([aria-busy])')")
 
 
-@pytest.mark.parametrize("page", ["/", "/docs", "report.html"])
+@pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("width", "dark"), SCREENS)
 def test_a_page_fits_is_readable_and_loads_only_its_own_files(
     page: str, width: int, dark: bool, tab: Tab, gateway: Gateway, folder: Path

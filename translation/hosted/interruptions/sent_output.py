@@ -13,24 +13,13 @@ from translation.representation.events import (
     PartEnded,
     PartStarted,
 )
+from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item
 
 _CONTEXT_TYPES: Final = frozenset({"compaction", "mcp_list_tools"})
 """Types of items that the gateway makes itself: they stay if the round that follows is sampled again."""
 
-HOSTED_CALL_TYPES: Final = frozenset(
-    {
-        "code_interpreter_call",
-        "file_search_call",
-        "image_generation_call",
-        "mcp_call",
-        "tool_search_call",
-        "web_search_call",
-    }
-)
-"""Types of items of calls that a server runs, and that its clients do not run again."""
-
-_REPEATABLE_TYPES: Final = HOSTED_CALL_TYPES | _CONTEXT_TYPES | {"reasoning"}
+_REPEATABLE_TYPES: Final = frozenset({*HOSTED_CALL_KINDS, *_CONTEXT_TYPES, "reasoning"})
 """Types of items of a round that may be sampled again: clients do nothing with them but show them."""
 
 

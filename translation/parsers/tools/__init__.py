@@ -18,7 +18,6 @@ from translation.parsers.tools.parser_output import (
     ParserOutput,
     PlainText,
     ToolParser,
-    ToolParserName,
 )
 from translation.parsers.tools.registry import PARSER_FACTORIES
 
@@ -32,7 +31,6 @@ __all__ = [
     "ParserOutput",
     "PlainText",
     "ToolParser",
-    "ToolParserName",
     "block_stop_of",
     "call_opening_of",
     "force_call",

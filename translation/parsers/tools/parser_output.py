@@ -2,10 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
-
-ToolParserName: TypeAlias = Literal["openai", "hermes", "llama", "llama3_json", "mistral", "json", "pythonic"]
-"""The format of a model's calls. `openai`: the upstream reports them outside the text, so it has no parser."""
+from typing import Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,35 +2,27 @@
 
 from collections.abc import Sequence
 
-from translation.representation.items import NewId
+from translation.representation.items import ID_PREFIXES, NewId
 from translation.representation.json_types import Item, Json
 from translation.responses.input_items import expand_item
 
 _MAX_ID_CHARS = 128
 
 _ID_PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
+    **ID_PREFIXES,
     "function_call_output": "fco",
     "agent_message": "amsg",
     "multi_agent_call": "mac",
     "multi_agent_call_output": "maco",
-    "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
     "web_search_call": "ws",
     "file_search_call": "fs",
     "code_interpreter_call": "ci",
     "image_generation_call": "ig",
-    "computer_call": "cu",
     "computer_call_output": "cuo",
-    "local_shell_call": "lsh",
     "local_shell_call_output": "lsho",
-    "shell_call": "sh",
     "shell_call_output": "sho",
-    "apply_patch_call": "apc",
     "apply_patch_call_output": "apco",
-    "tool_search_call": "tsc",
     "tool_search_output": "tso",
     "mcp_call": "mcp",
     "mcp_list_tools": "mcpl",

@@ -3,6 +3,7 @@
 import pytest
 
 from translation.chat.reasoning import (
+    REASONING_TEXT_FIELDS,
     build_call_detail,
     collect_call_data,
     find_reasoning_text,
@@ -19,9 +20,9 @@ DATA: Json = {"google": {"thought_signature": "s"}}
 @pytest.mark.parametrize(
     ("configured", "fields"),
     [
-        ((), ("reasoning_content", "reasoning")),
-        (("thoughts",), ("thoughts", "reasoning_content", "reasoning")),
-        (("reasoning", "thoughts"), ("reasoning", "thoughts", "reasoning_content")),
+        ((), REASONING_TEXT_FIELDS),
+        (("thoughts",), ("thoughts", *REASONING_TEXT_FIELDS)),
+        ((REASONING_TEXT_FIELDS[-1], "thoughts"), (REASONING_TEXT_FIELDS[-1], "thoughts", *REASONING_TEXT_FIELDS[:-1])),
     ],
 )
 def test_configured_fields_are_read_first_and_none_twice(configured: tuple[str, ...], fields: tuple[str, ...]) -> None:
@@ -44,8 +45,9 @@ def test_a_configured_field_replaces_the_usual_fields_but_no_other_form(profile:
 
 
 def test_the_first_field_with_text_is_the_reasoning() -> None:
-    message = {"thoughts": "", "reasoning_content": {"text": "a"}, "reasoning": "b"}
-    assert find_reasoning_text(message, ("thoughts", "reasoning_content", "reasoning")) == "b"
+    *others, last = REASONING_TEXT_FIELDS
+    message = {"thoughts": "", **{field: {"text": "a"} for field in others}, last: "b"}
+    assert find_reasoning_text(message, list_text_fields(["thoughts"])) == "b"
     assert find_reasoning_text({"content": "a"}) is None
 
 

@@ -1,5 +1,6 @@
 """Every tool parser returns the same for a text, however the text is split."""
 
+import inspect
 from itertools import pairwise
 
 import pytest
@@ -7,15 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.support.tool_texts import TEXTS, parse, two_cuts
+from translation.chat.upstream.call_formats import CALL_FORMATS
 from translation.parsers.tools import PARSER_FACTORIES
+from translation.representation.profile import TOOL_PARSERS, Profile
 
 EACH_TEXT = pytest.mark.parametrize(
     ("parser", "text"), [(parser, text) for parser, texts in TEXTS.items() for text in texts]
 )
 
 
-def test_every_parser_has_test_texts() -> None:
+def test_every_parser_has_a_name_for_the_configuration_a_format_for_prompts_and_test_texts() -> None:
+    assert (*PARSER_FACTORIES,) == TOOL_PARSERS
+    assert CALL_FORMATS.keys() == PARSER_FACTORIES.keys()
     assert TEXTS.keys() == PARSER_FACTORIES.keys()
+
+
+@pytest.mark.parametrize("key", ["tool_parser", "text_tool_calls"])
+def test_the_description_of_a_key_names_every_parser(key: str) -> None:
+    source = inspect.getsource(Profile)
+    description = source.partition(f"    {key}: Name = ")[2].split('"""')[1]
+    assert [name for name in TOOL_PARSERS if f"`{name}`" not in description] == []
 
 
 @EACH_TEXT
