@@ -1,10 +1,15 @@
-"""What JSON weighs that was sent from outside: the time that it takes decides where it is processed."""
+"""Weighs what was sent from outside: bodies before they are parsed, and the items of turns when they are worked on.
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+The time that the work takes decides where it is done: on the event loop, or in a thread.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from dataplane.core import measure_json
 from dataplane.json_shape import JsonShape
+from dataplane.sharing.work_pool import run_in_pool
+from translation.representation.json_types import Item
 
 INLINE_BYTES: Final = 64 * 1024
 """Bodies up to this weight are parsed and planned on the event loop: most take less than a millisecond, the worst some
@@ -16,6 +21,13 @@ _TEXT_BYTES: Final = 32
 _VALUE_BYTES: Final = 5
 """Bytes counted per value: in the most expensive bodies, lists of the smallest objects such as `{"text":"a"},`, each
 value has this size. Smaller values are plain values in lists, which are checked all at once."""
+
+
+_FEW_PARTS: Final = 1500
+"""So many items and parts take some 10 ms of the event loop."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class BodyWeight(NamedTuple):
@@ -51,3 +63,24 @@ def weigh_documents(documents: Sequence[str]) -> int:
     if length // _TEXT_BYTES > INLINE_BYTES:
         return length // _TEXT_BYTES
     return weigh_body(("[" + ",".join(documents) + "]").encode()).weight
+
+
+async def run_for_items(items: Sequence[Item], function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
+    """Calls a function that goes through these items: in a thread if they are many, else here.
+
+    Requests are planned in threads if they are heavy. What is done with a turn later, for a retry, a round or a count,
+    needs the same.
+    """
+    if has_many_parts(items):
+        return await run_in_pool(function, *args, **named)
+    return function(*args, **named)
+
+
+def has_many_parts(items: Sequence[Item]) -> bool:
+    """Returns whether items have so many parts, or are so many, that work on them would hold up the event loop."""
+    return len(items) > _FEW_PARTS or sum(map(_count_parts, items)) > _FEW_PARTS
+
+
+def _count_parts(item: Item) -> int:
+    content: Any = item.get("content") or item.get("output")
+    return 1 + len(content) if isinstance(content, list) else 1

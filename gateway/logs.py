@@ -6,7 +6,8 @@ Knows no request or response bodies: they are never logged.
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from functools import cache
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 import orjson
 import structlog
 
+from gateway.errors import StoreUnavailable
 from gateway.log_writer import LogWriter
 from gateway.terminal_text import render_text_line
 from translation.decoding.usage import list_impossible_counts
@@ -271,3 +273,17 @@ def has_failed(fields: Mapping[str, object]) -> bool:
     if FAILED_UPSTREAM in fields:
         return True
     return "error_status" in fields and isinstance(status := fields["error_status"], int) and status >= _SERVER_ERROR
+
+
+@contextmanager
+def log_round_faults(log: structlog.typing.FilteringBoundLogger, event: str) -> Iterator[None]:
+    """Ends one round of a loop that must go on: an exception in the block is logged as `event`, and not raised.
+
+    Outages of the store are not logged here, because the store itself has logged them.
+    """
+    try:
+        yield
+    except StoreUnavailable:
+        return
+    except Exception:  # the next round may succeed, and no request depends on this one
+        log.exception(event)

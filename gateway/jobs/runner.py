@@ -20,7 +20,7 @@ from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.jobs.job_attempt import JobAttempt, JobNotResumable, UnstartedRun
-from gateway.logs import bind_fields, has_failed, read_bound_fields, replace_fields, reset_fields
+from gateway.logs import bind_fields, has_failed, log_round_faults, read_bound_fields, replace_fields, reset_fields
 from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
@@ -28,6 +28,9 @@ from providers.request_ids import CURRENT_IDS, RequestIds
 from translation.hosted.approvals import ApprovalAnswers
 
 _log = structlog.get_logger(__name__)
+
+_ROUND_FAILED: Final = "background_task_failed"
+"""The event of a bug in one round of a loop, which must not stop the renewal of the lease."""
 _access = structlog.get_logger("gateway.access")
 
 _STATUS_OK: Final = 200
@@ -168,14 +171,16 @@ class JobRunner:
     async def _renew_lease(self) -> None:
         while True:
             if self._job_tasks or self._tracked:
-                await self._log_errors(self._store.jobs.renew_lease(self.worker))
+                with log_round_faults(_log, _ROUND_FAILED):
+                    await self._store.jobs.renew_lease(self.worker)
             await asyncio.sleep(self._settings.lease_s / 3)
 
     async def _recover_responses(self) -> None:
         """Ends, periodically, the foreground responses of replicas that died."""
         while True:
             await asyncio.sleep(self._settings.lease_s)
-            await self._log_errors(self._store.jobs.fail_orphaned_responses())
+            with log_round_faults(_log, _ROUND_FAILED):
+                await self._store.jobs.fail_orphaned_responses()
 
     async def _watch_jobs(self) -> None:
         while True:
@@ -186,7 +191,8 @@ class JobRunner:
 
     async def _poll_store(self) -> None:
         while True:
-            await self._log_errors(self._reconcile())
+            with log_round_faults(_log, _ROUND_FAILED):
+                await self._reconcile()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
                     await self._wake_up.wait()
@@ -238,15 +244,6 @@ class JobRunner:
                 )
                 with suppress(LeaseLost):
                     await self._build_attempt(job).interrupt()
-
-    async def _log_errors(self, work: Awaitable[object]) -> None:
-        """Awaits one round of a loop. Exceptions are logged, because none may end the loop."""
-        try:
-            await work
-        except StoreUnavailable:
-            pass  # the store has logged the outage; the next round tries again
-        except Exception:  # a bug in one round must not stop the renewal of the lease
-            _log.exception("background_task_failed")
 
     def _start_task(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
         key = job.owner, job.response_id
@@ -335,7 +332,8 @@ class JobRunner:
         for task in list(self._job_tasks.values()):
             task.cancel()
         await self._wait_for_tasks(_CLOSE_TIMEOUT_S)
-        await self._log_errors(self._store.jobs.release_jobs(self.worker))
+        with log_round_faults(_log, _ROUND_FAILED):
+            await self._store.jobs.release_jobs(self.worker)
 
     async def _wait_for_tasks(self, timeout_s: float) -> None:
         if self._job_tasks:

@@ -2,6 +2,6 @@
 
 May import `dataplane`, `gateway.config`, `gateway.errors`, `gateway.http`, `gateway.logs`, `gateway.replies`,
 `gateway.sealing`, `gateway.state`, `gateway.tools`, `gateway.upstreams`, `providers.base`,
-`providers.engine_checks`, `providers.errors`, `providers.model_families`, `providers.new_id`, `providers.profiles`,
-`providers.turn_work` and `translation`.
+`providers.engine_checks`, `providers.errors`, `providers.model_families`, `providers.new_id`, `providers.profiles`
+and `translation`.
 """

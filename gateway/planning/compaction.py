@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from dataplane.body_weight import run_for_items
 from gateway.errors import CompactionFailed, TurnFailed
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.token_counting import MEDIA_TYPES, exceeds_token_limit
@@ -18,7 +19,6 @@ from gateway.sealing.sealer import is_sealed
 from gateway.tools.loop_io import CompactedContext, LoopIO
 from providers.base import Batch
 from providers.new_id import new_id
-from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import MCP_FORMS, CallForm
 from translation.hosted.compaction import HostedContextParts, split_hosted_context

@@ -1,43 +1,13 @@
 """Loads what a request of the Responses API continues: its history, and the approvals of earlier calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from gateway.planning.admitted_request import ThreadRun
 from gateway.planning.continuation import Continuation, continue_thread, resolve_continuation
 from gateway.state.store import HistoryReader
-from gateway.tools.approvals import ResponseApprovals
+from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from translation.representation.json_types import Item
 from translation.request_facts import RequestFacts
-
-
-class ApprovalLoader(Protocol):
-    """Loads the approvals of a response with the valid answers in its input: see `ApprovalFactory.load`."""
-
-    async def load(
-        self,
-        owner: str,
-        response_id: str,
-        context: Sequence[Item],
-        own_items: Sequence[Item],
-        server_labels: Iterable[str],
-    ) -> ResponseApprovals | None:
-        """Returns None if no approvals can be stored."""
-        ...
-
-
-class NoApprovals:
-    """The approvals of a server without a store."""
-
-    async def load(
-        self,
-        owner: str,
-        response_id: str,
-        context: Sequence[Item],
-        own_items: Sequence[Item],
-        server_labels: Iterable[str],
-    ) -> None:
-        return None
 
 
 class HistorySource:
@@ -47,8 +17,9 @@ class HistorySource:
         self,
         history: HistoryReader,
         connection_items: Mapping[str, Sequence[Item]] | None,
-        approvals: ApprovalLoader,
+        approvals: ApprovalFactory | None,
     ) -> None:
+        """`approvals` is None if approvals cannot be stored."""
         self._history = history
         self._connection_items = connection_items
         self._approvals = approvals
@@ -62,5 +33,8 @@ class HistorySource:
     async def load_approvals(
         self, owner: str, response_id: str, state: Continuation, server_labels: Iterable[str]
     ) -> ResponseApprovals | None:
-        """Returns the approvals of calls to these servers; None if none can be stored."""
+        """Returns the approvals of calls to these servers, with the valid answers in the input; None if approvals
+        cannot be stored. Raises what `ApprovalFactory.load` raises."""
+        if self._approvals is None:
+            return None
         return await self._approvals.load(owner, response_id, state.context, state.new_items, server_labels)

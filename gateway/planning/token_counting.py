@@ -2,10 +2,10 @@
 
 import orjson
 
+from dataplane.body_weight import run_for_items
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.prepare_turn import prepare_turn, unseal_turn
 from providers.errors import ContextLengthExceeded
-from providers.turn_work import run_for_items
 from translation.errors import Unrepresentable
 from translation.representation.turn import Turn
 from translation.tools.tool_rewriting import has_accepted_names

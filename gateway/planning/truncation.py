@@ -7,11 +7,11 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from dataplane.body_weight import run_for_items
 from gateway.errors import TurnFailed
 from gateway.replies.reply_streams import batch_has_content
 from providers.base import Batch, Exchange
 from providers.errors import ContextLengthExceeded
-from providers.turn_work import run_for_items
 from translation.hygiene.item_groups import trim_items
 from translation.representation.events import Failed
 from translation.representation.loss import Loss

@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from gateway.config.settings import StoreSettings as StoreSettings
-from gateway.errors import StoreUnavailable
 from gateway.files.blob_keeper import BlobKeeper
+from gateway.logs import log_round_faults
 from gateway.state.owner_data import Retention
 
 _log = structlog.get_logger(__name__)
@@ -26,18 +26,12 @@ async def sweep_forever(retention: Retention, settings: StoreSettings, blobs: Bl
     cancelled. Survives a database outage."""
     while True:
         await asyncio.sleep(settings.sweep_s * random.uniform(1 - _JITTER, 1 + _JITTER))
-        try:
+        with log_round_faults(_log, "sweep_failed"):
             deleted = await retention.delete_expired(before=int(time.time() - settings.ttl_days * _DAY_S))
             if blobs is not None:
                 await blobs.remove_unused()
-        except StoreUnavailable:
-            # The store has logged the outage. The next sweep deletes what this one did not.
-            continue
-        except Exception:  # the next sweep may succeed, and requests do not depend on sweeps
-            _log.exception("sweep_failed")
-            continue
-        if deleted:
-            _log.info("expired_objects_deleted", count=deleted)
+            if deleted:
+                _log.info("expired_objects_deleted", count=deleted)
 
 
 @asynccontextmanager

@@ -4,6 +4,6 @@ May import `gateway.files`, `gateway.vector_stores`, `gateway.relayed_paths`, `g
 `gateway.tools`, `gateway.tools.operator_servers`, `gateway.blobs`, `gateway.replies`, `gateway.http`,
 `gateway.state`, `gateway.retrieval`, `gateway.upstreams`, `gateway.config`, `gateway.sealing`, `gateway.histograms`,
 `gateway.logs`, `gateway.error_replies`, `gateway.errors`, `dataplane`, `providers.base`, `providers.config`,
-`providers.engine_checks`, `providers.errors`, `providers.new_id`, `providers.redaction`, `providers.registry`,
-`providers.turn_work` and `translation`.
+`providers.engine_checks`, `providers.errors`, `providers.new_id`, `providers.redaction`, `providers.registry`
+and `translation`.
 """

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from dataplane.body_weight import run_for_items
 from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
@@ -26,7 +27,6 @@ from gateway.service.sharing.shared_contexts import ask_targets
 from providers.base import RelayCounter
 from providers.errors import UpstreamRejected
 from providers.new_id import new_id
-from providers.turn_work import run_for_items
 from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
 from translation.lowering.input_files import FileContent, find_file_ids, take_files_out

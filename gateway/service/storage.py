@@ -18,7 +18,7 @@ from gateway.planning.continuation import (
     EmptyHistory,
     continues_stored_state,
 )
-from gateway.planning.continued_history import HistorySource, NoApprovals
+from gateway.planning.continued_history import HistorySource
 from gateway.planning.resolver import Route, Target
 from gateway.replies.endpoints import CompletionForm, Endpoint, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, LenientRecorder
@@ -475,7 +475,7 @@ class StorelessChooser:
         form = request.endpoint.storage
         if connection_items is None or not isinstance(form, ResponseForm):
             return self._unstored
-        history = HistorySource(EmptyHistory(), connection_items, NoApprovals())
+        history = HistorySource(EmptyHistory(), connection_items, None)
         return ResponseStorage(self._runs, self._pool, form, NOT_STORED, UnstoredResponse(journal_nothing), history)
 
 

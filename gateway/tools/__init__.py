@@ -2,6 +2,6 @@
 
 May import `dataplane`, `gateway.config`, `gateway.errors`, `gateway.logs`, `gateway.retrieval`,
 `gateway.tools.executors`, `gateway.tools.mcp_tools`, `gateway.tools.mcp`, `gateway.tools.operator_servers`,
-`gateway.sealing`, `gateway.state`, `providers.base`, `providers.egress`, `providers.new_id`, `providers.redaction`,
-`providers.turn_work` and `translation`.
+`gateway.sealing`, `gateway.state`, `providers.base`, `providers.egress`, `providers.new_id`, `providers.redaction`
+and `translation`.
 """

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from dataplane.body_weight import run_for_items
 from gateway.errors import ToolListFailed
 from gateway.tools.executors.executor import ListedTools, ToolExecutor, ToolFault
 from gateway.tools.executors.wrappers import KnownListExecutor
@@ -12,7 +13,6 @@ from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.redacted_results import ResultRedactor
 from providers.new_id import new_id
-from providers.turn_work import run_for_items
 from translation.hosted.approvals import ApprovalAnswers
 from translation.hosted.bounds import LoopBounds
 from translation.hosted.call_forms import PastHostedCall

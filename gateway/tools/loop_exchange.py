@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from dataplane.body_weight import run_for_items
 from dataplane.source import Source
 from dataplane.staged_source import StagedDeltaRun, StagedSource
 from dataplane.stepped_source import SteppedSource
@@ -19,7 +20,6 @@ from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.loop_builder import BuiltLoop, LoopBuilder
 from gateway.tools.loop_io import ContextCompactor, LoopIO
 from providers.base import Batch, Exchange, batch_source_of
-from providers.turn_work import run_for_items
 from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.compaction import split_hosted_context

@@ -1,8 +1,8 @@
 """Indexes files of vector stores while the server runs: claims them, reads them, and stores their chunks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final
 
 import structlog
@@ -10,6 +10,7 @@ import structlog
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, FileStorageUnavailable, StoreUnavailable
 from gateway.files.stored_files import StoredFiles
+from gateway.logs import log_round_faults
 from gateway.retrieval.embedding import Embedder, FindEmbedder
 from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
 from gateway.retrieval.parsing.parser_pool import ParserPool
@@ -62,7 +63,7 @@ class Indexer:
                 left = list(self._running)
                 for task in (*tasks, *self._running.values()):
                     task.cancel()
-                with _log_faults("releasing_leases_failed"):  # the leases expire then
+                with log_round_faults(_log, "releasing_leases_failed"):  # the leases expire then
                     await self._queue.release_claims(left)
                 await self._parsers.close()
 
@@ -71,7 +72,7 @@ class Indexer:
             self._changed.clear()
             free = self._settings.workers - len(self._running)
             claims: Sequence[IndexingClaim] = []
-            with _log_faults("claiming_files_failed"):
+            with log_round_faults(_log, "claiming_files_failed"):
                 if free > 0:
                     claims = await self._queue.claim_entries(free, lease_s=self._lease_s)
                 for claim in claims:
@@ -90,7 +91,7 @@ class Indexer:
             if not claims:
                 continue
             held = set(claims)
-            with _log_faults("renewing_leases_failed"):
+            with log_round_faults(_log, "renewing_leases_failed"):
                 held = set(await self._queue.renew_claims(claims, lease_s=self._lease_s))
             for claim in claims:
                 if claim not in held and (task := self._running.get(claim)) is not None:
@@ -170,18 +171,6 @@ class Indexer:
         vectors = await embedder.embed([chunk.text for chunk in chunks])
         with_vectors = [chunk._replace(embedding=vector) for chunk, vector in zip(chunks, vectors, strict=True)]
         return await self._queue.add_chunks(claim, with_vectors, embedder.name)
-
-
-@contextmanager
-def _log_faults(event: str) -> Iterator[None]:
-    """Logs what fails in one round of a loop that must not end. The store itself has logged its outages."""
-    with suppress(StoreUnavailable):
-        try:
-            yield
-        except StoreUnavailable:
-            raise
-        except Exception:  # the next round may succeed, and requests do not depend on it
-            _log.exception(event)
 
 
 def _build_chunk(text: str, chunk: IndexedChunk, last_end: int) -> NewChunk:

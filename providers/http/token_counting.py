@@ -16,11 +16,11 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
+from dataplane.body_weight import run_for_items
 from providers.base import CountMethod, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound, UpstreamRejected
 from providers.http.dialects import CountRequest
 from providers.http.upstream import Upstream
-from providers.turn_work import run_for_items
 from translation.chat.upstream.lower import lower as lower_to_chat
 from translation.errors import Unrepresentable
 from translation.representation.collector import TurnCollector

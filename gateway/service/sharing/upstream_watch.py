@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from gateway.config.settings import Settings
+from gateway.logs import log_round_faults
 from gateway.planning.resolver import Resolver, Route, Target
 from gateway.upstreams.health import UpstreamHealth
 from gateway.upstreams.load_reports import read_waiting_metric
@@ -91,10 +92,8 @@ async def run_upstream_watch(find_watch: Callable[[], UpstreamWatch]) -> AsyncGe
     async def watch() -> None:
         while True:
             await asyncio.sleep(_PERIOD_S)
-            try:
+            with log_round_faults(_log, "upstream_watch_failed"):
                 await find_watch().ask_once()
-            except Exception:  # the next question may be answered
-                _log.exception("upstream_watch_failed")
 
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(watch())

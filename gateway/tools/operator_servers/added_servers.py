@@ -12,7 +12,8 @@ import structlog
 from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import AdminServerSettings
-from gateway.errors import NotFound, ServerNameTaken, StoreUnavailable
+from gateway.errors import NotFound, ServerNameTaken
+from gateway.logs import log_round_faults
 from gateway.sealing.sealer import Sealer, UnsealFailed
 from gateway.state.operator_records import AddedServerStore, StoredServer
 from gateway.tools.operator_servers.building import build_operator_egress
@@ -93,12 +94,8 @@ class AddedServers:
             await self._try_refresh(connects=True)
 
     async def _try_refresh(self, *, connects: bool) -> None:
-        try:
+        with log_round_faults(_log, "mcp_servers_not_read"):
             await self.refresh(connects=connects)
-        except StoreUnavailable:
-            return  # the store has logged the outage
-        except Exception:  # the next attempt may succeed, and requests do not depend on this one
-            _log.exception("mcp_servers_not_read")
 
     async def add(self, label: str, body: Json, key: str, settings: AdminServerSettings) -> bool:
         """Stores a server, and uses it at once. Returns whether its label is new. `key` is the name of the

@@ -1,14 +1,17 @@
 """A line of the log is one JSON object, whatever its values."""
 
+import asyncio
 import json
 from contextvars import copy_context
 from io import BytesIO
 from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from gateway import logs
-from gateway.errors import TurnFailed, UnknownModel
+from gateway.errors import StoreUnavailable, TurnFailed, UnknownModel
 from gateway.http.error_forms import bind_failure, name_upstreams
 from gateway.logs import (
     _render_line,
@@ -16,6 +19,7 @@ from gateway.logs import (
     bind_losses,
     bind_usage,
     log_request,
+    log_round_faults,
     read_bound_fields,
     reset_fields,
 )
@@ -156,3 +160,18 @@ def test_token_counts_that_cannot_be_counts_are_logged_as_they_came() -> None:
         return {**read_bound_fields()}
 
     assert copy_context().run(bind) == {"output_tokens": 3, "impossible_tokens": {"prompt_tokens": "-5"}}
+
+
+@pytest.mark.parametrize(
+    ("error", "events"), [(ValueError("x"), ["round_failed"]), (StoreUnavailable("x"), [])], ids=["a bug", "an outage"]
+)
+def test_a_round_that_fails_is_logged_and_its_loop_goes_on(error: Exception, events: list[str]) -> None:
+    with capture_logs() as lines, log_round_faults(structlog.get_logger(), "round_failed"):
+        raise error
+    assert [line["event"] for line in lines] == events
+    assert all(line["log_level"] == "error" and line["exc_info"] for line in lines)
+
+
+def test_a_round_that_is_cancelled_ends_its_loop() -> None:
+    with pytest.raises(asyncio.CancelledError), log_round_faults(structlog.get_logger(), "round_failed"):
+        raise asyncio.CancelledError

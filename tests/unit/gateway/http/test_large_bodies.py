@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from dataplane import body_weight
-from dataplane.body_weight import INLINE_BYTES, weigh_body
+from dataplane.body_weight import INLINE_BYTES, has_many_parts, run_for_items, weigh_body
 from gateway.http.large_bodies import LargeBodyPool, LoopSlots
 
 MEDIUM = 5
@@ -136,3 +136,18 @@ def test_heavy_bodies_are_worked_on_in_another_thread(weight: int, is_here: bool
         return await LargeBodyPool().call_weighed(weight, threading.get_ident)
 
     assert (asyncio.run(run()) == threading.get_ident()) is is_here
+
+
+ITEM = {"type": "message", "role": "user", "content": "x"}
+OF_PARTS = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}] * 2000}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}] * 2000}
+
+
+@pytest.mark.parametrize(
+    ("items", "are_many"),
+    [([], False), ([ITEM] * 1500, False), ([ITEM] * 1501, True), ([OF_PARTS], True), ([OUTPUT], True)],
+    ids=["none", "few", "many", "one of many parts", "an output of many parts"],
+)
+async def test_work_on_many_items_or_parts_is_done_in_a_thread(items: list[Any], are_many: bool) -> None:
+    assert has_many_parts(items) is are_many
+    assert (await run_for_items(items, threading.get_ident) != threading.get_ident()) is are_many

@@ -11,7 +11,7 @@ from gateway.http.auth import ANONYMOUS
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.continuation import EmptyHistory
-from gateway.planning.continued_history import HistorySource, NoApprovals
+from gateway.planning.continued_history import HistorySource
 from gateway.replies.endpoints import CompletionForm, Endpoint, ReplyIdentity, ResponseForm
 from gateway.service.run import Run
 from gateway.service.run_factory import RunFactory
@@ -92,7 +92,7 @@ async def sent(more: Json, kept: StorageOptions, **capabilities: bool) -> Admitt
         RESPONSES.storage,
         kept,
         keeper,
-        HistorySource(EmptyHistory(), None, NoApprovals()),
+        HistorySource(EmptyHistory(), None, None),
     )
     facts, identity = RESPONSES.request.read_facts(body), ReplyIdentity("resp_1", 0, "m")
     await storage.accept(AdmittedRequest(RESPONSES, body, facts, route, route.target, ANONYMOUS, identity), 0)
