@@ -69,6 +69,24 @@ def test_the_activity_fits_and_is_readable(width: int, dark: bool, tab: Tab, gat
     assert all(request.startswith(f"{gateway.url}/") for request in tab.requests)
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_id_of_a_request_is_seen_whole_in_a_usual_window(dark: bool, tab: Tab, gateway: Gateway) -> None:
+    open_page(tab, gateway.url + "/", width=1280, dark=dark)
+    tab.wait_until("document.querySelectorAll('#requests tbody tr').length >= 3")
+    seen = tab.evaluate("""(() => {
+      const window = document.querySelector("#requests .scroll").getBoundingClientRect();
+      return [...document.querySelectorAll("#requests tbody code")].map((id) => {
+        const range = document.createRange();
+        range.selectNodeContents(id);
+        const lines = [...range.getClientRects()];
+        return [id.textContent, Math.max(...lines.map((line) => line.right - window.right)), lines.length];
+      });
+    })()""")
+    assert all(len(request_id) >= 30 for request_id, _, _ in seen)
+    assert all(beyond <= 0 for _, beyond, _ in seen), seen
+    assert all(lines <= 3 for _, _, lines in seen), seen
+
+
 def test_a_reader_finds_the_upstream_that_fails_and_the_time_of_each_request(tab: Tab, gateway: Gateway) -> None:
     open_page(tab, gateway.url + "/", width=1280)
     tab.wait_until("document.querySelector('#requests tbody tr')")
