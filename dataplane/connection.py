@@ -94,6 +94,8 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self._unread = UnreadBody()
         self.reply = ReplyParser(self, self._unread.pieces.append)
         """The head of the reply, and whether the reply is complete."""
+        self._failure: Exception | None = None
+        self._at_chunk_boundary = False
         self.closed = False
         """Whether the connection can no longer be used."""
         self.owner = NO_OWNER
@@ -101,11 +103,9 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self._reset()
 
     def _reset(self) -> None:
-        unread = self._unread
-        unread.byte_count, unread.is_paused = 0, False  # all pieces were taken, or there were none
-        self._failure: Exception | None = None
+        """Forgets what the reply before has left. A connection that failed or is paused is not used again."""
+        self._unread.byte_count = 0
         self.between_chunks = False
-        self._at_chunk_boundary = False
         self.forwarded_at = -inf
         self.reads = -self._seat.stagger
 
@@ -154,8 +154,8 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self.waiter = None
         self._sink = None
         self.fast_path = None
-        reply = self.reply
-        if not (reply.is_complete and reply.keeps_alive) or self._unread.pieces:
+        reply, unread = self.reply, self._unread
+        if not (reply.is_complete and reply.keeps_alive) or unread.pieces or unread.is_paused:
             return False
         # If there is more, the server sent bytes after the reply.
         return not self.closed and self._failure is None and not self.has_more

@@ -243,14 +243,19 @@ def bind_losses(losses: Iterable[Loss]) -> None:
 
 
 def bind_usage(usage: Usage | None) -> None:
-    """Adds the token counts of a reply to the request's log line, as far as the upstream reports them.
+    """Adds the token counts of a reply to the request's log line, as `add_usage_fields` does."""
+    if usage is not None:
+        fields = {**_BOUND_FIELDS.get()}
+        add_usage_fields(fields, usage)
+        _BOUND_FIELDS.set(fields)
+
+
+def add_usage_fields(fields: dict[str, object], usage: Usage) -> None:
+    """Adds the token counts of a reply to the fields of a log line, as far as the upstream reports them.
 
     If it reports how many input tokens were in its prefix cache, the line also has this number and its share.
     """
-    if usage is None:
-        return
     read, written, cached = usage.input, usage.output, usage.cache_read
-    fields = {**_BOUND_FIELDS.get()}
     if (read is None or written is None) and usage.raw and (counts := list_impossible_counts(usage.raw)):
         fields["impossible_tokens"] = counts
     if read is not None:
@@ -262,7 +267,6 @@ def bind_usage(usage: Usage | None) -> None:
         fields["cached_share"] = round(cached / read, 3) if read else 0.0
     if usage.reasoning is not None:
         fields["reasoning_tokens"] = usage.reasoning
-    _BOUND_FIELDS.set(fields)
 
 
 def has_failed(fields: Mapping[str, object]) -> bool:

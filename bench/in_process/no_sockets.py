@@ -187,8 +187,11 @@ def run_upstream_loop() -> Iterator[asyncio.Runner]:
         stderr, sys.stderr = sys.stderr, reader.stdin
         configure_logs()
         sys.stderr = stderr
-        with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
-            yield runner
+        try:
+            with asyncio.Runner(loop_factory=UpstreamLoop) as runner:
+                yield runner
+        finally:
+            reader.kill()  # the log keeps the pipe open until the process ends
 
 
 async def measure_http_steps(cost: CostMeter, times: int) -> dict[str, float]:

@@ -45,14 +45,9 @@ class DirectRouter:
         self._sockets = sockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await self._serve_websocket(scope, receive, send)
-            return
-        handler = None
-        if scope["type"] == "http" and scope["method"] == "POST":
-            handler = self._handlers.get(scope["path"])
+        handler = self._handlers.get(scope["path"]) if scope.get("method") == "POST" else None
         if handler is None:
-            await (self._serve_head if scope.get("method") == "HEAD" else self._app)(scope, receive, send)
+            await self._serve_other(scope, receive, send)
             return
         try:
             response = await handler(scope, receive)
@@ -65,6 +60,11 @@ class DirectRouter:
         except Exception as error:
             _log.exception("request_failed")
             await self._build_error_reply(error, scope)(scope, receive, send)
+
+    def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "websocket":
+            return self._serve_websocket(scope, receive, send)
+        return (self._serve_head if scope.get("method") == "HEAD" else self._app)(scope, receive, send)
 
     async def _serve_head(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves `HEAD` as `GET`, of which it is the head (RFC 9110, section 9.3.2). The server drops the body.

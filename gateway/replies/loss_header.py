@@ -97,9 +97,10 @@ def read_end(batch: Sequence[Event], facts: Sequence[Json], failed: Failed | Non
 
 def read_reply_warnings(reply: Json) -> list[Json]:
     """Returns the warnings about tool calls in a JSON reply, without malformed ones, which a relayed reply may have."""
-    value = reply.get(TOOL_WARNINGS)
-    warnings = value if isinstance(value, list) else []
-    return [warning for warning in warnings if isinstance(warning, dict) and isinstance(warning.get("name"), str)]
+    listed = reply.get(TOOL_WARNINGS)
+    if not isinstance(listed, list):
+        return []
+    return [warning for warning in listed if isinstance(warning, dict) and isinstance(warning.get("name"), str)]
 
 
 def build_warning_losses(warnings: Iterable[Json]) -> list[Loss]:

@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from gateway.errors import TurnFailed
 from gateway.http.guard import ClientDisconnected
-from gateway.logs import bind_fields, bind_usage, read_bound_fields
+from gateway.logs import add_usage_fields, bind_fields, read_bound_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
 from providers.request_ids import CURRENT_IDS
@@ -219,6 +219,8 @@ class RequestFigures(LogObserver):
     _tried: Sequence[dict[str, object]] = ()
     """The rounds of hosted tools that have ended, unless a turn keeps them."""
     _round_usage: Usage | None = None
+    _usage: Usage | None = None
+    """The token counts of the reply, as far as they are known."""
 
     def __init__(self, reader: FiguresReader | None, scope: Scope, began_ns: int) -> None:
         self._reader = reader
@@ -290,7 +292,7 @@ class RequestFigures(LogObserver):
             bind_problems(end)
         usage = usage or self._round_usage
         if usage is not None:
-            bind_usage(usage)
+            self._usage = usage
         # Replies end in `finally` blocks, whose exception is the failure of the attempt. Nobody else has it there.
         error = sys.exception()
         result: ResultName = "ok"
@@ -336,6 +338,8 @@ class RequestFigures(LogObserver):
                 overhead_ns -= int(queue_ms * 1e6)
             self.overhead_ns = overhead_ns = overhead_ns if overhead_ns > 0 else 0
             fields = {**fields, "overhead_ms": round_ms(overhead_ns)}
+            if self._usage is not None:
+                add_usage_fields(fields, self._usage)
             if self.first_content and self.streams:
                 fields["first_content_ms"] = round_ms(self.content_ns)
             if len(self._tried) > 1:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from types import MappingProxyType
 
 from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
@@ -20,10 +21,18 @@ _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 class HttpRelay(Source[bytes]):
     """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE].
 
-    It raises ProviderError.
+    It raises ProviderError. Attributes that a whole reply never sets have their defaults on the class.
     """
 
     ended = False
+    reply_headers: Mapping[str, str] = MappingProxyType({})
+    """The headers of the reply that the client gets too, once the reply has begun."""
+    _headers: Mapping[str, str] = reply_headers
+    _reply: UpstreamReply | None = None
+    _whole_stream = b""
+    _read_tail = b"\n"
+    """`[DONE]` counts only at the start of a line; within a line it is text of a model."""
+    _is_complete = False
 
     def __init__(
         self,
@@ -38,7 +47,6 @@ class HttpRelay(Source[bytes]):
         self._credentials = credentials
         self._upstream = upstream
         self._dialect = dialect
-        self._headers: Mapping[str, str] = {}
         self._body = body
         if dialect.header_params:
             self._headers = {
@@ -47,13 +55,6 @@ class HttpRelay(Source[bytes]):
                 if body.get(param)
             }
             self._body = {key: value for key, value in body.items() if key not in dialect.header_params}
-        self.reply_headers: Mapping[str, str] = {}
-        """The headers of the reply that the client gets too, once the reply has begun."""
-        self._reply: UpstreamReply | None = None
-        self._whole_stream = b""
-        # `[DONE]` counts only at the start of a line; within a line it is text of a model.
-        self._read_tail = b"\n"
-        self._is_complete = False
 
     def reads(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()

@@ -17,6 +17,7 @@ from translation.tools.arguments import is_same_json, strip_code_fence
 
 _TEXT_FIELDS: Final = ("content", "refusal")
 _LIST_FIELDS: Final = ("annotations", "images")
+_PLAIN_FIELDS: Final = frozenset({"role", *_TEXT_FIELDS})
 _NO_VALUES: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
@@ -31,16 +32,25 @@ class KnownCall(NamedTuple):
 class StreamedMessage:
     """What the deltas of one choice held so far. Tool calls are recorded elsewhere."""
 
-    __slots__ = ("_lists", "_reasoning_fields", "_texts")
+    __slots__ = ("_lists", "_reasoning_fields", "_texts", "_whole")
 
     def __init__(self, reasoning_fields: Sequence[str]) -> None:
         self._reasoning_fields = reasoning_fields
         self._texts: dict[str, StreamedText] = {}
         self._lists: set[str] = set()
         """Fields with lists, of which some entries were sent."""
+        self._whole: Json | None = None
+        """A whole message that came first, until something follows it."""
+
+    def begin_whole(self, message: Json) -> None:
+        """Begins with a whole message. Nearly always it is all of the reply, so its texts are only read if more
+        follows. It must not be changed."""
+        self._whole = message
 
     def text_of(self, field: str) -> StreamedText:
         """Returns the text that was streamed in a field. All fields of reasoning have one text."""
+        if self._whole is not None:
+            self._read_whole()
         field = "reasoning" if field in self._reasoning_fields else field
         if (text := self._texts.get(field)) is None:
             text = self._texts[field] = StreamedText()
@@ -48,9 +58,13 @@ class StreamedMessage:
 
     def add(self, delta: Json) -> None:
         """Adds the texts of a delta."""
+        if self._whole is not None:
+            self._read_whole()
         for field in _TEXT_FIELDS:
             if value := delta.get(field):
                 self.text_of(field).add(flatten_text(value))
+        if _PLAIN_FIELDS.issuperset(delta):
+            return  # as most deltas
         if text := find_reasoning_text(delta, self._reasoning_fields):
             self.text_of(self._reasoning_fields[0]).add(text)
         elif delta.get(DETAILS_FIELD):
@@ -60,11 +74,17 @@ class StreamedMessage:
             case {"arguments": str(arguments)}:
                 self.text_of("function_call").add(arguments)
 
+    def _read_whole(self) -> None:
+        whole, self._whole = self._whole, None
+        self.add(whole or {})
+
     def build_missing_delta(self, message: Json) -> Json:
         """Returns the delta with what a final message has beyond the stream, without its calls: `{}` if nothing.
 
         Raises ProtocolViolation if it has another text. Thinking is shown as it was streamed, and not compared.
         """
+        if self._whole is not None:
+            self._read_whole()
         missing: Json = {}
         for field in _TEXT_FIELDS:
             if rest := self._find_rest(field, flatten_text(message.get(field))):

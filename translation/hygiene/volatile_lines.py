@@ -43,6 +43,8 @@ def remove_lines_of_turn(turn: Turn, patterns: Sequence[str]) -> Turn:
 
 def remove_lines(messages: Sequence[Json], patterns: Sequence[str]) -> Sequence[Json]:
     """Returns the messages of a chat request in the same way. Returns `messages` itself if nothing is removed."""
+    if not messages or messages[0].get("role") not in _SYSTEM_ROLES:
+        return messages
     lines: list[str] = []
     leading, count = _split_leading(messages, tuple(patterns), lines)
     return [*leading, *messages[count:]] if lines and (leading or len(messages) > count) else messages

@@ -49,7 +49,7 @@ class ChoiceReader:
         self.finish_reason: FinishReason | None = None
         """Why the first choice ended, or, if one was cut off, why that one."""
         self.may_forward = False
-        """Whether there was content, and no text of a choice may still be thinking."""
+        """Whether a choice was read, and no text of a choice may still be thinking."""
         self.finished: set[int] = set()
         """The indexes of the choices with a finish reason."""
         self.warnings: list[Json] = []
@@ -83,7 +83,7 @@ class ChoiceReader:
         changed = delta is None
         if delta is None:  # clients read the delta of each choice
             delta = choice["delta"] = {}
-        if isinstance(delta, dict):
+        if delta and isinstance(delta, dict):
             changed |= _require_texts(delta)
             if not _UNCHANGED_KEYS.issuperset(delta):
                 changed |= make_thoughts_texts(delta, self._reasoning.text_fields[1:])
@@ -92,10 +92,8 @@ class ChoiceReader:
             changed |= self._add_missing_texts(index, choice)
             delta = choice.get("delta")
         if isinstance(delta, dict):
-            for key in () if self.has_content else delta:
-                if key in self._reasoning.content_keys and delta[key]:
-                    self.has_content = True
-                    break
+            if not self.has_content:
+                self._note_content(delta)
             if self._splits_thoughts and index not in self.finished:
                 changed |= self._split_thoughts(index, delta, is_last=bool(choice.get("finish_reason")))
             if not _UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
@@ -128,13 +126,21 @@ class ChoiceReader:
             changed |= reply_objects.normalize_finish_reason(
                 choice, called=index in self._calls, legacy=self._form.legacy_functions
             )
-        if self.has_content and not self.may_forward:
-            self.may_forward = not self._splits_thoughts
+        self.may_forward = not self._splits_thoughts
         return changed
 
+    def note_forwarded(self, delta: Json) -> None:
+        """Notes a delta of the first choice that is forwarded unread."""
+        self.find_streamed(0).add(delta)
+        if not self.has_content:
+            self._note_content(delta)
+
+    def _note_content(self, delta: Json) -> None:
+        content_keys = self._reasoning.content_keys
+        self.has_content = any(value and key in content_keys for key, value in delta.items())
+
     def find_streamed(self, index: int) -> StreamedMessage:
-        """Returns what the deltas of a choice held so far. Whoever forwards deltas without reading them here adds to
-        it."""
+        """Returns what the deltas of a choice held so far."""
         if (streamed := self._streamed.get(index)) is None:
             streamed = self._streamed[index] = StreamedMessage(self._reasoning.text_fields[1:])
         return streamed

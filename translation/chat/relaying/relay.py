@@ -86,8 +86,9 @@ class ChatRelay(StreamEnd):
         """The delta run that the last frame belongs to, if it belongs to one."""
         self._run_template: RelayTemplate | None = None
         """The template of that run."""
-        self._last_chunk: Json = {}
-        """The chunk of the last frame that did not belong to the run."""
+        self._last_delta: Json | None = {}
+        """The delta of the last frame if nothing but replacements changed it, else empty; None if the frame belongs to
+        the run."""
         self.template: RelayTemplate | None = None
         """That template, which the fast path may use, if the next read begins with a new frame; otherwise None."""
 
@@ -145,22 +146,22 @@ class ChatRelay(StreamEnd):
         if self._seen_done:
             self._end()
             return forwarded
-        if payload is not None and self._form.choice_count == 1:
-            self._learn_template(payload)
+        if payload is not None and self._last_delta is not None:
+            self._learn_template(payload, self._last_delta)
         self.template = self._run_template if self._frames.at_boundary else None
         return forwarded
 
-    def _learn_template(self, payload: bytes) -> None:
-        """Learns the template of the last frame, if it was a text delta forwarded with nothing but replacements."""
-        choices = self._choices
-        if not choices.may_forward or choices.finished or not self._is_plain(payload):
-            self._run = self._run_template = None
-        elif self._run is None or not self._run.read_payload_texts([payload]):
+    def _learn_template(self, payload: bytes, delta: Json) -> None:
+        """Learns the template of the last frame, whose delta is empty if more than replacements changed it."""
+        self._run = self._run_template = None
+        if delta and not self._choices.finished:
             replacements = self._identity.replacements
-            self._run = self._learn_delta_run(payload, replacements)
+            self._run = self._learn_delta_run(payload, delta, replacements)
             self._run_template = None if self._run is None else RelayTemplate(self._run, replacements)
 
-    def _learn_delta_run(self, payload: bytes, replacements: Sequence[tuple[bytes, bytes]]) -> ChatDeltaRun | None:
+    def _learn_delta_run(
+        self, payload: bytes, delta: Json, replacements: Sequence[tuple[bytes, bytes]]
+    ) -> ChatDeltaRun | None:
         """Learns a delta run from a chunk that is forwarded unchanged, except for `replacements`.
 
         Returns None if the chunk has no text, if it is ambiguous which text, or if a replaced member is not in it
@@ -168,7 +169,6 @@ class ChatRelay(StreamEnd):
         """
         if any(payload.count(upstream_member) != 1 for upstream_member, _ in replacements):
             return None
-        delta = _delta_of(self._last_chunk)
         for field in self._reasoning.text_fields:
             if isinstance(text := delta.get(field), str) and text:
                 streamed_text = self._choices.find_streamed(0).text_of(field)
@@ -184,13 +184,14 @@ class ChatRelay(StreamEnd):
         """
         if self._run is not None and (texts := self._run.read_payload_texts((payload,))):
             self._run.note_texts(texts)
+            self._last_delta = None
             return True
         chunk = orjson.loads(payload)
         delta = _delta_of(chunk)
         if not delta or any(type(delta.get(field)) not in _OPTIONAL_TEXT for field in self._reasoning.text_fields):
             return False
-        self._last_chunk = chunk
-        self._choices.find_streamed(0).add(delta)
+        self._last_delta = delta
+        self._choices.note_forwarded(delta)
         return True
 
     def finish(self) -> bytes:
@@ -274,7 +275,7 @@ class ChatRelay(StreamEnd):
         chunk = parse_with_tool_data(payload) if b'"arguments"' in payload else orjson.loads(payload)
         if not isinstance(chunk, dict):
             raise ProtocolViolation("an event of the upstream's stream is not a JSON object")
-        self._last_chunk = chunk
+        self._last_delta = {}
         if ("error" in chunk or "choices" not in chunk) and (failed := failure_in(chunk)):
             return self._stop(failed)
         choices = chunk.get("choices")
@@ -291,6 +292,7 @@ class ChatRelay(StreamEnd):
             # The chunk has only token counts, which the client did not request.
             if not choices and not self._form.include_usage:
                 return b""
+        had_to_be_read = not self._choices.may_forward
         warnings = self._choices.warnings
         warning_count = len(warnings)
         for choice in choices:
@@ -303,6 +305,8 @@ class ChatRelay(StreamEnd):
             if (choice.get("finish_reason") or choice.get("error")) and is_broken_off(choice):
                 return self._stop(build_broken_off_failure(choice))
             changed |= self._choices.read_choice(choice)
+        if had_to_be_read and self._choices.may_forward and self._choices.has_content and self._is_plain(payload):
+            self._last_delta = _delta_of(chunk)  # frames like this one need not be read from now on
         if len(warnings) > warning_count:
             chunk[TOOL_WARNINGS] = warnings
         if self._form.choice_count == 1 and len(chunk["choices"]) > 1:

@@ -77,19 +77,20 @@ def is_completion_filtered(completion: Json) -> bool:
     return not has_content and any(reply_objects.is_filter_reason(choice.get("finish_reason")) for choice in choices)
 
 
-def read_completion_reason(completion: Json) -> FinishReason:
+def read_completion_reason(completion: Json) -> FinishReason | None:
     """Returns why an upstream's completion ended: its first choice, or, if one was cut off, that one.
 
     A reply without a reason has ended by itself.
     """
-    reasons = [
-        reply_objects.read_finish_reason(
-            choice.get("finish_reason") or "stop",
-            called=bool(choice["message"].get("tool_calls") or choice["message"].get("function_call")),
-        )
-        for choice in completion["choices"]
-    ]
-    return next((reason for reason in reasons if reason in CUT_OFF_REASONS), reasons[0])
+    first: FinishReason | None = None
+    for choice in completion["choices"]:
+        message = choice["message"]
+        called = bool(message.get("tool_calls") or message.get("function_call"))
+        reason = reply_objects.read_finish_reason(choice.get("finish_reason") or "stop", called=called)
+        if reason in CUT_OFF_REASONS:
+            return reason
+        first = first or reason
+    return first
 
 
 def is_broken_off(choice: Json) -> bool:

@@ -85,7 +85,16 @@ class ChatDecoder:
     Chunks after the end are ignored. Raises ProtocolViolation for input that is no chat reply at all. Unusual replies
     are decoded as far as possible, and a reply that broke off ends in Failed. `new_id` makes the ids of items. If the
     profile says that calls come as text, `TextCallDecoder` decodes them, with the turn's `tools`.
+
+    Attributes that many replies never set have their defaults on the class, because that makes a decoder cheaper.
     """
+
+    usage: Usage | None = None
+    """The token counts that the upstream reported so far."""
+    _calls: CallAssembler | None = None
+    _final_message: Json | None = None
+    """A whole message beside the deltas, which may hold more than they do."""
+    _finish_reason: str | None = None
 
     def __init__(
         self,
@@ -94,26 +103,20 @@ class ChatDecoder:
         tools: Sequence[Json] = (),
     ) -> None:
         self.state = _WAITING
-        self.usage: Usage | None = None
-        """The token counts that the upstream reported so far."""
         self._new_id = new_id
         self._profile = profile
         self._writer = ItemWriter(new_id)
-        self._calls: CallAssembler | None = None
         self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
         reasoning_fields, self._text_fields, self._reasoning_fields = _find_fields(profile.reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
         self._reasoning_text_fields = reasoning_fields
         self._streamed = StreamedMessage(reasoning_fields)
-        self._final_message: Json | None = None
-        """A whole message beside the deltas, which may hold more than they do."""
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
         self._reported: set[str] = set()
         """The kinds of output without a form that were reported: each is once."""
         self._facts: Json = {}
-        self._finish_reason: str | None = None
         self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
         self.delta_run: ChatDeltaRun | None = None
         """The delta run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
@@ -298,7 +301,7 @@ class ChatDecoder:
         if content:
             if not _PLAIN_DELTA_KEYS.issuperset(content):
                 make_thoughts_texts(content, self._reasoning_text_fields)
-            self._streamed.add(content)
+            (self._streamed.begin_whole if whole else self._streamed.add)(content)
         events = self._read_delta(content, whole=whole) if content or self._annotations else []
         if message is not None and not whole:
             self._note_message(message, content, is_last=bool(self._finish_reason or choice.get("finish_reason")))

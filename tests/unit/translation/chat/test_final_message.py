@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
+from translation.chat.final_message import StreamedMessage
 from translation.chat.relaying.choices import ChunkForm
 from translation.chat.relaying.chunk_identity import OwnCompletion
 from translation.chat.relaying.relay import ChatRelay
@@ -66,6 +67,14 @@ PARIS = ("look_up", '{"city": "Paris"}')
 
 CASES: dict[str, tuple[list[Json], Seen]] = {
     "more text": ([*STREAMED, end(ANSWER)], Seen("The answer is 42.")),
+    "more text than a first message has": (
+        [chunk(message={"content": "The answer"}), chunk(None, "stop", message=ANSWER)],
+        Seen("The answer is 42."),
+    ),
+    "another text than a first message has": (
+        [chunk(message={"content": "No answer"}), chunk({"content": " is 42."}), end(ANSWER)],
+        FAILS,
+    ),
     "more text, and no delta": ([*STREAMED, chunk(None, "stop", message=ANSWER)], Seen("The answer is 42.")),
     "more text after a last delta": (
         [*STREAMED, end(ANSWER, delta={"content": "4"})],
@@ -349,3 +358,14 @@ def test_a_reason_after_a_first_message_counts() -> None:
     events = decode([chunk(message={"content": "The"}), chunk({"content": " answer"}, "length")], at_once=False)
     assert conclude_events(events).text == "The answer"
     assert getattr(events[-1], "reason", None) == "length"
+
+
+def test_a_translated_message_after_a_first_one_and_a_delta() -> None:
+    chunks = [chunk(message={"content": "The "}), chunk({"content": "answer "}), end(ANSWER)]
+    assert conclude_events(decode(chunks, at_once=False)).text == "The answer is 42."
+
+
+def test_the_text_of_a_first_message_counts() -> None:
+    streamed = StreamedMessage(("reasoning",))
+    streamed.begin_whole({"content": "The answer"})
+    assert streamed.text_of("content").find_rest("The answer is 42.") == " is 42."
