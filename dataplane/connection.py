@@ -40,7 +40,7 @@ class ClosedWhileIdle(httpx.ReadError):
 
 
 class UnreadBody:
-    """The pieces of a body that have arrived, and that nobody has taken."""
+    """The pieces of a body that have arrived and were not taken yet."""
 
     __slots__ = ("byte_count", "is_paused", "pieces")
 
@@ -52,7 +52,7 @@ class UnreadBody:
         """Whether the socket is not read, because too many bytes wait."""
 
     def take(self) -> bytes:
-        """Returns the pieces as one, and forgets them. There must be some."""
+        """Removes the pieces, of which there must be at least one, and returns them joined."""
         pieces = self.pieces
         self.byte_count = 0
         if len(pieces) == 1:
@@ -99,7 +99,7 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self.closed = False
         """Whether the connection can no longer be used."""
         self.owner = NO_OWNER
-        """For whom the running request was sent."""
+        """The owner of the running request."""
         self._reset()
 
     def _reset(self) -> None:

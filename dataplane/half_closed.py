@@ -61,7 +61,7 @@ class HalfClosedWatch:
 
 
 def is_reset(descriptor: int) -> bool:
-    """Returns whether a reset has come to a socket. That is forgotten by asking."""
+    """Returns whether a socket has received a reset. The system reports each reset only once."""
     try:
         # Event loops give out no whole socket. A duplicate of the descriptor is the same connection.
         with socket.socket(fileno=os.dup(descriptor)) as duplicate:

@@ -88,7 +88,7 @@ class SilenceTimer:
             return
         self._waiting_since = now = monotonic()
         if self._timer is None or now + self.seconds < self._due_at:
-            self._set(self.seconds)
+            self._schedule(self.seconds)
 
     def wait_longer(self, read_at: float) -> bool:
         """Sets the timer again, unless the current wait has lasted too long. Returns whether it did.
@@ -100,7 +100,7 @@ class SilenceTimer:
         left = max(self._waiting_since, read_at) + self.seconds - monotonic()
         if left <= 0.001:  # the resolution of timers
             return False
-        self._set(left)
+        self._schedule(left)
         return True
 
     def stop(self) -> None:
@@ -108,11 +108,11 @@ class SilenceTimer:
             self._timer.cancel()
             self._timer = None
 
-    def _set(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         self.stop()
         self._due_at = monotonic() + seconds
-        self._timer = self._loop.call_later(seconds, self._call)
+        self._timer = self._loop.call_later(seconds, self._run_callback)
 
-    def _call(self) -> None:
+    def _run_callback(self) -> None:
         self._timer = None
         self._on_due()

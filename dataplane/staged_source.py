@@ -11,9 +11,8 @@ from dataplane.source import Sink, Source
 from translation.representation.delta_runs import DeltaRun, TextKey, TextObserver
 
 RunGrant: TypeAlias = Callable[[DeltaRun], DeltaRun | None]
-"""Is asked about each delta run of the source. Returns None if the stage has to process its texts itself. If they may
-bypass the stage, returns the run with the changes that the stage makes to it: its key, and who else observes its texts.
-"""
+"""A function that decides about each delta run of the source. It returns None if the stage has to process the texts. If
+they may bypass the stage, it returns the run as the stage changes it: its key, and further observers of its texts."""
 
 
 class StagedDeltaRun:

@@ -123,7 +123,7 @@ class Exchange(Protocol):
         ...
 
 
-def batch_source_of(exchange: Exchange) -> Source[Batch]:
+def as_batch_source(exchange: Exchange) -> Source[Batch]:
     """Returns the exchange as a source of batches. It is one itself if its reads may take the fast path."""
     return as_source(exchange, exchange.batches, ())
 
@@ -153,7 +153,7 @@ class RelayExchange(Protocol):
         ...
 
 
-def read_source_of(exchange: RelayExchange) -> Source[bytes]:
+def as_read_source(exchange: RelayExchange) -> Source[bytes]:
     """Returns the exchange as a source of reads. It is one itself if its reads may take the fast path."""
     return as_source(exchange, exchange.reads, b"")
 
@@ -179,7 +179,7 @@ class RelayCounter(Protocol):
 
 
 HeadObserver: TypeAlias = Callable[[Mapping[bytes, bytes]], None]
-"""Is called with the headers of each reply, by their names in lower case, whatever its status."""
+"""A callback that gets the headers of each reply, by their names in lower case, whatever its status."""
 
 
 @runtime_checkable

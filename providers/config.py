@@ -320,11 +320,11 @@ class ProviderConfig(BaseModel):
         return "/health" if self.type in _HEALTH_PATH_TYPES else None
 
     def find_trace_context(self) -> bool:
-        """Returns whether it is told which trace a request belongs to."""
+        """Returns whether requests to the upstream have a header that names their trace."""
         return self.type in _TRACED_TYPES if self.trace_context is None else self.trace_context
 
     def find_load_report(self) -> LoadReport:
-        """Returns where the number of waiting requests comes from."""
+        """Returns how the upstream reports the number of requests that wait in it."""
         return self.load_report if self.load_report != "auto" else "orca" if self.type == "vllm" else "none"
 
     @property

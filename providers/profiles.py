@@ -176,11 +176,12 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
     "scripted": DEFAULT_PROFILE,
 }
 
-_KEEPING_LINES: Final[frozenset[ProviderType]] = frozenset({"anthropic", "scripted"})
-"""Types whose prompts keep their lines where they are: the API that the line is for, and a model without a cache."""
+_UNCHANGED_PROMPT_TYPES: Final[frozenset[ProviderType]] = frozenset({"anthropic", "scripted"})
+"""Types whose prompts keep `_REMOVED_LINES`: Anthropic's servers read them, and the scripted model has no cache that
+they would spoil."""
 
 PROFILES: Final[Mapping[ProviderType, Profile]] = {
-    name: profile if name in _KEEPING_LINES else replace(profile, removed_lines=_REMOVED_LINES)
+    name: profile if name in _UNCHANGED_PROMPT_TYPES else replace(profile, removed_lines=_REMOVED_LINES)
     for name, profile in _PROFILES.items()
 }
 

@@ -23,8 +23,7 @@ _ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+|\\[/\"\\]")
 """Percent-encoded bytes, and the characters that JSON escapes by a backslash."""
 
 _BASE64_TAIL: Final = re.compile(r"[\w+/-]?={0,2}")
-"""What may follow the certain part of a secret in base64: a character that the next bytes determine too, and
-padding."""
+"""Matches the end of a secret in base64: a character that also depends on the bytes after the secret, and padding."""
 
 
 SECRET_PATTERN = re.compile(
@@ -188,7 +187,7 @@ def _normalize(text: str) -> _Window:
 
 
 def _fold(text: str) -> str:
-    """Returns the text in small letters, of the same length, and with the blanks of forms as blanks."""
+    """Returns the text in lower case and with `+`, the blank of forms, as a blank. Its length stays the same."""
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = "".join(small if len(small := character.lower()) == 1 else character for character in text)

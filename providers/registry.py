@@ -18,7 +18,7 @@ from providers.http.upstream import Upstream
 from providers.scripted.provider import ScriptedProvider
 
 
-def _base_url_of(config: ProviderConfig) -> str:
+def _require_base_url(config: ProviderConfig) -> str:
     if config.base_url is None:
         raise ValueError(f"a provider of the type {config.type} needs a base_url")
     return config.base_url
@@ -45,7 +45,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
             stop_sequences=False,
         )
     capabilities = config.capabilities.apply_to(replace(capabilities, dialects=dialects))
-    upstream = Upstream(name, config, _base_url_of(config))
+    upstream = Upstream(name, config, _require_base_url(config))
     if config.type == "llama_server":
         return LlamaServerProvider(upstream, capabilities, dialect, has_llguidance=False)
     if config.type == "vllm":
@@ -56,7 +56,7 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
 def _build_ollama(name: str, config: ProviderConfig) -> Provider:
     capabilities = config.capabilities.apply_to(CAPABILITIES["ollama"])
     # Ollama's own API is not below `/v1`, which is its API for OpenAI clients.
-    base_url = _base_url_of(config).removesuffix("/v1").removesuffix("/api")
+    base_url = _require_base_url(config).removesuffix("/v1").removesuffix("/api")
     return OllamaProvider(Upstream(name, config, base_url), capabilities)
 
 
@@ -65,7 +65,7 @@ def _build_harmony(name: str, config: ProviderConfig) -> Provider:
 
     capabilities = config.capabilities.apply_to(CAPABILITIES["harmony"])
     # Completions are beside the `/v1` that the server has for clients of OpenAI's.
-    return HarmonyProvider(Upstream(name, config, _base_url_of(config).removesuffix("/v1")), capabilities)
+    return HarmonyProvider(Upstream(name, config, _require_base_url(config).removesuffix("/v1")), capabilities)
 
 
 def _build_llamacpp(name: str, config: ProviderConfig) -> Provider:

@@ -47,7 +47,7 @@ class RequestIds:
         self.own = own
 
     def list_log_fields(self) -> dict[str, str]:
-        """Returns what the log line of the request has of its upstream's reply."""
+        """Returns the fields of the request's log line that come from the upstream's reply."""
         fields = {"upstream_request_id": self.upstream, "served_by": self.served_by}
         return {name: value for name, value in fields.items() if value}
 
@@ -74,7 +74,7 @@ class RequestIds:
 
 
 def split_header_lines(lines: bytes) -> dict[str, str]:
-    """Returns the headers of such lines."""
+    """Returns the names and values of header lines, such as those of `HttpTrace.begin_http`."""
     pairs = (line.partition(": ") for line in lines.decode("latin-1").splitlines())
     return {name: value for name, _, value in pairs}
 

@@ -17,11 +17,11 @@ _T = TypeVar("_T")
 
 
 class OwnerQueue:
-    """Those who wait, for each owner in the order of their calls. Owners are served in rotation."""
+    """A queue of waiting tasks. Owners are served in rotation, and the tasks of one owner in order."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """Owner -> those that wait. The first owner is the next one, and no owner is without any. To be read only."""
+        """Owner -> the futures of its waiting tasks, at least one. The first owner is served next. Only for reading."""
 
     def __bool__(self) -> bool:
         return bool(self.waiting)

@@ -1,4 +1,4 @@
-"""Threads for work that would hold up the event loop: what a client, a server or an upstream sent is large."""
+"""Threads for work that would hold up the event loop, because something large was received."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,10 +20,10 @@ _R = TypeVar("_R")
 
 
 class WorkPool:
-    """The threads of one event loop. Owners that wait for one are served in rotation.
+    """The threads of one event loop. Owners that wait for a thread are served in rotation.
 
-    So an owner waits for what runs at that moment, and for one piece of work of each other owner, however much the
-    others have to do. The threads start when they are first used.
+    So an owner waits for the work that is running, and for one piece of work of each other owner, however much work the
+    others have. The threads start when they are first used.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class WorkPool:
         self._turns = FairTurns(_THREADS, reserves=False)
 
     async def run(self, call: Callable[[], _R]) -> _R:
-        """Returns what `call` returns in a thread. It goes on to its end if the caller is cancelled."""
+        """Runs `call` in a thread, and returns its result. The call runs to its end even if the caller is cancelled."""
         owner = current_owner.get()
         await self._turns.enter(owner)
         work = asyncio.get_running_loop().run_in_executor(self._executor, call)

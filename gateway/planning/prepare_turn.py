@@ -13,7 +13,7 @@ from gateway.planning.resolver import Target
 from gateway.planning.stop_sequences import StoppedExchange, remove_stop, require_short_sequences, sends_stop
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
-from providers.base import Batch, Exchange, batch_source_of
+from providers.base import Batch, Exchange, as_batch_source
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_outputs
@@ -177,7 +177,7 @@ class MappedExchange(StagedSource):
 
     def __init__(self, exchange: Exchange, event_stage: EventStage) -> None:
         # A bound method of this object would be a reference cycle, which only the garbage collector ends.
-        super().__init__(batch_source_of(exchange), event_stage.feed, partial(_grant_delta_run, event_stage))
+        super().__init__(as_batch_source(exchange), event_stage.feed, partial(_grant_delta_run, event_stage))
         self.losses: Final = exchange.losses
 
     def batches(self) -> AsyncGenerator[Batch, None]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from dataplane.staged_source import StagedSource
 from gateway.planning.resolver import Target
-from providers.base import Batch, Exchange, batch_source_of
+from providers.base import Batch, Exchange, as_batch_source
 from translation.errors import Unrepresentable
 from translation.hygiene.stop_sequences import StopSequenceCutter
 from translation.representation.delta_runs import DeltaRun
@@ -42,7 +42,7 @@ class StoppedExchange(StagedSource):
 
     def __init__(self, exchange: Exchange, sequences: Sequence[str]) -> None:
         self._cutter = StopSequenceCutter(sequences)
-        super().__init__(batch_source_of(exchange), self._cutter.feed, partial(_grant_delta_run, self._cutter))
+        super().__init__(as_batch_source(exchange), self._cutter.feed, partial(_grant_delta_run, self._cutter))
         self.losses: Final = exchange.losses
 
     @property

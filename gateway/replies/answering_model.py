@@ -24,7 +24,7 @@ _MODEL_MEMBER: Final = re.compile(rb'"model": ?("(?:[^"\\]|\\.){1,200}")')
 """A member of JSON: within a text its quotes would be escaped."""
 
 OnModel = Callable[[str], None]
-"""Is called with the upstream's name of the model that answers."""
+"""A callback that gets the upstream's name of the model that answers."""
 
 
 def find_model(frames: bytes) -> str | None:

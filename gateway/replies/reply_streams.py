@@ -12,7 +12,7 @@ from gateway.replies.loss_header import (
     read_end,
 )
 from gateway.replies.observers import LOG_OBSERVER, ReplyEnd, RequestObserver
-from providers.base import Batch, Exchange, RelayExchange, batch_source_of, read_source_of
+from providers.base import Batch, Exchange, RelayExchange, as_batch_source, as_read_source
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest, ProtocolViolation
 from translation.representation.delta_runs import DeltaRun, EventStage, TextObserver
@@ -156,7 +156,7 @@ class TranslatedReply(Source[bytes]):
         self.template: ReadTemplate[bytes] | None = None
         self.ended = False
         self.has_content = False
-        self._batches = batch_source_of(exchange)
+        self._batches = as_batch_source(exchange)
         self._event_stage = event_stage
         self._params = params
         self._encoder = encoder
@@ -266,7 +266,7 @@ class RelayedReply(Source[bytes]):
         observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
         self._observer = observer
-        self._reads = read_source_of(exchange)
+        self._reads = as_read_source(exchange)
         self._relay = relay
         self._hold = hold
         self._rejection_params = rejection_params

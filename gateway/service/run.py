@@ -45,7 +45,7 @@ from gateway.state.store import Store
 from gateway.state.values import NewResponse, StoredHeaders
 from gateway.tools.approvals import ResponseApprovals
 from gateway.tools.loop_io import LoopIO
-from providers.base import Batch, HeaderedReply, batch_source_of
+from providers.base import Batch, HeaderedReply, as_batch_source
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Usage
@@ -370,7 +370,7 @@ class Run:
             collector.feed(events)
 
         try:
-            await batch_source_of(exchange).feed_to(collect)
+            await as_batch_source(exchange).feed_to(collect)
         except InvalidRequest as error:
             if plan.params is not None:
                 plan.params.rename_param_of(error)

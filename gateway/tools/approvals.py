@@ -101,14 +101,14 @@ class ResponseApprovals:
     async def store_requests(self, requests: Sequence[ApprovalRequest]) -> None:
         """Stores requests of the response before they are sent to the client. Raises StoreUnavailable."""
         expires_us = read_clock_us() + self._ttl_us
-        records = [self._record_of(request, expires_us) for request in requests]
+        records = [self._build_record(request, expires_us) for request in requests]
         await self._store.store_approvals(self._owner, records, begun_us=self._begun_us)
         self.expiries.update({record.id: record.expires_us for record in records})
         for record in records:
             event = "approval_requested" if record.sealed_input is None else "input_requested"
             _log.info(event, approval=record.id, server=record.server_label, tool=record.tool_name)
 
-    def _record_of(self, request: ApprovalRequest, expires_us: int) -> ApprovalRecord:
+    def _build_record(self, request: ApprovalRequest, expires_us: int) -> ApprovalRecord:
         item, tool, requested = request.item, request.tool, request.requested_input
         sealed = None if requested is None else self._input_seal.seal_input(requested, self._owner, item["id"])
         return ApprovalRecord(
@@ -116,7 +116,7 @@ class ResponseApprovals:
             response_id=self._response_id,
             server_label=replace_nul(item["server_label"]),
             tool_name=replace_nul(item["name"]),
-            origin=replace_nul(_origin_of(tool.origin)),
+            origin=replace_nul(_read_origin(tool.origin)),
             arguments_digest=digest_arguments(item["arguments"]),
             definition_digest=tool.definition_digest,
             expires_us=expires_us,
@@ -186,7 +186,7 @@ def _find_requests(context: Sequence[Item]) -> tuple[Sequence[Item], Sequence[st
     return items, list_request_ids(items)
 
 
-def _origin_of(address: str) -> str:
+def _read_origin(address: str) -> str:
     """Returns scheme, host and port of an address: its path and query may hold credentials."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}" if parts.netloc else parts.scheme

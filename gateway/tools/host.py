@@ -28,14 +28,14 @@ from translation.representation.turn import Turn
 
 
 class KindParts(NamedTuple):
-    """What kinds of tools are built from: the settings `tools`, and the guard of addresses that others name."""
+    """The parts of kinds of tools: the settings `tools`, the guard of addresses that others name, and the store."""
 
     settings: ToolSettings
     egress: EgressClient
     vector_stores: VectorStores | None = None
     """The vector stores that are searched; None without a store."""
     embedder: Embedder | None = None
-    """Who makes the vectors of their queries; None if they are searched by words alone."""
+    """Makes the vectors of queries; None if stores are searched by words alone."""
 
 
 def _build_web_search(parts: KindParts) -> ToolKind:

@@ -19,7 +19,7 @@ from gateway.tools.call_runner import CallRunner
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.loop_builder import BuiltLoop, LoopBuilder
 from gateway.tools.loop_io import ContextCompactor, LoopIO
-from providers.base import Batch, Exchange, batch_source_of
+from providers.base import Batch, Exchange, as_batch_source
 from translation.errors import ProtocolViolation
 from translation.hosted.approvals import NO_ANSWERS
 from translation.hosted.compaction import split_hosted_context
@@ -77,7 +77,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         """Yields batches, and the sources of the rounds, which are read to their end before the next step."""
         self._runner.clock.start()
         try:
-            built = await self._begin()
+            built = await self._begin_loop()
             loop = built.loop
             if built.events:
                 yield built.events
@@ -94,7 +94,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
                 if (reports := self._loop_io.events) is not None:
                     yield [*loop.start(), reports.start_request(loop.round_number)]
                 if self._compactor is not None:
-                    turn, compacted = await self._compact(self._compactor, built, turn)
+                    turn, compacted = await self._compact_context(self._compactor, built, turn)
                     if compacted:
                         yield compacted
                 exchange, observer = await self._take_exchange(turn), self._loop_io.observer
@@ -167,7 +167,9 @@ class ToolLoopExchange(SteppedSource[Batch]):
             return first.exchange
         return await run_for_items(turn.items, self._make_round, turn)
 
-    async def _compact(self, compactor: ContextCompactor, built: BuiltLoop, turn: Turn) -> tuple[Turn, list[Event]]:
+    async def _compact_context(
+        self, compactor: ContextCompactor, built: BuiltLoop, turn: Turn
+    ) -> tuple[Turn, list[Event]]:
         """Returns the turn of the next round, with a summary in place of older items if a compaction is due, and the
         events of the compaction."""
         loop = built.loop
@@ -186,7 +188,7 @@ class ToolLoopExchange(SteppedSource[Batch]):
         events = loop.replace_context(summary.item, summary.items, summary.usage)
         return replace(turn, items=summary.items), events
 
-    async def _begin(self) -> BuiltLoop:
+    async def _begin_loop(self) -> BuiltLoop:
         """Returns the loop. Its events precede the first call: the lists of tools, and the calls that are approved.
 
         If it fails, none of the calls was sent, and their approvals can be used again, unless another process continues
@@ -244,7 +246,7 @@ def make_round_source(loop: ToolLoop, exchange: Exchange) -> Source[Batch]:
 
     Its deltas take the fast path unless the loop has to read or change them.
     """
-    return StagedSource(batch_source_of(exchange), loop.feed, partial(_grant_delta_run, loop))
+    return StagedSource(as_batch_source(exchange), loop.feed, partial(_grant_delta_run, loop))
 
 
 def _grant_delta_run(loop: ToolLoop, run: DeltaRun) -> DeltaRun | None:

@@ -123,17 +123,17 @@ class LoopIO:
     events: ToolEvents | None = None
     """Reports the progress of the loop to the client; None if the request did not enable tool events."""
     report_loss: Callable[[Loss], None] = lambda _: None
-    """Is called with losses that occur while calls run."""
+    """A callback that gets losses which occur while calls run."""
     takes_input: bool = False
     """Whether the client can be asked for input that calls need."""
     locked_servers: frozenset[str] = frozenset()
     """Labels of servers whose credentials another replica sealed, and which this one cannot unseal."""
     share_round: Callable[[Turn, MakeRound], Exchange] | None = None
-    """Returns the exchange of a round that may have several attempts; None if rounds are sent to the only upstream."""
+    """Makes the exchange of a round that may have several attempts; None if the model has one upstream."""
     citations: CitationTable = field(default_factory=CitationTable)
     """What the markers in the context of the model stand for."""
     observer: LoopObserver | None = None
-    """Watches the rounds and the calls; None if nobody does."""
+    """The observer of the rounds and the calls, if there is one."""
     deferred: DeferredTools = field(default_factory=DeferredTools)
     """The tools that the model does not see before a search has loaded them."""
     _losses: list[Loss] = field(default_factory=list)

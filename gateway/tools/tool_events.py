@@ -51,7 +51,7 @@ class ToolEvents:
         """
         if call.item_id not in self._began:
             return
-        payload = _payload_of("gateway.tool.progress", call)
+        payload = _build_payload("gateway.tool.progress", call)
         self._progress[call.item_id] = payload | {"progress": progress, "total": total, "message": message}, redact
         self._changed.set()
 
@@ -80,7 +80,7 @@ class ToolEvents:
             await asyncio.sleep(self._progress_due - time.monotonic())
 
     def _add(self, event_type: str, call: HostedCall, **more: object) -> None:
-        self._events.append(Opaque("responses", _payload_of(event_type, call) | more))
+        self._events.append(Opaque("responses", _build_payload(event_type, call) | more))
         self._changed.set()
 
 
@@ -89,7 +89,7 @@ def _redact_message(payload: Json, redact: RedactBeginning) -> Json:
     return payload if message is None else payload | {"message": redact(message, _MESSAGE_CHARS)}
 
 
-def _payload_of(event_type: str, call: HostedCall) -> Json:
+def _build_payload(event_type: str, call: HostedCall) -> Json:
     return {
         "type": event_type,
         "item_id": call.item_id,

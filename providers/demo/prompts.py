@@ -39,23 +39,25 @@ _MAX_OUTPUT_CHARS: Final = 200
 """Beyond these lengths the model fails. They were measured with instructions and tools that it was not trained on."""
 
 
-def _any_of(words: Sequence[str]) -> str:
+def _match_any(words: Sequence[str]) -> str:
     return f"(?:{'|'.join(words)})"
 
 
-_CITY: Final = _any_of(CITIES)
-_VALUE: Final = rf"(?:{_any_of(WORDS)}(?: {_any_of(WORDS)}){{0,6}}|[A-Z]{{0,2}}[1-9]\d{{0,3}}|{_CITY}|{_any_of(NAMES)})"
+_CITY: Final = _match_any(CITIES)
+_VALUE: Final = (
+    rf"(?:{_match_any(WORDS)}(?: {_match_any(WORDS)}){{0,6}}|[A-Z]{{0,2}}[1-9]\d{{0,3}}|{_CITY}|{_match_any(NAMES)})"
+)
 
-_NAMING_PATTERN: Final = rf"(?:My name is|I am) ({_any_of(NAMES)})\.?"
+_NAMING_PATTERN: Final = rf"(?:My name is|I am) ({_match_any(NAMES)})\.?"
 _NAMING: Final = re.compile(_NAMING_PATTERN)
 
 _PROMPTS: Final = (
     r"(?:What is |Calculate )?\d ?\+ ?\d[.?]?",
     r"What is \d (?:\*|times) \d\?",
-    rf"(?:What is the c|C)apital of {_any_of(COUNTRIES)}\?",
+    rf"(?:What is the c|C)apital of {_match_any(COUNTRIES)}\?",
     r"(?:[Hh]i|[Hh]ello|Hey|Hi there|Hello there|Say hello)[!.]?",
     r"Count (?:from 1 )?to (?:[2-9]|[12]\d|30)[.!]?",
-    rf"Think in (?:[2-9]|1\d|20) steps about {_any_of(WORDS)}\.?",
+    rf"Think in (?:[2-9]|1\d|20) steps about {_match_any(WORDS)}\.?",
     r"(?:Tell me|Write) a story[.!]?",
     r"(?:Never stop|Talk forever|Think forever|Never stop thinking)\.?",
     r"(?:Write|Show me) hello world in Python\.?",
@@ -66,7 +68,7 @@ _PROMPTS: Final = (
     rf"(?:What is the weather|What's the weather|What is the weather like|Weather) in {_CITY}(?: and {_CITY})?\?",
     r"What is \d{1,2} [+*] \d{1,2}\?",
     r"Use (?:add|multiply) for \d{1,2} and \d{1,2}\.?",
-    rf"(?:Call|Use) {_any_of(TOOL_NAMES)} with {_VALUE}\.?",
+    rf"(?:Call|Use) {_match_any(TOOL_NAMES)} with {_VALUE}\.?",
 )
 _KNOWN_PROMPT: Final = re.compile("|".join(_PROMPTS))
 _OWN_NAME_PROMPT: Final = "What is my name?"
@@ -80,7 +82,7 @@ def select_trained_turn(turn: Turn) -> Turn | None:
     fails if it gets several.
     """
     last_user_index = max((index for index, item in enumerate(turn.items) if item.get("role") == "user"), default=-1)
-    prompt = text_of_item(turn.items[last_user_index]).strip() if last_user_index >= 0 else ""
+    prompt = join_item_text(turn.items[last_user_index]).strip() if last_user_index >= 0 else ""
     earlier: Sequence[Item] = ()
     if prompt == _OWN_NAME_PROMPT:
         earlier = _select_naming(turn.items[:last_user_index])
@@ -89,9 +91,9 @@ def select_trained_turn(turn: Turn) -> Turn | None:
     system = [item for item in turn.items[:last_user_index] if item.get("role") in ("system", "developer")]
     rest = turn.items[last_user_index:]
     is_short = (
-        len(turn.instructions or "") + sum(len(text_of_item(item)) for item in system) <= _MAX_SYSTEM_CHARS
+        len(turn.instructions or "") + sum(len(join_item_text(item)) for item in system) <= _MAX_SYSTEM_CHARS
         and (not turn.tools or len(orjson.dumps(list(turn.tools))) <= _MAX_TOOLS_CHARS)
-        and all(len(text_of_item(item)) <= _MAX_OUTPUT_CHARS for item in rest)
+        and all(len(join_item_text(item)) <= _MAX_OUTPUT_CHARS for item in rest)
     )
     if not is_short or any(_has_media(item) for item in (*system, *rest)):
         return None
@@ -104,7 +106,7 @@ def find_missing_result(turn: Turn) -> str | None:
     for item in reversed(turn.items):
         if item.get("role") == "user":
             return None
-        text = text_of_item(item)
+        text = join_item_text(item)
         if item["type"] == "function_call_output" and text.startswith(OUTPUTS_WITHOUT_RESULT):
             return text
     return None
@@ -118,19 +120,19 @@ def is_held_to_form(turn: Turn) -> bool:
     return not is_free_choice or text_format != "text" or bool(turn.extra.keys() & {"json_schema", "grammar"})
 
 
-def text_of_item(item: Item) -> str:
+def join_item_text(item: Item) -> str:
     """Returns the text of a message, of a call, or of the output of a call."""
     if item["type"] == "function_call":
         return f"{item['name']} {item.get('arguments', '')}"
-    return " ".join(texts_of_item(item))
+    return " ".join(list_item_texts(item))
 
 
-def texts_of_item(item: Item) -> list[str]:
+def list_item_texts(item: Item) -> list[str]:
     """Returns the text of each part of a message or of the output of a call, empty for media."""
-    return [str(part.get("text") or "") for part in _parts_of(item)]
+    return [str(part.get("text") or "") for part in _list_parts(item)]
 
 
-def _parts_of(item: Item) -> Iterator[Json]:
+def _list_parts(item: Item) -> Iterator[Json]:
     for value in (item.get("content"), item.get("output")):
         if isinstance(value, str):
             yield {"type": "text", "text": value}
@@ -139,14 +141,14 @@ def _parts_of(item: Item) -> Iterator[Json]:
 
 
 def _has_media(item: Item) -> bool:
-    return any("text" not in part and "refusal" not in part for part in _parts_of(item))
+    return any("text" not in part and "refusal" not in part for part in _list_parts(item))
 
 
 def _select_naming(items: Sequence[Item]) -> Sequence[Item]:
     """Returns the last message in which the user gives a name, with the answer that the model was trained to see after
     it; nothing if there is none."""
     for item in reversed(items):
-        if item.get("role") == "user" and (naming := _NAMING.fullmatch(text_of_item(item).strip())):
+        if item.get("role") == "user" and (naming := _NAMING.fullmatch(join_item_text(item).strip())):
             answer = {"type": "output_text", "text": f"Nice to meet you, {naming[1]}."}
             return [item, {"type": "message", "role": "assistant", "content": [answer]}]
     return ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from providers.demo.prompts import text_of_item, texts_of_item
+from providers.demo.prompts import join_item_text, list_item_texts
 from translation.representation.json_types import Item
 from translation.responses.compaction import SUMMARY_PROMPT
 
@@ -14,7 +14,7 @@ _ROLES: Final = {"user": "The user wrote", "assistant": "The assistant answered"
 
 def asks_for_summary(items: Sequence[Item]) -> bool:
     """Whether the last item is the gateway's own request for a summary."""
-    return bool(items) and text_of_item(items[-1]) == SUMMARY_PROMPT
+    return bool(items) and join_item_text(items[-1]) == SUMMARY_PROMPT
 
 
 def quote_conversation(items: Sequence[Item]) -> str:
@@ -30,7 +30,7 @@ def quote_last_message(items: Sequence[Item]) -> str:
     It is the last part of a message, because agents such as Claude Code put reminders of their own before it.
     """
     for item in reversed(items):
-        texts = [text for text in texts_of_item(item) if text.strip()] if item.get("role") == "user" else []
+        texts = [text for text in list_item_texts(item) if text.strip()] if item.get("role") == "user" else []
         if texts:
             return _shorten(texts[-1])
     return ""
@@ -43,7 +43,7 @@ def _shorten(text: str) -> str:
 
 def _quotes(items: Sequence[Item]) -> Iterator[str]:
     for item in items:
-        text = _shorten(text_of_item(item))
+        text = _shorten(join_item_text(item))
         if item["type"] == "message" and item.get("role") in _ROLES:
             yield f"{_ROLES[item['role']]}: {text}"
         elif item["type"] == "function_call":

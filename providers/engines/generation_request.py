@@ -81,16 +81,16 @@ def build_engine_request(
     is_thinking = may_think(turn)
     has_two_passes = profile.two_pass == "on" and is_thinking
     chat, chat_losses = _build_chat(turn, profile)
-    losses = [*chat_losses, *_losses_of(turn, profile, supported)]
+    losses = [*chat_losses, *_list_losses(turn, profile, supported)]
     tools, choice = chat.get("tools", []), chat.get("tool_choice", "auto")
     tools_in_text = profile.text_tool_calls != "none"
     name = profile.text_tool_calls if tools_in_text else profile.tool_parser
     if tools and name not in parsers:
         message = "this model writes calls as text: set tool_parser in its configuration to the parser of its format"
         raise Unrepresentable(message, param="tools")
-    call = _forced_call_of(name, tools, choice) if tools and choice != "auto" else None
+    call = _build_forced_call(name, tools, choice) if tools and choice != "auto" else None
     constraint = parse_output_constraint(turn, profile.extra_params)
-    grammar = _input_grammar_of(turn, tools, choice) if call is not None else None
+    grammar = _find_input_grammar(turn, tools, choice) if call is not None else None
     if call is not None and grammar is None:
         constraint = OutputConstraint(json_schema=call.schema, suffix=call.suffix)
     elif grammar is not None:
@@ -118,10 +118,10 @@ def build_engine_request(
         generates_argument=grammar is not None,
         constraint=constraint,
         call_opening=call_opening,
-        sampling=_sampling_of(turn, profile, supported),
+        sampling=_select_sampling(turn, profile, supported),
         stop=tuple(turn.sampling.get("stop") or ()),
         block_stop=block_stop_of(name) if tools and is_single_block and grammar is None else None,
-        top_logprobs=_top_logprobs_of(turn.sampling),
+        top_logprobs=_read_top_logprobs(turn.sampling),
         thinking_budget=resolve_thinking_budget(turn, profile) if has_two_passes else None,
         losses=tuple(dict.fromkeys(losses)),
     )
@@ -157,7 +157,7 @@ def list_lost_params(turn: Turn, honoured: Container[str]) -> list[str]:
     return lost
 
 
-def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[Loss]:
+def _list_losses(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[Loss]:
     supported_keys = {"effort", "max_tokens"} if profile.two_pass != "off" else {"effort"}
     reasoning = {
         key: value for key, value in (turn.reasoning or {}).items() if value is not None and key not in supported_keys
@@ -177,7 +177,7 @@ def _losses_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> list[
     return losses
 
 
-def _sampling_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> Mapping[str, Any]:
+def _select_sampling(turn: Turn, profile: Profile, supported: frozenset[str]) -> Mapping[str, Any]:
     requested = {**turn.sampling, **{name: value for name, value in turn.extra.items() if name in profile.extra_params}}
     names = supported - _SEPARATE_PARAMETERS - {THINKING_BUDGET_PARAM}
     sampling = {name: value for name, value in requested.items() if name in names and value is not None}
@@ -188,7 +188,7 @@ def _sampling_of(turn: Turn, profile: Profile, supported: frozenset[str]) -> Map
     return {**sampling, THINKING_BUDGET_PARAM: resolve_thinking_budget(turn, profile)}
 
 
-def _top_logprobs_of(sampling: Mapping[str, Any]) -> int | None:
+def _read_top_logprobs(sampling: Mapping[str, Any]) -> int | None:
     """Returns the number of alternatives. Either of `logprobs` and `top_logprobs` requests log probabilities."""
     alternatives = sampling.get("top_logprobs")
     return int(alternatives or 0) if sampling.get("logprobs") or alternatives else None
@@ -207,7 +207,7 @@ def _template_arguments(turn: Turn, profile: Profile, chat: Json, *, thinking: b
     return {**arguments, **(chat.get("chat_template_kwargs") or {})}
 
 
-def _forced_call_of(parser: str, tools: Sequence[Json], choice: str | Json) -> ForcedCall:
+def _build_forced_call(parser: str, tools: Sequence[Json], choice: str | Json) -> ForcedCall:
     if isinstance(choice, dict):
         name = choice["function"]["name"]
         tools = [tool for tool in tools if tool["function"]["name"] == name]
@@ -219,7 +219,7 @@ def _forced_call_of(parser: str, tools: Sequence[Json], choice: str | Json) -> F
     return call
 
 
-def _input_grammar_of(turn: Turn, tools: Sequence[Json], choice: str | Json) -> tuple[str, OutputConstraint] | None:
+def _find_input_grammar(turn: Turn, tools: Sequence[Json], choice: str | Json) -> tuple[str, OutputConstraint] | None:
     """Returns the function that must be called and the constraint on its input, if it stands for a custom tool with a
     grammar."""
     names = [choice["function"]["name"]] if isinstance(choice, dict) else [tool["function"]["name"] for tool in tools]

@@ -96,7 +96,7 @@ def read_cpu_time(pids: Iterable[int]) -> float | None:
     system has no `/proc`."""
     if not (_PROC / "self/stat").exists():
         return None
-    return sum(_cpu_ticks_of(pid) for pid in pids) / os.sysconf("SC_CLK_TCK")
+    return sum(_read_cpu_ticks(pid) for pid in pids) / os.sysconf("SC_CLK_TCK")
 
 
 def is_process_ending(pid: int) -> bool:
@@ -112,10 +112,10 @@ def is_process_ending(pid: int) -> bool:
     return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
 
 
-def _cpu_ticks_of(pid: int) -> int:
+def _read_cpu_ticks(pid: int) -> int:
     try:
         fields = (_PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()
         children = [task.read_text().split() for task in (_PROC / f"{pid}/task").glob("*/children")]
     except OSError:
         return 0  # the process has ended meanwhile
-    return int(fields[11]) + int(fields[12]) + sum(_cpu_ticks_of(int(child)) for pids in children for child in pids)
+    return int(fields[11]) + int(fields[12]) + sum(_read_cpu_ticks(int(child)) for pids in children for child in pids)

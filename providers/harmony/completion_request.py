@@ -52,9 +52,9 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
     Raises Unrepresentable for a part of the turn without which the answer would mean something else, and
     InvalidRequest.
     """
-    losses = _losses_of(turn, profile)
+    losses = _list_losses(turn, profile)
     items, open_thinking = _split_open_thinking(turn.items, losses)
-    body, lowering_losses = lower(_strip_parameters(turn, items), _harmony_profile(profile))
+    body, lowering_losses = lower(_strip_parameters(turn, items), _build_harmony_profile(profile))
     losses += lowering_losses
     messages: list[Json] = body["messages"]
     open_answer: str | None = None
@@ -63,9 +63,9 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
         open_answer, open_thinking = text_of_message(last), last.get("reasoning_content")
     choice = body.get("tool_choice", "auto")
     tools: Sequence[Json] = () if choice == "none" else body.get("tools", ())
-    answer_schema = _answer_schema_of(turn.text_format)
+    answer_schema = _find_answer_schema(turn.text_format)
     is_thinking = may_think(turn)
-    prompt = render_conversation(encoding, messages, tools, _effort_of(turn, losses), answer_schema)
+    prompt = render_conversation(encoding, messages, tools, _choose_effort(turn, losses), answer_schema)
     prefill = build_prefill(encoding, open_thinking, open_answer)
     if not prefill and not is_thinking:
         prefill = build_empty_thinking(encoding)
@@ -75,7 +75,7 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
         "stream": turn.stream,
         "return_tokens": True,
         "cache_prompt": True,
-        **_sampling_of(turn, profile),
+        **_select_sampling(turn, profile),
     }
     if turn.max_output_tokens is not None:
         completion["n_predict"] = turn.max_output_tokens
@@ -97,7 +97,7 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
             begun="answer" if open_answer is not None else "thinking" if open_thinking is not None else None,
         )
         completion["grammar"] = grammar.text
-        losses += _grammar_losses(grammar.unenforced, turn.tools)
+        losses += _list_grammar_losses(grammar.unenforced, turn.tools)
     return CompletionRequest(completion, prefill, tuple(turn.sampling.get("stop") or ()), tuple(dict.fromkeys(losses)))
 
 
@@ -118,7 +118,7 @@ def _strip_parameters(turn: Turn, items: Sequence[Item]) -> Turn:
     )
 
 
-def _harmony_profile(profile: Profile) -> Profile:
+def _build_harmony_profile(profile: Profile) -> Profile:
     return replace(
         profile,
         forced_tool="named",
@@ -143,7 +143,7 @@ def _split_open_thinking(items: Sequence[Item], losses: list[Loss]) -> tuple[Seq
     return items[:end], thinking or None
 
 
-def _answer_schema_of(text_format: Json | None) -> Json | None:
+def _find_answer_schema(text_format: Json | None) -> Json | None:
     match (text_format or {}).get("type", "text"):
         case "text":
             return None
@@ -155,7 +155,7 @@ def _answer_schema_of(text_format: Json | None) -> Json | None:
             raise Unrepresentable(f"this model does not support the text format {kind!r}", param="text.format.type")
 
 
-def _effort_of(turn: Turn, losses: list[Loss]) -> HarmonyEffort:
+def _choose_effort(turn: Turn, losses: list[Loss]) -> HarmonyEffort:
     if turn.thinking is False:
         return "low"
     effort = (turn.reasoning or {}).get("effort")
@@ -167,14 +167,14 @@ def _effort_of(turn: Turn, losses: list[Loss]) -> HarmonyEffort:
     return level
 
 
-def _sampling_of(turn: Turn, profile: Profile) -> Json:
+def _select_sampling(turn: Turn, profile: Profile) -> Json:
     extra = {name: value for name, value in turn.extra.items() if name in profile.extra_params and value is not None}
     return {
         LLAMA_PARAMETERS[name]: value for name, value in {**turn.sampling, **extra}.items() if name in LLAMA_PARAMETERS
     }
 
 
-def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
+def _list_losses(turn: Turn, profile: Profile) -> list[Loss]:
     lost = list_lost_params(turn, _HONOURED_PARAMETERS)
     for name, value in turn.extra.items():
         if value is not None and not (name in profile.extra_params and name in LLAMA_PARAMETERS):
@@ -183,7 +183,7 @@ def _losses_of(turn: Turn, profile: Profile) -> list[Loss]:
     return [*find_reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
 
 
-def _grammar_losses(unenforced: Mapping[str, set[str]], tools: Sequence[Json]) -> list[Loss]:
+def _list_grammar_losses(unenforced: Mapping[str, set[str]], tools: Sequence[Json]) -> list[Loss]:
     params = {tool["name"]: f"tools[{index}].parameters" for index, tool in enumerate(tools)}
     return [
         Loss(params[name] if name else "text.format.schema", f"{', '.join(sorted(keywords))} not enforced")

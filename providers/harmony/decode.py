@@ -53,12 +53,12 @@ class HarmonyDecoder(ChunkDecoder):
             self._started = True
             events.append(Started(model=str(chunk.get("model") or "")))
         was_over = self._token_decoder.ended
-        tokens = self._tokens_of(chunk)
+        tokens = self._read_tokens(chunk)
         for token in tokens:
             events += self._token_decoder.feed(token)
         is_last = chunk.get("stop") is True
         if is_last or (tokens and self._token_decoder.ended and (was_over or not self._expects_end(tokens[-1]))):
-            events += self._end_events(chunk)
+            events += self._build_end_events(chunk)
         return events
 
     def finish(self) -> list[Event]:
@@ -72,7 +72,7 @@ class HarmonyDecoder(ChunkDecoder):
         """Whether the server ends the reply at this token by itself, with a last chunk that has the usage."""
         return token in (self._encoding.control_tokens.returns, self._encoding.control_tokens.call)
 
-    def _tokens_of(self, chunk: Json) -> list[int]:
+    def _read_tokens(self, chunk: Json) -> list[int]:
         """Returns all tokens of a chunk. The server's stream omits tokens that end in the middle of a character. They
         are recovered by encoding the text."""
         tokens = chunk.get("tokens", [])
@@ -90,7 +90,7 @@ class HarmonyDecoder(ChunkDecoder):
             return list(tokens)
         return self._encoding.encode(text)
 
-    def _end_events(self, chunk: Json) -> list[Event]:
+    def _build_end_events(self, chunk: Json) -> list[Event]:
         self.ended = True
         is_cut = chunk.get("stop_type") == "limit" and not self._token_decoder.ended
         events = self._token_decoder.finish("incomplete" if is_cut else "completed")

@@ -80,13 +80,13 @@ class GrammarRules:
         """Adds rules for JSON that fits the schema. Returns the name of the first; the names of others begin with
         it."""
         self._root, self._rules_by_ref = schema, {}
-        return self.add_rule(name, self._schema_rule(schema, name, 0))
+        return self.add_rule(name, self._add_schema_rule(schema, name, 0))
 
     def text(self) -> str:
         """Returns the rules as text, one a line. The caller adds the rule `root`."""
         return "\n".join(f"{name} ::= {rule}" for name, rule in self.rules.items())
 
-    def _schema_rule(self, schema: Any, name: str, depth: int) -> str:
+    def _add_schema_rule(self, schema: Any, name: str, depth: int) -> str:
         if schema is False or depth > _MAX_DEPTH or len(self.rules) > _MAX_RULES:
             self.unenforced.add("false" if schema is False else "nesting" if depth > _MAX_DEPTH else "size")
             return "value"
@@ -95,49 +95,49 @@ class GrammarRules:
         self.unenforced |= _UNENFORCED_KEYWORDS & schema.keys()
         if "$ref" in schema:
             self.unenforced |= _ENFORCED_KEYWORDS & schema.keys()
-            return self._ref_rule(schema["$ref"], name, depth)
+            return self._add_reference_rule(schema["$ref"], name, depth)
         if "const" in schema:
-            return _constant_rule(schema["const"])
+            return _render_constant(schema["const"])
         if isinstance(enum := schema.get("enum"), list) and enum:
-            return " | ".join(map(_constant_rule, enum))
+            return " | ".join(map(_render_constant, enum))
         for keyword in ("anyOf", "oneOf"):
             if isinstance(options := schema.get(keyword), list) and options:
                 rest = {key: value for key, value in schema.items() if key != keyword}
-                return self._union_rule([self._merge_schemas(rest, option) for option in options], name, depth)
+                return self._add_union_rule([self._merge_schemas(rest, option) for option in options], name, depth)
         if isinstance(parts := schema.get("allOf"), list) and parts:
             merged: Any = {key: value for key, value in schema.items() if key != "allOf"}
             for part in parts:
                 merged = self._merge_schemas(merged, self._resolve_refs(part))
-            return self._schema_rule(merged, name, depth + 1)
+            return self._add_schema_rule(merged, name, depth + 1)
         kinds = schema.get("type")
         if isinstance(kinds, list) and kinds:
-            return self._union_rule([{**schema, "type": kind} for kind in kinds], name, depth)
-        return self._type_rule(schema, kinds, name, depth)
+            return self._add_union_rule([{**schema, "type": kind} for kind in kinds], name, depth)
+        return self._add_type_rule(schema, kinds, name, depth)
 
-    def _type_rule(self, schema: Mapping[str, Any], kind: Any, name: str, depth: int) -> str:
+    def _add_type_rule(self, schema: Mapping[str, Any], kind: Any, name: str, depth: int) -> str:
         if kind == "object" or (kind is None and "properties" in schema):
-            return self._object_rule(schema, name, depth)
+            return self._add_object_rule(schema, name, depth)
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
-            return self._array_rule(schema, name, depth)
+            return self._add_array_rule(schema, name, depth)
         return kind if kind in ("string", "integer", "number", "boolean", "null") else "value"
 
-    def _union_rule(self, schemas: Sequence[Any], name: str, depth: int) -> str:
+    def _add_union_rule(self, schemas: Sequence[Any], name: str, depth: int) -> str:
         names: list[str] = []
         for index, schema in enumerate(schemas):
             if len(self.rules) > _MAX_RULES:
                 # Stop here, because nested alternatives multiply with every level.
                 self.unenforced.add("size")
                 return "value"
-            names.append(self.add_rule(f"{name}-{index}", self._schema_rule(schema, f"{name}-{index}", depth + 1)))
+            names.append(self.add_rule(f"{name}-{index}", self._add_schema_rule(schema, f"{name}-{index}", depth + 1)))
         return " | ".join(names)
 
-    def _ref_rule(self, ref: Any, name: str, depth: int) -> str:
+    def _add_reference_rule(self, ref: Any, name: str, depth: int) -> str:
         """Returns the rule of a reference. Each referenced schema has one rule, also if it refers to itself."""
         if not isinstance(ref, str):
             return "value"
         if ref not in self._rules_by_ref:
             rule = self._rules_by_ref[ref] = self.add_rule(f"{name}-ref", "value")
-            self.rules[rule] = self._schema_rule(self._lookup_ref(ref), rule, depth + 1)
+            self.rules[rule] = self._add_schema_rule(self._lookup_ref(ref), rule, depth + 1)
             if self.rules[rule] == rule:
                 self.rules[rule] = "value"  # a schema that is only a reference to itself
         return self._rules_by_ref[ref]
@@ -153,7 +153,7 @@ class GrammarRules:
         """Returns a schema for values that fit both, as far as one schema can express it."""
         if not isinstance(other, Mapping) or not isinstance(one, Mapping):
             return other if isinstance(one, Mapping) and other is False else one
-        self.unenforced |= set(_conflicting_keywords(one, other))
+        self.unenforced |= set(_find_conflicting_keywords(one, other))
         both = {**one, **other}
         for key, merge in _KEYWORD_MERGERS.items():
             if isinstance(one.get(key), Mapping | list) and isinstance(other.get(key), type(one[key])):
@@ -173,7 +173,7 @@ class GrammarRules:
             target = target[key]
         return target
 
-    def _object_rule(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
+    def _add_object_rule(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         declared = schema.get("properties")
         properties: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
         required = schema.get("required")
@@ -184,10 +184,10 @@ class GrammarRules:
         if not fields and additional is True:
             return "object"
         pairs = [
-            (self._pair_rule(key, value_schema, f"{name}-{index}", depth), key in required_keys)
+            (self._add_pair_rule(key, value_schema, f"{name}-{index}", depth), key in required_keys)
             for index, (key, value_schema) in enumerate(fields.items())
         ]
-        first, rest = self._additional_rules(additional, name, depth)
+        first, rest = self._add_additional_rules(additional, name, depth)
         for index in reversed(range(len(pairs))):
             pair, is_required = pairs[index]
             as_first = f"{pair} {rest}".strip()
@@ -197,15 +197,15 @@ class GrammarRules:
             first = self.add_rule(f"{name}-{index}-first", first)
         return f'"{{" ws {first} ws "}}"'
 
-    def _pair_rule(self, key: str, schema: Any, name: str, depth: int) -> str:
-        value = self.add_rule(f"{name}-value", self._schema_rule(schema, f"{name}-value", depth + 1))
-        return f'{render_gbnf_literal(_json(key))} ws ":" ws {value}'
+    def _add_pair_rule(self, key: str, schema: Any, name: str, depth: int) -> str:
+        value = self.add_rule(f"{name}-value", self._add_schema_rule(schema, f"{name}-value", depth + 1))
+        return f'{render_gbnf_literal(_render_json(key))} ws ":" ws {value}'
 
-    def _additional_rules(self, additional: Any, name: str, depth: int) -> tuple[str, str]:
+    def _add_additional_rules(self, additional: Any, name: str, depth: int) -> tuple[str, str]:
         """Returns rules for additional properties: as the first pairs of an object, and after other pairs."""
         if additional is False:
             return "", ""
-        value = self.add_rule(f"{name}-more", self._schema_rule(additional, f"{name}-more", depth + 1))
+        value = self.add_rule(f"{name}-more", self._add_schema_rule(additional, f"{name}-more", depth + 1))
         pair = f'string ws ":" ws {value}'
         rest = self.add_rule(f"{name}-others", f'(ws "," ws {pair})*')
         return self.add_rule(f"{name}-only", f"({pair} {rest})?"), rest
@@ -214,17 +214,19 @@ class GrammarRules:
     def _alternation(one: str, other: str) -> str:
         return f"{one} | {other}" if other else f"({one})?"
 
-    def _array_rule(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
+    def _add_array_rule(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         prefix = schema.get("prefixItems")
         if isinstance(prefix, list) and prefix:
             self.unenforced |= {"prefixItems"} if "items" in schema else set()
             entries = [
-                self.add_rule(f"{name}-{index}", self._schema_rule(entry, f"{name}-{index}", depth + 1))
+                self.add_rule(f"{name}-{index}", self._add_schema_rule(entry, f"{name}-{index}", depth + 1))
                 for index, entry in enumerate(prefix)
             ]
             return '"[" ws ' + ' ws "," ws '.join(entries) + ' ws "]"'
-        item = self.add_rule(f"{name}-item", self._schema_rule(schema.get("items", True), f"{name}-item", depth + 1))
-        min_items, max_items = _count_or_none(schema.get("minItems")) or 0, _count_or_none(schema.get("maxItems"))
+        item = self.add_rule(
+            f"{name}-item", self._add_schema_rule(schema.get("items", True), f"{name}-item", depth + 1)
+        )
+        min_items, max_items = _read_count(schema.get("minItems")) or 0, _read_count(schema.get("maxItems"))
         if min_items > _MAX_ITEMS or (max_items or 0) > _MAX_ITEMS:
             self.unenforced |= {"minItems", "maxItems"} & schema.keys()
             min_items, max_items = min(min_items, 1), None
@@ -235,15 +237,15 @@ class GrammarRules:
         return f'"[" ws {items if min_items else f"({items})?"} ws "]"'
 
 
-def _count_or_none(value: Any) -> int | None:
+def _read_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _constant_rule(value: Any) -> str:
-    return render_gbnf_literal(_json(value))
+def _render_constant(value: Any) -> str:
+    return render_gbnf_literal(_render_json(value))
 
 
-def _json(value: Any) -> str:
+def _render_json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
@@ -254,7 +256,7 @@ _KEYWORD_MERGERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 """Keyword -> how its values in two schemas are merged."""
 
 
-def _conflicting_keywords(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+def _find_conflicting_keywords(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
     """Yields the keywords that both schemas have with different values that cannot be merged."""
     for key in one.keys() & other.keys() & _ENFORCED_KEYWORDS:
         value, other_value = one[key], other[key]

@@ -42,8 +42,8 @@ class HarmonyGrammar:
         """
         rules = GrammarRules()
         self.unenforced: dict[str, set[str]] = {}
-        channel, message = _token_rule(control_tokens.channel), _token_rule(control_tokens.message)
-        constrained = f'(" "? {_token_rule(control_tokens.constrain)}? "json")?'
+        channel, message = _render_token(control_tokens.channel), _render_token(control_tokens.message)
+        constrained = f'(" "? {_render_token(control_tokens.constrain)}? "json")?'
         ends: list[str] = []
         for index, tool in enumerate(tools):
             function = tool["function"]
@@ -67,7 +67,7 @@ class HarmonyGrammar:
         if begun == "answer" and not must_call:
             self.text = f"root ::= text\n{rules.text()}\n"
             return
-        end = f'{_token_rule(control_tokens.end)} {_token_rule(control_tokens.start)} "assistant"'
+        end = f'{_render_token(control_tokens.end)} {_render_token(control_tokens.start)} "assistant"'
         # Clients get commentary as the beginning of the answer. Before an answer with a schema it would break the JSON.
         channels = [
             name for name, is_allowed in (("analysis", may_think), ("commentary", answer_schema is None)) if is_allowed
@@ -79,5 +79,5 @@ class HarmonyGrammar:
         self.text = f"root ::= {f'text {end} {rest}' if begun else rest}\n{rules.text()}\n"
 
 
-def _token_rule(token: int) -> str:
+def _render_token(token: int) -> str:
     return f"<[{token}]>"

@@ -37,7 +37,7 @@ def render_conversation(
 
     try:
         conversation = Conversation.from_messages(
-            [_system_message(effort), *_build_messages(messages, tools, answer_schema)]
+            [_build_system_message(effort), *_build_messages(messages, tools, answer_schema)]
         )
         tokens: list[int] = encoding.library.render_conversation_for_completion(
             # Thinking before past answers is already dropped. The library would also drop the thinking between calls.
@@ -85,7 +85,7 @@ def text_of_message(message: Json) -> str:
     return "\n".join(part["text"] for part in content)
 
 
-def _system_message(effort: HarmonyEffort) -> Any:
+def _build_system_message(effort: HarmonyEffort) -> Any:
     from openai_harmony import Message, ReasoningEffort, Role, SystemContent
 
     today = datetime.now(UTC).date().isoformat()
@@ -94,7 +94,7 @@ def _system_message(effort: HarmonyEffort) -> Any:
     return Message.from_role_and_content(Role.SYSTEM, content)
 
 
-def _text_message(author: Any, text: str) -> Any:
+def _build_text_message(author: Any, text: str) -> Any:
     from openai_harmony import Message, TextContent
 
     return Message(author=author, content=[TextContent(text=piece) for piece in split_text(text)])
@@ -105,7 +105,9 @@ def _build_messages(messages: Sequence[Json], tools: Sequence[Json], answer: Jso
         (index for index, message in enumerate(messages) if message["role"] not in _INSTRUCTION_ROLES), len(messages)
     )
     instructions = "\n\n".join(text_of_message(message) for message in messages[:leading])
-    built = [_developer_message(instructions, tools, answer)] if instructions or tools or answer is not None else []
+    built = (
+        [_build_developer_message(instructions, tools, answer)] if instructions or tools or answer is not None else []
+    )
     finals = [index for index, message in enumerate(messages) if _is_final(message)]
     names: dict[str, str] = {}
     for index, message in enumerate(messages[leading:], leading):
@@ -121,7 +123,7 @@ def _is_final(message: Json) -> bool:
     return message["role"] == "assistant" and bool(message.get("content")) and not message.get("tool_calls")
 
 
-def _developer_message(instructions: str, tools: Sequence[Json], answer: Json | None) -> Any:
+def _build_developer_message(instructions: str, tools: Sequence[Json], answer: Json | None) -> Any:
     from openai_harmony import DeveloperContent, Message, Role, TextContent, ToolDescription
 
     if answer is not None:
@@ -184,27 +186,27 @@ def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> li
     text = text_of_message(message)
     role = message["role"]
     if role in _INSTRUCTION_ROLES:
-        return [_developer_message(text, (), None)]
+        return [_build_developer_message(text, (), None)]
     if role == "user":
-        return [_text_message(Author(role=Role.USER), text)]
+        return [_build_text_message(Author(role=Role.USER), text)]
     if role == "tool":
         name = names.get(message["tool_call_id"], "")
         author = Author.new(Role.TOOL, f"{_FUNCTIONS}.{name}")
-        result = _text_message(author, text)
+        result = _build_text_message(author, text)
         return [result.with_recipient("assistant").with_channel("commentary")]
     built = []
     calls = message.get("tool_calls") or ()
     if (thinking := message.get("reasoning_content")) and not is_past:
-        built.append(_text_message(Author(role=Role.ASSISTANT), thinking).with_channel("analysis"))
+        built.append(_build_text_message(Author(role=Role.ASSISTANT), thinking).with_channel("analysis"))
     if text:
         channel = "commentary" if calls else "final"
-        built.append(_text_message(Author(role=Role.ASSISTANT), text).with_channel(channel))
+        built.append(_build_text_message(Author(role=Role.ASSISTANT), text).with_channel(channel))
     for call in calls:
         function = call["function"]
         _refuse_long_stretches(function["name"])
         names[call["id"]] = function["name"]
         built.append(
-            _text_message(Author(role=Role.ASSISTANT), function["arguments"])
+            _build_text_message(Author(role=Role.ASSISTANT), function["arguments"])
             .with_channel("commentary")
             .with_recipient(f"{_FUNCTIONS}.{function['name']}")
             .with_content_type(_JSON)

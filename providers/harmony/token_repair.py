@@ -113,15 +113,15 @@ class TokenRepairer:
                 self._state = _State.OVER
             return pending
         self._header.append(token)
-        return self._header_as_text() if len(self._header) > _MAX_HEADER_TOKENS else []
+        return self._render_header_as_text() if len(self._header) > _MAX_HEADER_TOKENS else []
 
     def _complete_header(self) -> list[int]:
         """Returns the complete header, rewritten in its regular form."""
-        if self._is_started and self._text_of(self._up_to_control_token()).startswith(_FOREIGN_AUTHORS):
+        if self._is_started and self._decode_text(self._select_header_tokens()).startswith(_FOREIGN_AUTHORS):
             self._state = _State.OVER
             return []
-        recipient = _RECIPIENT.search(self._spaced_text(self._header))
-        return self._open_message(self._channel_of_header(), recipient.group(1) if recipient is not None else "")
+        recipient = _RECIPIENT.search(self._render_spaced_text(self._header))
+        return self._open_message(self._find_channel(), recipient.group(1) if recipient is not None else "")
 
     def _open_message(self, channel: str, to: str) -> list[int]:
         control_tokens, encode = self._control_tokens, self._encoding.encode
@@ -135,15 +135,15 @@ class TokenRepairer:
     def _abandon_header(self) -> list[int]:
         """Ends a header that has no message: it is an answer without control tokens, or nothing."""
         has_channel = self._control_tokens.channel in self._header
-        if not (self._is_started or has_channel) and self._text_of(self._header).strip() not in ("", "assistant"):
-            return [*self._header_as_text(), *self._end_message(self._control_tokens.end)]
+        if not (self._is_started or has_channel) and self._decode_text(self._header).strip() not in ("", "assistant"):
+            return [*self._render_header_as_text(), *self._end_message(self._control_tokens.end)]
         self.has_lost_message = self.has_lost_message or has_channel
         self._state = _State.BETWEEN
         return []
 
-    def _header_as_text(self) -> list[int]:
+    def _render_header_as_text(self) -> list[int]:
         """Returns the header's tokens as the text of a message."""
-        channel, text = self._channel_of_header(), self._text_of(self._header)
+        channel, text = self._find_channel(), self._decode_text(self._header)
         if self._is_started:
             text = text.removeprefix("assistant")
         if self._control_tokens.channel in self._header:
@@ -152,21 +152,21 @@ class TokenRepairer:
         self._has_text = self._has_visible_text(content)
         return [*header, *content]
 
-    def _channel_of_header(self) -> str:
+    def _find_channel(self) -> str:
         """Returns the last channel that the header names; without one it is an answer."""
         channel = ""
         for index, token in enumerate(self._header):
             if token == self._control_tokens.channel:
-                word = _WORD.match(self._text_of(self._up_to_control_token(index + 1)).strip())
+                word = _WORD.match(self._decode_text(self._select_header_tokens(index + 1)).strip())
                 channel = (word.group() if word is not None else "") or channel
         return channel or "final"
 
-    def _up_to_control_token(self, start: int = 0) -> list[int]:
+    def _select_header_tokens(self, start: int = 0) -> list[int]:
         """Returns the header's tokens from `start` up to the next control token."""
         rest = self._header[start:]
         return rest[: next((index for index, token in enumerate(rest) if self._encoding.is_special(token)), len(rest))]
 
-    def _spaced_text(self, tokens: list[int]) -> str:
+    def _render_spaced_text(self, tokens: list[int]) -> str:
         """Returns the text with a space for each special token, so that the words on both sides stay separate."""
         return "".join(" " if self._encoding.is_special(token) else self._encoding.decode([token]) for token in tokens)
 
@@ -175,5 +175,5 @@ class TokenRepairer:
         streams omit."""
         return bool(self._encoding.decode(tokens).replace("\ufffd", "").strip())
 
-    def _text_of(self, tokens: list[int]) -> str:
+    def _decode_text(self, tokens: list[int]) -> str:
         return self._encoding.decode([token for token in tokens if not self._encoding.is_special(token)])

@@ -80,7 +80,7 @@ class HttpProvider:
         if profile.think_open is not False and not _THINKING_KEYS.isdisjoint(body) and _disables_thinking(body):
             profile = replace(profile, think_open=False)
         dialect = self._dialect
-        check = self._body_check_of(turn)
+        check = self._find_body_check(turn)
         request = ExchangeRequest(
             dialect.path_of(turn), body, losses, turn.stream, check, dialect.turn_params, turn.credentials
         )
@@ -92,7 +92,7 @@ class HttpProvider:
     async def relay_path(self, name: RelayedPathName, content: Json | Form, *, streams: bool) -> UpstreamReply:
         return await relay_path(self._upstream, name, content, streams=streams, has_version=self._base_url_has_version)
 
-    def _body_check_of(self, _turn: Turn) -> BodyCheck | None:
+    def _find_body_check(self, _turn: Turn) -> BodyCheck | None:
         """Returns the check for the body of a turn. Subclasses override it."""
         return None
 

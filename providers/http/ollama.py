@@ -71,7 +71,7 @@ class OllamaProvider(HttpProvider):
         capabilities = {**flags, "max_context_window": details.find_context_window(request_fields.get("num_ctx"))}
         return {name: fact for name, fact in capabilities.items() if fact is not None}
 
-    def _body_check_of(self, turn: Turn) -> BodyCheck:
+    def _find_body_check(self, turn: Turn) -> BodyCheck:
         return partial(self._check_model_limits, turn.items)
 
     async def _check_model_limits(self, items: Sequence[Item], body: Json) -> None:

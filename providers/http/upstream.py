@@ -111,7 +111,7 @@ class Upstream:
         """Sends bodies while they arrive, which the pooled transport cannot. Built by the first such request."""
         self._request_templates: dict[tuple[str, str, str], _RequestTemplate] = {}
         self._observe_head: HeadObserver | None = None
-        """Is called with the headers of each reply, if this upstream is one of several of a name."""
+        """A callback that gets the headers of each reply. It is set if this upstream is one of several of a name."""
         self.find_context_window: Callable[[str], Awaitable[int | None]] | None = None
         """Returns the context window of a model in tokens, or None. Set if the server reports it. It is called when the
         server has refused a prompt as too long."""

@@ -67,13 +67,13 @@ def parse_error_object(body: bytes) -> Json:
         return {}
     error = parsed.get("error", parsed)
     if isinstance(error, dict):
-        if (filtered := _find_filtered(parsed, error)) is not None:
+        if (filtered := _find_filter_error(parsed, error)) is not None:
             return filtered
         return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
     return {"message": error}
 
 
-def _find_filtered(body: Json, error: Json) -> Json | None:
+def _find_filter_error(body: Json, error: Json) -> Json | None:
     """Returns the error of a reply that a content filter stopped, with the names of the filters; None if none did.
 
     Azure sends them in the error, for the prompt, or a completion with the status 400, for the reply.
@@ -111,14 +111,14 @@ def resolve_status(status: int, error: Json) -> int:
     """Returns the status that an error should have had: 401 for an invalid key of the gateway."""
     return (
         401
-        if any(str(detail.get("reason")).startswith(_API_KEY_REASON_PREFIX) for detail in _details(error))
+        if any(str(detail.get("reason")).startswith(_API_KEY_REASON_PREFIX) for detail in _list_details(error))
         else status
     )
 
 
 def build_retry_headers(error: Json) -> dict[str, str]:
     """Returns the header `retry-after` in whole seconds, rounded up, if the error says how long to wait."""
-    for detail in _details(error):
+    for detail in _list_details(error):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and (match := _DURATION.fullmatch(delay)):
             return {"retry-after": str(int(match[1]) + (int(match[2] or 0) > 0))}
@@ -133,7 +133,7 @@ def parse_details(error: Json, redact: Callable[[str], str]) -> Json | None:
     return {key: redact(value) if isinstance(value, str) else value for key, value in details.items()}
 
 
-def _details(error: Json) -> list[Json]:
+def _list_details(error: Json) -> list[Json]:
     details: Any = error.get("details")
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 

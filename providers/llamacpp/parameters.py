@@ -95,7 +95,7 @@ def _assign_value(target: Any, name: str, value: Any, at: tuple[str, ...]) -> It
             )
     elif not _is_of_type(value, kind):
         yield at, _TYPE_MESSAGES[kind]
-    elif (allowed := RANGES.get(".".join(at))) is not None and (problem := allowed.problem_of(value)) is not None:
+    elif (allowed := RANGES.get(".".join(at))) is not None and (problem := allowed.find_problem(value)) is not None:
         yield at, problem
     else:
         try:

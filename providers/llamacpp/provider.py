@@ -30,7 +30,7 @@ class LlamacppProvider(EmbeddedEngineProvider["_RunningEngine"]):
 
     def __init__(self, name: str, config: ProviderConfig) -> None:
         self._config = config
-        super().__init__(name, _capabilities(config))
+        super().__init__(name, _build_capabilities(config))
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         return self._server_provider.prepare(turn, profile)
@@ -97,7 +97,7 @@ class _ChildUpstream(Upstream):
         raise EngineUnavailable(message, provider=self.name) from failure
 
 
-def _capabilities(config: ProviderConfig) -> Capabilities:
+def _build_capabilities(config: ProviderConfig) -> Capabilities:
     """Returns the capabilities of a llama-server that follow from the configuration. Images need a projector.
 
     Its endpoints beside the client APIs are not relayed: the engine is the gateway's own.
@@ -110,12 +110,12 @@ def _capabilities(config: ProviderConfig) -> Capabilities:
         audio=False,
         files=False,
         endpoints=frozenset(),
-        max_context_window=_context_window_of(engine),
+        max_context_window=_compute_context_window(engine),
     )
     return config.capabilities.apply_to(replace(capabilities, dialects=frozenset(config.dialects)))
 
 
-def _context_window_of(engine: dict[str, Any]) -> int | None:
+def _compute_context_window(engine: dict[str, Any]) -> int | None:
     """Returns the context window of one request, from `n_ctx` and `n_parallel`; None if the operator did not set
     `n_ctx`. It is smaller if the model was trained with fewer tokens."""
     tokens, slots = engine.get("n_ctx", 0), engine.get("n_parallel", DEFAULT_SLOTS)

@@ -14,7 +14,7 @@ class Range(NamedTuple):
     special_value: float | None = None
     """A valid number outside the range, with a special meaning."""
 
-    def problem_of(self, value: float) -> str | None:
+    def find_problem(self, value: float) -> str | None:
         """Returns what to write instead of an invalid value; None for a valid one."""
         if self.minimum <= value <= self.maximum or value == self.special_value:
             return None

@@ -9,7 +9,7 @@ from typing import Final
 from providers.base import Batch, Capabilities, CountMethod, Dialect, RelayExchange
 from providers.config import ProviderConfig
 from providers.new_id import new_id
-from providers.scripted.reply import ScriptedReply, build_reply, input_text_of
+from providers.scripted.reply import ScriptedReply, build_reply, read_input_text
 from translation.lowering.unsupported import find_parameter_losses
 from translation.representation.events import Event, Finished, FinishReason, Started, Usage
 from translation.representation.item_writer import ItemWriter
@@ -74,7 +74,7 @@ class ScriptedProvider:
 
 
 def _count_tokens(turn: Turn) -> int:
-    return len(_TOKEN_PATTERN.findall(input_text_of(turn)))
+    return len(_TOKEN_PATTERN.findall(read_input_text(turn)))
 
 
 class ScriptedExchange:

@@ -36,7 +36,7 @@ def build_reply(turn: Turn) -> ScriptedReply:
     )
 
 
-def input_text_of(turn: Turn) -> str:
+def read_input_text(turn: Turn) -> str:
     """Returns all text of a turn's input."""
     return " ".join([turn.instructions or "", *(_text_of_item(item) for item in turn.items)])
 

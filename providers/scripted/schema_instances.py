@@ -46,16 +46,16 @@ class _InstanceBuilder:
             if reference in refs:
                 raise UnsatisfiableSchema(f"{reference} contains itself")
             return self.build(
-                _merge(_resolve_reference(reference, self._root), _without(schema, "$ref")), (*refs, reference)
+                _merge(_resolve_reference(reference, self._root), _remove_keys(schema, "$ref")), (*refs, reference)
             )
         if "allOf" in schema:
-            merged: Schema = _without(schema, "allOf")
+            merged: Schema = _remove_keys(schema, "allOf")
             for part in schema["allOf"]:
                 merged = _merge(merged, part)
             return self.build(merged, refs)
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                options = [_merge(_without(schema, key), option) for option in schema[key]]
+                options = [_merge(_remove_keys(schema, key), option) for option in schema[key]]
                 return _first_satisfiable(options, lambda option: self.build(option, refs))
         if unknown := _UNSUPPORTED_KEYWORDS & schema.keys():
             raise UnsatisfiableSchema(f"{min(unknown)} is not supported")
@@ -63,7 +63,7 @@ class _InstanceBuilder:
             return _require_admitted(schema["const"], schema)
         if "enum" in schema:
             return _first_satisfiable(schema["enum"], lambda option: _require_admitted(option, schema))
-        return _first_satisfiable(_types_of(schema), lambda kind: self._build_of_type(kind, schema, refs))
+        return _first_satisfiable(_list_types(schema), lambda kind: self._build_of_type(kind, schema, refs))
 
     def _build_of_type(self, kind: str, schema: Json, refs: tuple[str, ...]) -> Any:
         match kind:
@@ -118,7 +118,7 @@ def _first_satisfiable(options: list[Any], fill: Callable[[Any], Any]) -> Any:
     raise failure
 
 
-def _without(schema: Json, key: str) -> Json:
+def _remove_keys(schema: Json, key: str) -> Json:
     return {name: value for name, value in schema.items() if name != key}
 
 
@@ -146,21 +146,21 @@ def _merge(one: Schema, other: Schema) -> Schema:
         return one if other else False
     merged = dict(one)
     for key, value in other.items():
-        merged[key] = _MERGERS.get(key, _latter)(merged[key], value) if key in merged else value
+        merged[key] = _MERGERS.get(key, _take_second)(merged[key], value) if key in merged else value
     return merged
 
 
-def _latter(_: Any, other: Any) -> Any:
+def _take_second(_: Any, other: Any) -> Any:
     return other
 
 
-def _shared_types(one: Any, other: Any) -> list[str]:
+def _intersect_types(one: Any, other: Any) -> list[str]:
     """Returns the types that both allow. An integer is a number too."""
-    ones, others = (_with_integers(value if isinstance(value, list) else [value]) for value in (one, other))
+    ones, others = (_add_integers(value if isinstance(value, list) else [value]) for value in (one, other))
     return [value for value in ones if value in others]
 
 
-def _with_integers(kinds: list[str]) -> list[str]:
+def _add_integers(kinds: list[str]) -> list[str]:
     return [*kinds, "integer"] if "number" in kinds else kinds
 
 
@@ -172,7 +172,7 @@ def _merge_properties(one: Json, other: Json) -> Json:
 
 
 _MERGERS: dict[str, Callable[[Any, Any], Any]] = {
-    "type": _shared_types,
+    "type": _intersect_types,
     "enum": lambda one, other: [value for value in one if value in other],
     "required": lambda one, other: [*one, *(name for name in other if name not in one)],
     "properties": _merge_properties,
@@ -184,7 +184,7 @@ _MERGERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _types_of(schema: Json) -> list[str]:
+def _list_types(schema: Json) -> list[str]:
     """Returns the types that the schema names, or else the type that its keywords imply; by default an object."""
     named = schema.get(
         "type", next((kind for keyword, kind in _TYPE_BY_KEYWORD.items() if keyword in schema), "object")
@@ -205,7 +205,7 @@ _TYPE_BY_KEYWORD = {
 
 def _require_admitted(value: Any, schema: Json) -> Any:
     """Returns the value if the schema's type and enum admit it. Raises UnsatisfiableSchema if not."""
-    kinds = _types_of(schema) if "type" in schema else list(_TYPE_CHECKS)
+    kinds = _list_types(schema) if "type" in schema else list(_TYPE_CHECKS)
     if not any(_TYPE_CHECKS[kind](value) for kind in kinds) or value not in schema.get("enum", [value]):
         raise UnsatisfiableSchema("no value of const or enum has the type")
     return value

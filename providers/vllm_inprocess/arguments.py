@@ -30,19 +30,19 @@ def build_engine_args(vllm: ModuleType, name: str, config: ProviderConfig) -> An
             problems.append((key, error.errors(include_url=False)[0]["msg"]))
     if problems:
         raise EngineUnavailable(
-            "; ".join(_format_problem(name, key, message) for key, message in problems), provider=name
+            "; ".join(_describe_problem(name, key, message) for key, message in problems), provider=name
         )
     try:
-        return vllm.AsyncEngineArgs(model=config.model, **_default_args(types, values), **values)
+        return vllm.AsyncEngineArgs(model=config.model, **_build_default_args(types, values), **values)
     except ValueError as error:
         raise EngineUnavailable(f"providers.{name}.engine: {error}", provider=name) from error
 
 
-def _format_problem(name: str, key: str, message: str) -> str:
+def _describe_problem(name: str, key: str, message: str) -> str:
     return f"providers.{name}.engine.{key}: {message}"
 
 
-def _default_args(types: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+def _build_default_args(types: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments that the gateway sets unless the operator does."""
     # The periodic log line of statistics and the Prometheus registry belong to vLLM's server, which does not run here.
     defaults: dict[str, Any] = {"disable_log_stats": True}

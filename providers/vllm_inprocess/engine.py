@@ -46,7 +46,7 @@ class VllmEngine:
         self._egress = egress
         self._silence_s = silence_s
         self._tokenizer = llm.get_tokenizer()
-        self._defaults: Mapping[str, Any] = _default_sampling_of(llm)
+        self._defaults: Mapping[str, Any] = _read_default_sampling(llm)
         self._keep_special_tokens = (
             _has_special_tags(self._tokenizer) if keep_special_tokens is None else keep_special_tokens
         )
@@ -145,7 +145,7 @@ class VllmEngine:
         return {**prompt.media, "prompt_token_ids": tokens} | ({"cache_salt": salt} if salt is not None else {})
 
 
-def _default_sampling_of(llm: Any) -> Mapping[str, Any]:
+def _read_default_sampling(llm: Any) -> Mapping[str, Any]:
     """Returns the sampling parameters of the model's generation config that vLLM's server would use, without a token
     limit."""
     return {name: value for name, value in llm.model_config.get_diff_sampling_param().items() if name != "max_tokens"}

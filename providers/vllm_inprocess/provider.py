@@ -39,7 +39,7 @@ class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
         """`egress` fetches images by the URLs in requests."""
         self._config = config
         self._egress = egress
-        super().__init__(name, _capabilities(config))
+        super().__init__(name, _build_capabilities(config))
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         engine, parsers = self._supervisor.engine.select_engine(turn, profile)
@@ -68,7 +68,7 @@ class VllmProvider(EmbeddedEngineProvider[RunningEngine]):
             yield engine
 
 
-def _capabilities(config: ProviderConfig) -> Capabilities:
+def _build_capabilities(config: ProviderConfig) -> Capabilities:
     """Returns the capabilities that follow from the model's folder and the engine's arguments, before the model is
     loaded."""
     window = config.engine.get("max_model_len")

@@ -29,16 +29,16 @@ def start_reaper(pids: Iterable[int]) -> "subprocess.Popen[bytes]":
 
 
 def main() -> None:
-    known = {int(pid): _start_time_of(int(pid)) for pid in sys.argv[1:]}
+    known = {int(pid): _read_start_time(int(pid)) for pid in sys.argv[1:]}
     sys.stdin.buffer.read()
     for pid, began in known.items():
         # The process id may belong to another process meanwhile.
-        if _start_time_of(pid) == began:
+        if _read_start_time(pid) == began:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
-def _start_time_of(pid: int) -> str | None:
+def _read_start_time(pid: int) -> str | None:
     """Returns the start time of a process as in `/proc`, in clock ticks; None if the process or `/proc` does not
     exist."""
     try:

@@ -67,7 +67,7 @@ def build_sampling_params(
             max_tokens=min(request.max_tokens, room),
             stop=list(request.stop) or None,
             logprobs=request.top_logprobs,
-            logit_bias=_logit_bias_of(requested.get("logit_bias")),
+            logit_bias=_build_logit_bias(requested.get("logit_bias")),
             extra_args=requested.get("vllm_xargs"),
             structured_outputs=_build_structured_outputs(vllm, request.constraint, backend),
             output_kind=vllm.RequestOutputKind.DELTA,
@@ -89,21 +89,21 @@ def _build_structured_outputs(vllm: ModuleType, constraint: OutputConstraint | N
         return vllm.StructuredOutputsParams(choice=list(constraint.choice))
     schema = constraint.json_schema if constraint.json_schema is not None else {"type": "object"}
     if backend in _TAG_BACKENDS and not vllm.has_xgrammar_unsupported_json_features(schema):
-        tag = json.dumps({"type": "structural_tag", "format": _tag_format(schema, constraint)})
+        tag = json.dumps({"type": "structural_tag", "format": _build_tag_format(schema, constraint)})
         if vllm.reads_tag(tag):
             return vllm.StructuredOutputsParams(structural_tag=tag)
     # vLLM chooses another backend that supports the schema, or reports what is wrong with it.
     return vllm.StructuredOutputsParams(json=schema)
 
 
-def _tag_format(schema: Json, constraint: OutputConstraint) -> Json:
+def _build_tag_format(schema: Json, constraint: OutputConstraint) -> Json:
     form: Json = {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": _MAX_BLANKS}
     if constraint.suffix:
         form = {"type": "sequence", "elements": [form, {"type": "const_string", "value": constraint.suffix}]}
     return form
 
 
-def _logit_bias_of(logit_bias: Mapping[str, Any] | None) -> dict[int, float] | None:
+def _build_logit_bias(logit_bias: Mapping[str, Any] | None) -> dict[int, float] | None:
     """Returns the bias with token ids as numbers, because keys are strings in JSON. Values are limited as by vLLM's own
     server, which follows OpenAI."""
     if not logit_bias:

@@ -55,7 +55,7 @@ class VllmToolParser:
         self._full_text += text
         # vLLM's parsers also look for markers among the token ids, so a marker must not be split between two calls.
         text = self._pending + text
-        pending_size = self._partial_marker_size(text)
+        pending_size = self._measure_partial_marker(text)
         self._pending = text[len(text) - pending_size :]
         ready = text[: len(text) - pending_size]
         return self._parse_text(ready, finished=False) if ready else []
@@ -68,7 +68,7 @@ class VllmToolParser:
         # Some of vLLM's parsers do not support streams: they return nothing until they get the whole text.
         return results if results or self._has_output else self._parse_full_text()
 
-    def _partial_marker_size(self, text: str) -> int:
+    def _measure_partial_marker(self, text: str) -> int:
         """Returns how many characters at the end of a text may be the beginning of a marker."""
         sizes = range(min(self._max_partial_marker, len(text)), 0, -1)
         return next((size for size in sizes if self._is_partial_marker(text[-size:])), 0)

@@ -10,7 +10,7 @@ from dataplane.source import ForwardedSource
 from gateway.errors import TurnFailed
 from gateway.planning.truncation import INPUT_TRUNCATED, RETRY_SHARES, is_overflow
 from gateway.replies.reply_streams import batch_has_content
-from providers.base import RelayExchange, read_source_of
+from providers.base import RelayExchange, as_read_source
 from providers.errors import ContextLengthExceeded
 from providers.new_id import new_id
 from translation.errors import ProtocolViolation
@@ -42,7 +42,7 @@ class TruncatingRelay(ForwardedSource):
         self._shorter_bodies = _shorter_bodies(body)
         self._exchange = make_relay(body)
         self.losses: Final = self._exchange.losses
-        super().__init__(read_source_of(self._exchange))
+        super().__init__(as_read_source(self._exchange))
 
     def reads(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -85,7 +85,7 @@ class TruncatingRelay(ForwardedSource):
             return False
         self._sent_items = len(body["input"])
         self._exchange = self._make_relay(body)
-        self._source = read_source_of(self._exchange)
+        self._source = as_read_source(self._exchange)
         return True
 
     def _report_truncation(self) -> None:

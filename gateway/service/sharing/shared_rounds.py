@@ -19,7 +19,7 @@ from gateway.tools.loop_io import MakeRound, RoundMaker
 from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.outcomes import build_filter_failure
 from gateway.upstreams.shared_turn import SharedTurn
-from providers.base import Batch, Exchange, batch_source_of
+from providers.base import Batch, Exchange, as_batch_source
 from translation.errors import InvalidRequest, ProtocolViolation, Unrepresentable
 from translation.representation.events import Event, Failed, Finished
 from translation.representation.item_seal import ItemSeal
@@ -228,7 +228,7 @@ class SharedRound(WatchedSource[Batch]):
         while True:
             candidate = await shared.begin()
             try:
-                return batch_source_of(await self._rounds.make_round(candidate, self._turn, self._make_round))
+                return as_batch_source(await self._rounds.make_round(candidate, self._turn, self._make_round))
             except InvalidRequest:
                 shared.cancel()
                 shared.exclude(candidate.index)

@@ -17,10 +17,10 @@ _MAX_NAMED: Final = 20
 _NAME_CHARS: Final = 100
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Is called with the progress of a call, its total if that is known, and a message if there is one."""
+"""A callback that gets the progress of a call, its total if that is known, and a message if there is one."""
 
 Allows: TypeAlias = Callable[[str, bool], bool]
-"""Whether a tool may be used, by its name and whether it is read-only."""
+"""Returns whether a tool may be used, from the name of the tool and whether the tool is read-only."""
 
 
 class ToolFault(Exception):
@@ -112,7 +112,7 @@ class ToolExecutor(CallExecutor, Protocol):
         ...
 
     def keep_list(self) -> None:
-        """Is called instead of the listing methods if the response began in another process with a list, which stays
+        """Called instead of the listing methods if the response began in another process with a list, which stays
         until its end."""
         ...
 

@@ -62,15 +62,15 @@ class FilteredExecutor(WrapperExecutor):
         return _add_rule(self._inner.cache_key, self._rule)
 
     def find_known_tools(self, allows: Allows) -> ListedTools | None:
-        return self._inner.find_known_tools(self._narrow(allows))
+        return self._inner.find_known_tools(self._filter_list(allows))
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
-        return await self._inner.list_tools(self._narrow(allows), must_be_fresh=must_be_fresh)
+        return await self._inner.list_tools(self._filter_list(allows), must_be_fresh=must_be_fresh)
 
     def build_tools(self, definitions: Sequence[Json]) -> list[HostedTool]:
         return [tool for tool in self._inner.build_tools(definitions) if self._allows(tool.key.name, tool.is_read_only)]
 
-    def _narrow(self, allows: Allows) -> Allows:
+    def _filter_list(self, allows: Allows) -> Allows:
         return lambda name, is_read_only: self._allows(name, is_read_only) and allows(name, is_read_only)
 
 
@@ -109,10 +109,10 @@ class ApprovalRequiredExecutor(WrapperExecutor):
 
     def find_known_tools(self, allows: Allows) -> ListedTools | None:
         listed = self._inner.find_known_tools(allows)
-        return None if listed is None else self._leave_out(listed)
+        return None if listed is None else self._drop_unusable(listed)
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
-        return self._leave_out(await self._inner.list_tools(allows, must_be_fresh=must_be_fresh))
+        return self._drop_unusable(await self._inner.list_tools(allows, must_be_fresh=must_be_fresh))
 
     def build_tools(self, definitions: Sequence[Json]) -> list[HostedTool]:
         return [
@@ -120,14 +120,14 @@ class ApprovalRequiredExecutor(WrapperExecutor):
             for tool in self._inner.build_tools(definitions)
         ]
 
-    def _leave_out(self, listed: ListedTools) -> ListedTools:
+    def _drop_unusable(self, listed: ListedTools) -> ListedTools:
         if self._can_ask:
             return listed
-        usable = [each for each in listed.definitions if not self._asks(each)]
-        unusable = {each["name"]: _NO_STORE for each in listed.definitions if self._asks(each)}
+        usable = [each for each in listed.definitions if not self._requires_approval(each)]
+        unusable = {each["name"]: _NO_STORE for each in listed.definitions if self._requires_approval(each)}
         return ListedTools(usable, {**listed.left_out, **unusable})
 
-    def _asks(self, definition: Json) -> bool:
+    def _requires_approval(self, definition: Json) -> bool:
         return self._needs_approval(definition["name"], definition["annotations"]["read_only"])
 
 

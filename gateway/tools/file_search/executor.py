@@ -91,13 +91,13 @@ class FileSearchExecutor:
         self._citations = citations
         self._embedder = embedder
         self._owners: Mapping[str, str] = {}
-        """The owners of the stores that are shared."""
+        """The owners of the shared stores, by the ids of the stores."""
 
     def list_secrets(self) -> Sequence[str]:
         return []
 
     def find_known_tools(self, allows: Allows) -> ListedTools | None:
-        return None  # the stores are looked at first
+        return None  # `list_tools` has to check the stores first
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
         """Returns the tool. Raises VectorStoreNotFound and VectorStoreExpired, before the model is asked."""
@@ -134,7 +134,7 @@ class FileSearchExecutor:
     async def run(self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None = None) -> ToolOutcome:
         queries = read_queries(orjson.loads(call.arguments))[:_MAX_QUERIES]
         if not queries:
-            return _fail(queries, "The call was not run: it has no queries")
+            return _build_failure(queries, "The call was not run: it has no queries")
         cut = [query[:_MAX_QUERY_CHARS] for query in queries]
         terms = [find_query_terms(query) for query in cut]
         try:
@@ -143,10 +143,10 @@ class FileSearchExecutor:
                 query = ChunkQuery(terms, self._options.accepts, self._options.limit, vectors)
                 lists = [await self._search(store_id, query) for store_id in self._options.store_ids]
         except (StoreUnavailable, ProviderError, TranslationError, TimeoutError):
-            return _fail(queries, _UNAVAILABLE)
+            return _build_failure(queries, _UNAVAILABLE)
         existing = [chunks for chunks in lists if chunks is not None]
         if not existing:
-            return _fail(queries, _GONE)
+            return _build_failure(queries, _GONE)
         return self._show_results(queries, [chunk for chunks in existing for chunk in chunks])
 
     def _find_owner(self, store_id: str) -> str:
@@ -193,5 +193,5 @@ def _render_result(chunk: ScoredChunk) -> Json:
     }
 
 
-def _fail(queries: Sequence[str], text: str) -> ToolOutcome:
+def _build_failure(queries: Sequence[str], text: str) -> ToolOutcome:
     return replace(build_execution_error(text), fields={"queries": list(queries), "results": None})

@@ -37,10 +37,10 @@ _REFUSED: Final = "responses-gateway refused: "
 """The beginning of the message of an error in place of an answer, with which the refusal passes through the library."""
 
 _MAX_PARSED_DEPTH: Final = 900
-"""Parsers end at 1024 levels. No part of a deeper message can be told from the others."""
+"""The deepest nesting of a message that is parsed. Parsers fail at 1024 levels. A deeper message is refused whole."""
 
 _READABLE_DEPTH: Final = 150
-"""The library ends at 200 levels."""
+"""The deepest nesting that the library gets. It fails at 200 levels."""
 
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -128,18 +128,19 @@ def _examine_content(content: Sequence[Any]) -> None:
         if not isinstance(kind, str) or kind not in _CONTENT_TYPES:
             raise McpFault("invalid_result", NOT_THE_PROTOCOL)
         try:
-            _adapter_of(kind).validate_python(part, by_name=False)
+            _find_adapter(kind).validate_python(part, by_name=False)
         except ValidationError:
             raise McpFault("invalid_result", NOT_THE_PROTOCOL) from None
 
 
 @cache
-def _adapter_of(kind: str) -> TypeAdapter[BaseModel]:
+def _find_adapter(kind: str) -> TypeAdapter[BaseModel]:
     return TypeAdapter(_CONTENT_TYPES[kind])
 
 
 def _repair(data: bytes, limits: AnswerLimits) -> bytes:
-    """Returns a message without what could not be passed on. It may be unchanged: the signs for it are only signs."""
+    """Returns a message without the parts that could not be passed on. It is unchanged if there are none: what made the
+    caller suspect them can also be part of a text."""
     try:
         message: Any = json.loads(data, parse_int=_read_integer)
     except (ValueError, RecursionError):

@@ -96,7 +96,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def _send(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
         """Sends a request, with a token if the server needs one. A token that it rejects is replaced once: a request
         that got status 401 was not carried out. Raises McpFault, TimeoutError, EgressRefused, httpx2.TransportError."""
-        deadline = _deadline_of(request, message)
+        deadline = _find_deadline(request, message)
         if self._tokens is None:
             async with asyncio.timeout(deadline):
                 return await self._sender.send(request)
@@ -144,7 +144,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     def _bound(self, reply: httpx2.Response, record: RequestRecord, *, is_lasting: bool = False) -> httpx2.Response:
         reply.stream = BoundedBody(
-            _stream_of(reply),
+            _read_stream(reply),
             record,
             is_event_stream=reply.headers.get("content-type", "").lower().startswith("text/event-stream"),
             is_lasting=is_lasting,
@@ -179,20 +179,20 @@ def _read_message(request: httpx2.Request) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _deadline_of(request: httpx2.Request, message: Mapping[str, Any]) -> float | None:
+def _find_deadline(request: httpx2.Request, message: Mapping[str, Any]) -> float | None:
     """Returns the deadline of the head of a reply in seconds; None for messages with a deadline of their own."""
     if message.get("method") == "server/discover":
         return PROBE_S
     return None if request.method == "GET" or ("method" in message and "id" in message) else _NOTICE_S
 
 
-def _stream_of(reply: httpx2.Response) -> httpx2.AsyncByteStream:
+def _read_stream(reply: httpx2.Response) -> httpx2.AsyncByteStream:
     return cast(httpx2.AsyncByteStream, reply.stream)  # that of an asynchronous transport
 
 
 async def _read_head(reply: httpx2.Response) -> bytes:
     """Returns the beginning of a body. A body that breaks off or takes too long has none."""
-    stream = _stream_of(reply)
+    stream = _read_stream(reply)
     try:
         async with asyncio.timeout(_NOTICE_S):
             return await _read_bytes(aiter(stream))

@@ -36,7 +36,7 @@ def build_outcome(result: CallToolResult, *, sees_images: bool) -> ToolOutcome:
     texts: list[str] = []
     media: list[Json] = []
     for content in result.content:
-        texts.append(content.text if isinstance(content, TextContent) else _note_of(content))
+        texts.append(content.text if isinstance(content, TextContent) else _write_note(content))
         if isinstance(content, ImageContent) and sees_images and _is_image(content):
             media.append({"type": "input_image", "image_url": f"data:{content.mime_type};base64,{content.data}"})
     structured = result.structured_content
@@ -136,7 +136,7 @@ def _list_values(structured: Any) -> list[str] | None:
     return values
 
 
-def _note_of(content: Any) -> str:
+def _write_note(content: Any) -> str:
     """Returns a line in place of content that the model cannot read."""
     if isinstance(content, ResourceLink):
         return _describe_link(content)

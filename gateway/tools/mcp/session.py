@@ -38,7 +38,7 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it logs texts of servers,
 _T = TypeVar("_T")
 SendRequest: TypeAlias = Callable[[Client], Awaitable[_T]]
 _Request: TypeAlias = tuple[SendRequest[Any], asyncio.Future[Any], str]
-"""What sends a request, its result, and its owner."""
+"""An entry of the queue: the function that sends a request, the future of its result, and the owner of the request."""
 
 _QUEUE_SIZE: Final = 64
 _CLOSE_S: Final = 2.0
@@ -50,7 +50,8 @@ _MESSAGE_CHARS: Final = 4000
 """The longest message of a JSON-RPC error."""
 
 _READ_CHARS: Final = 64 * 1024
-"""The characters of a message that are read at all: a credential that crosses their end ends far behind the message."""
+"""The characters of a message from which credentials are removed. Only `_MESSAGE_CHARS` of them are used, so that no
+credential is among those which was cut off at the end."""
 
 _CLOSED_MESSAGES: Final = ("Connection closed", "SSE stream ended")
 _SESSION: Final = re.compile(r"\bsession\b", re.IGNORECASE)
@@ -157,7 +158,7 @@ class McpSession:
         except TimeoutError:
             self._fault = McpFault("timeout", f"no connection within {server.connect_deadline_s:g} s")
         except Exception as error:
-            self._fault = record.fault or self._fault_of(error)
+            self._fault = record.fault or self._build_fault(error)
         finally:
             self._ready_event.set()
 
@@ -217,7 +218,7 @@ class McpSession:
         try:
             value = await send(client)
         except Exception as error:
-            fault = record.fault or self._fault_of(error)
+            fault = record.fault or self._build_fault(error)
             fault.has_declined_input = record.has_declined_input
             record.fail(fault)
         else:
@@ -226,7 +227,7 @@ class McpSession:
         finally:
             self._records.discard(record)
 
-    def _fault_of(self, error: BaseException) -> McpFault:
+    def _build_fault(self, error: BaseException) -> McpFault:
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, McpFault):

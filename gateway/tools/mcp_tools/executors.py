@@ -137,7 +137,7 @@ class McpExecutor(_ServerExecutor):
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
         settings = self._settings
-        self._begin()
+        self._count_connection()
         await self._sessions.take_turn(self._context.owner, settings.list_deadline_s)
         pages = await self._connection.list_tools(
             max_pages=settings.max_list_pages, deadline_s=settings.list_deadline_s
@@ -153,7 +153,7 @@ class McpExecutor(_ServerExecutor):
     async def _call_tool(
         self, call: HostedCall, deadline_s: float, on_progress: OnProgress | None, rules: InputRules
     ) -> CallToolResult:
-        self._begin()
+        self._count_connection()
         return await self._connection.call_tool(
             call.key.name,
             _read_arguments(call.arguments),
@@ -171,7 +171,7 @@ class McpExecutor(_ServerExecutor):
                 self._is_counted = False
                 self._sessions.end(self._context.owner)
 
-    def _begin(self) -> None:
+    def _count_connection(self) -> None:
         """Counts the connection before it is opened. Raises McpFault."""
         if not self._is_counted:
             self._sessions.begin(self._context.owner)
@@ -200,10 +200,10 @@ class OperatorExecutor(_ServerExecutor):
 
     def find_known_tools(self, allows: Allows) -> ListedTools | None:
         listing = self._operator.fresh_listing
-        return None if listing is None else self._select(listing, allows)
+        return None if listing is None else self._select_tools(listing, allows)
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:
-        return self._select(await self._operator.list_tools(must_be_fresh=must_be_fresh), allows)
+        return self._select_tools(await self._operator.list_tools(must_be_fresh=must_be_fresh), allows)
 
     def keep_list(self) -> None:
         self._listing = self._operator.listing
@@ -224,7 +224,7 @@ class OperatorExecutor(_ServerExecutor):
     async def close(self) -> None:
         """Does nothing: the connection outlives the response."""
 
-    def _select(self, listing: ToolListing, allows: Allows) -> ListedTools:
+    def _select_tools(self, listing: ToolListing, allows: Allows) -> ListedTools:
         self._listing = listing
         items = [item for item in listing.items if allows(item["name"], item["annotations"]["read_only"])]
         return ListedTools(items, _select_left_out(listing.left_out, allows))

@@ -65,7 +65,7 @@ class AddedServers:
             added: dict[str, McpServerSettings] = {}
             unreadable: dict[str, UnusableReason] = {}
             for row in rows:
-                own = self._read(row)
+                own = self._read_server(row)
                 if isinstance(own, McpServerSettings):
                     added[row.label] = own
                     await self._seal_query(row, own)
@@ -107,7 +107,7 @@ class AddedServers:
         await self.refresh()
         if (problem := self._servers.find_name_problem(label, own)) is not None:
             raise ServerNameTaken(problem)
-        sealed = self._seal(label, own, body)
+        sealed = self._seal_settings(label, own, body)
         await self._check_address(own, settings)
         prefix = own.resolve_prefix(label)
         public = orjson.dumps(hide_credentials(own)).decode()
@@ -140,7 +140,7 @@ class AddedServers:
         row = next((row for row in self._rows if row.label == label), None)
         if row is None:
             return None
-        own = self._read(row)
+        own = self._read_server(row)
         return hide_credentials(own) if isinstance(own, McpServerSettings) else orjson.loads(row.settings)
 
     async def _seal_query(self, row: StoredServer, own: McpServerSettings) -> None:
@@ -157,7 +157,7 @@ class AddedServers:
         public = orjson.dumps(hide_credentials(own)).decode()
         await self._store.replace_added_server(row, row._replace(settings=public, sealed=sealed))
 
-    def _seal(self, label: str, own: McpServerSettings, body: Json) -> str | None:
+    def _seal_settings(self, label: str, own: McpServerSettings, body: Json) -> str | None:
         """Returns the encrypted settings of a server with credentials; None for one without."""
         if (credential := find_credential(own)) is None:
             return None
@@ -171,7 +171,7 @@ class AddedServers:
             )
         return sealed
 
-    def _read(self, row: StoredServer) -> McpServerSettings | UnusableReason:
+    def _read_server(self, row: StoredServer) -> McpServerSettings | UnusableReason:
         try:
             content = row.settings if row.sealed is None else self._sealer.unseal(row.sealed, _PURPOSE + row.label)
             return read_server_settings(row.label, orjson.loads(content))

@@ -47,7 +47,7 @@ def read_server_settings(label: str, body: Json) -> McpServerSettings:
             "the name of a server has up to 32 letters, digits, _ and -, and begins with a letter", param="server_label"
         )
     for key, reason in _FILE_KEYS.items():
-        if _find(body, key) is not None:
+        if _find_value(body, key) is not None:
             raise InvalidRequest(reason, param=render_path(key), code="unsupported_parameter")
     for path, text in _texts_in(body, ()):
         if _VARIABLE.search(text):
@@ -56,7 +56,7 @@ def read_server_settings(label: str, body: Json) -> McpServerSettings:
                 param=render_path(path),
                 code="unsupported_parameter",
             )
-    if _find(body, ("auth", "oauth", "grant")) == "login":
+    if _find_value(body, ("auth", "oauth", "grant")) == "login":
         raise InvalidRequest(
             "`responses-gateway mcp login` knows only servers of the configuration file: use client_credentials",
             param="auth.oauth.grant",
@@ -108,16 +108,16 @@ def hide_credentials(own: McpServerSettings) -> Json:
     for path, url in own.addresses.items():
         parts = urlsplit(url)
         if parts.query:
-            _find(hidden, path[:-1])[path[-1]] = urlunsplit(parts._replace(query=_HIDDEN))
+            _find_value(hidden, path[:-1])[path[-1]] = urlunsplit(parts._replace(query=_HIDDEN))
     return hidden
 
 
 def has_open_query(own: McpServerSettings, redacted_body: Json) -> bool:
     """Whether readable stored settings have the query of an address, as older versions wrote them."""
-    return any(urlsplit(_find(redacted_body, path) or "").query not in ("", _HIDDEN) for path in own.addresses)
+    return any(urlsplit(_find_value(redacted_body, path) or "").query not in ("", _HIDDEN) for path in own.addresses)
 
 
-def _find(body: Any, path: ValuePath) -> Any:
+def _find_value(body: Any, path: ValuePath) -> Any:
     for key in path:
         body = body.get(key) if isinstance(body, Mapping) else None
     return body

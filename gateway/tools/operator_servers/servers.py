@@ -180,7 +180,7 @@ class OperatorServers:
 
         Failures have only their kind, because the result is public.
         """
-        return {label: self._condition_of(label) for label in self._list_labels()}
+        return {label: self._describe_condition(label) for label in self._list_labels()}
 
     def describe_servers(self, allowed: Sequence[str] = ("*",)) -> list[Json]:
         """Returns the servers whose labels match a pattern of `allowed`, with the tools that are known now."""
@@ -195,7 +195,7 @@ class OperatorServers:
             named = self._name_tools(label, listing.tools)
             tools = [{**items[tool.name], "model_name": name} for name, tool in named]
         source = "api" if self.is_added(label) else "configuration"
-        condition = self._condition_of(label)
+        condition = self._describe_condition(label)
         return {"object": "mcp_server", "server_label": label, "source": source, **condition, "tools": tools}
 
     def _list_labels(self) -> list[str]:
@@ -224,7 +224,7 @@ class OperatorServers:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _condition_of(self, label: str) -> Json:
+    def _describe_condition(self, label: str) -> Json:
         if label not in self.configured:
             return {"status": "failed", "reason": self.unusable[label]}
         server = self._running.get(label)

@@ -66,16 +66,16 @@ class EngineClient:
         request = self._engine.build(self._url, self.key, query)
         try:
             async with asyncio.timeout(deadline_s), aclosing(GuardedSender(self._egress)) as sender:
-                data = await self._read(await sender.send(request))
+                data = await self._read_reply(await sender.send(request))
         except TimeoutError:
             raise SearchUnavailable("no answer in time") from None
         except EgressRefused:
             raise SearchUnavailable("its host cannot be resolved") from None
         except httpx2.HTTPError as error:
             raise SearchUnavailable(f"no complete answer: {type(error).__name__}") from None
-        return await run_in_pool(_parse, data) if len(data) > _LARGE_BYTES else _parse(data)
+        return await run_in_pool(_parse_reply, data) if len(data) > _LARGE_BYTES else _parse_reply(data)
 
-    async def _read(self, reply: httpx2.Response) -> bytes:
+    async def _read_reply(self, reply: httpx2.Response) -> bytes:
         async with aclosing(reply):
             if reply.status_code != 200:
                 raise SearchUnavailable("an error status", reply.status_code)
@@ -89,7 +89,7 @@ class EngineClient:
         return bytes(data)
 
 
-def _parse(data: bytes) -> Json:
+def _parse_reply(data: bytes) -> Json:
     values, depth = measure_json(data)
     if values > _MAX_VALUES or depth > _MAX_DEPTH:
         raise SearchUnavailable("an answer with too many values")

@@ -108,17 +108,17 @@ class SearchEngine:
             result = mapping_or_empty(entry)
             url = result.get("url")
             if isinstance(url, str) and url:
-                title = _clean(result.get("title"))[:_MAX_TITLE_CHARS]
-                yield PageFound(url, title or url, _clean(result.get(self.text_key)))
+                title = _clean_text(result.get("title"))[:_MAX_TITLE_CHARS]
+                yield PageFound(url, title or url, _clean_text(result.get(self.text_key)))
 
 
 def _build_searxng(url: httpx2.URL, _key: str, query: SearchQuery) -> httpx2.Request:
-    params = {"q": _cut(query.text) + query.rules.site_terms, "format": "json", "pageno": "1", "language": "all"}
+    params = {"q": _cut_query(query.text) + query.rules.site_terms, "format": "json", "pageno": "1", "language": "all"}
     return httpx2.Request("GET", url, params=params)
 
 
 def _build_brave(url: httpx2.URL, key: str, query: SearchQuery) -> httpx2.Request:
-    params = {"q": _cut(query.text + query.rules.site_terms), "count": str(min(query.limit, _MAX_RESULTS))}
+    params = {"q": _cut_query(query.text + query.rules.site_terms), "count": str(min(query.limit, _MAX_RESULTS))}
     if query.country:
         params["country"] = query.country
     headers = {"x-subscription-token": key, "accept": "application/json", "cache-control": "no-cache"}
@@ -126,7 +126,7 @@ def _build_brave(url: httpx2.URL, key: str, query: SearchQuery) -> httpx2.Reques
 
 
 def _build_tavily(url: httpx2.URL, key: str, query: SearchQuery) -> httpx2.Request:
-    body: Json = {"query": _cut(query.text), "max_results": min(query.limit, _MAX_RESULTS)}
+    body: Json = {"query": _cut_query(query.text), "max_results": min(query.limit, _MAX_RESULTS)}
     if query.rules.allowed:
         body["include_domains"] = [*query.rules.allowed]
     if query.rules.blocked:
@@ -151,11 +151,11 @@ ENGINES: Final[Mapping[SearchEngineName, SearchEngine]] = {
 }
 
 
-def _cut(text: str) -> str:
+def _cut_query(text: str) -> str:
     """Returns a query that is no longer than engines take."""
     return " ".join(text.split()[:_MAX_QUERY_WORDS])[:_MAX_QUERY_CHARS]
 
 
-def _clean(value: Any) -> str:
+def _clean_text(value: Any) -> str:
     """Returns a text on one line and without markup: some engines mark the words that were found."""
     return " ".join(unescape(_TAG.sub("", value)).split()) if isinstance(value, str) else ""

@@ -161,11 +161,11 @@ class WebSearchExecutor:
         if call.key.name == WEB_SEARCH:
             return await self._search(action, read_queries(arguments), deadline_s)
         if len(action["url"]) > _MAX_URL_CHARS:
-            return _fail(action, f"page_unavailable: its URL is longer than {_MAX_URL_CHARS} characters")
+            return _build_failure(action, f"page_unavailable: its URL is longer than {_MAX_URL_CHARS} characters")
         try:
-            page = await self._open(action["url"], deadline_s)
+            page = await self._open_page(action["url"], deadline_s)
         except PageUnavailable as fault:
-            return _fail(action, str(fault))
+            return _build_failure(action, str(fault))
         if call.key.name == OPEN_PAGE:
             outcome = self._show_page(action, page, _cut_page(page, self._settings.page_chars))
             is_cut = not page.is_whole or len(page.text) > self._settings.page_chars
@@ -181,12 +181,16 @@ class WebSearchExecutor:
 
     async def _search(self, action: Json, queries: Sequence[str], deadline_s: float) -> ToolOutcome:
         if not queries:
-            return _fail(action, "The call was not run: it has no queries")
+            return _build_failure(action, "The call was not run: it has no queries")
         if len(queries) > self._settings.max_queries:
-            return _fail(action, f"The call was not run: it has more than {self._settings.max_queries} queries")
+            return _build_failure(
+                action, f"The call was not run: it has more than {self._settings.max_queries} queries"
+            )
         limit = self._options.max_uses
         if limit is not None and self._uses + 1 > limit:
-            skipped = _fail(action, f"{_MAX_USES}: this response may search {limit} times. Answer now.", code=_MAX_USES)
+            skipped = _build_failure(
+                action, f"{_MAX_USES}: this response may search {limit} times. Answer now.", code=_MAX_USES
+            )
             return replace(skipped, notes=("skipped",))
         self._uses += 1
         options = self._options
@@ -203,9 +207,9 @@ class WebSearchExecutor:
                 lists.append(result)
             elif not isinstance(result, Exception):
                 raise result
-        if not lists:  # the failure of one of several queries is none of the search
-            return _fail(action, str(results[0]))
-        return self._show_results(action, _merge(lists, options.results))
+        if not lists:  # a search fails only if all of its queries fail
+            return _build_failure(action, str(results[0]))
+        return self._show_results(action, _merge_results(lists, options.results))
 
     def _show_results(self, action: Json, pages: Sequence[PageFound]) -> ToolOutcome:
         citables: dict[int, Citable] = {}
@@ -226,7 +230,7 @@ class WebSearchExecutor:
         head = f"{write_marker(number)} {citable.title} {page.url}"
         return _build_outcome(action, f"{_HEADER}\n\n{head}\n{remove_markers(text)}", {number: citable})
 
-    async def _open(self, url: str, deadline_s: float) -> WebPage:
+    async def _open_page(self, url: str, deadline_s: float) -> WebPage:
         """Returns a page, which is fetched once. Raises PageUnavailable."""
         task = self._pages.get(url)
         if task is None:
@@ -244,7 +248,7 @@ class WebSearchExecutor:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if task.cancelled():  # it was dropped for other pages
+            if task.cancelled():  # it was the oldest of `_MAX_PAGES`
                 raise PageUnavailable("too many pages were opened at once") from None
             raise
 
@@ -256,12 +260,12 @@ def _build_outcome(action: Json, text: str, citables: dict[int, Citable]) -> Too
     return ToolOutcome(output=text, fields=fields)
 
 
-def _fail(action: Json, text: str, code: str | None = None) -> ToolOutcome:
+def _build_failure(action: Json, text: str, code: str | None = None) -> ToolOutcome:
     fields: Json = {"action": action} if code is None else {"action": action, "error": code}
     return replace(build_execution_error(text), fields=fields)
 
 
-def _merge(lists: Sequence[Sequence[PageFound]], count: int) -> list[PageFound]:
+def _merge_results(lists: Sequence[Sequence[PageFound]], count: int) -> list[PageFound]:
     """Returns the results of several queries, taken from each in turn, without pages that occur twice."""
     merged: dict[str, PageFound] = {}
     for place in range(max(map(len, lists))):

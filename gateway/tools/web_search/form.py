@@ -40,7 +40,7 @@ class WebSearchForm(CallForm):
     def build_fields(self, call: CallView) -> Json:
         if call.outcome.fields is not None:
             return {**call.outcome.fields}
-        return {"action": build_action(call.name, _parse(call.arguments))} if call.outcome.failed else {}
+        return {"action": build_action(call.name, _parse_arguments(call.arguments))} if call.outcome.failed else {}
 
     def count_results(self, outcome: ToolOutcome) -> int:
         action = mapping_or_empty((outcome.fields or {}).get("action"))
@@ -76,7 +76,7 @@ def _read_sources(sources: Any) -> list[CitablePage]:
     return [CitablePage(url, remove_markers(str(title))) for url, title in named[:_MAX_SOURCES]]
 
 
-def _parse(arguments: str) -> Json:
+def _parse_arguments(arguments: str) -> Json:
     try:
         parsed = orjson.loads(arguments)
     except orjson.JSONDecodeError:

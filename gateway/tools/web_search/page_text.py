@@ -229,5 +229,6 @@ def _find_codec_of(name: str) -> str:
     if not getattr(info, "_is_text_encoding", True) or info.name.replace("_", "-") in _UNTRUSTED_CODECS:
         return "utf-8"
     if info.name.startswith(("utf-16", "utf-32")):
-        return "utf-8"  # whoever reads its name in the page reads ASCII; with a mark it was found before
+        # Such a page begins with a mark, which was looked for before. Here its name was read as ASCII, so it is wrong.
+        return "utf-8"
     return _LARGER_CODECS.get(info.name, info.name)

@@ -36,14 +36,14 @@ async def fetch_page(
     """
     try:
         async with asyncio.timeout(deadline_s):
-            return await reader.read(await _fetch(egress, url, max_bytes, allows))
+            return await reader.read(await _fetch_page(egress, url, max_bytes, allows))
     except TimeoutError:
         raise PageUnavailable(f"it was not complete within {deadline_s:g} s") from None
     except EgressRefused as refused:
         raise PageUnavailable(str(refused)) from None
 
 
-async def _fetch(egress: EgressClient, url: str, max_bytes: int, allows: Callable[[str], bool]) -> PageContent:
+async def _fetch_page(egress: EgressClient, url: str, max_bytes: int, allows: Callable[[str], bool]) -> PageContent:
     target = parse_url(url)
     async with aclosing(GuardedSender(egress, keeps_connections=False)) as sender:
         for _ in range(MAX_REDIRECTS + 1):

@@ -44,21 +44,21 @@ class LlamaServerProvider(TwoPassProvider):
     def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> HttpRelay:
         refuse_invalid_bounds({name: value for name, value in body.items() if name not in _CONVERSATION_FIELDS})
         schemas = {
-            "response_format": _schema_of_format(body.get("response_format")),
-            "text.format.schema": _schema_of_format(mapping_or_empty(body.get("text")).get("format")),
+            "response_format": _read_schema(body.get("response_format")),
+            "text.format.schema": _read_schema(mapping_or_empty(body.get("text")).get("format")),
             "json_schema": body.get("json_schema"),
         }
         if _ends_with_prefill(body.get("messages") or body.get("input")) and not body.get("stream"):
             usage = {"stream_options": {"include_usage": True}} if dialect == "chat" else {}
             body = {**body, "stream": True, **usage}
-        losses = _schema_losses(schemas, uses_llguidance=False)
+        losses = _list_schema_losses(schemas, uses_llguidance=False)
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, losses, credentials)
 
     def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
         extra = turn.extra.get("json_schema") if "json_schema" in profile.extra_params else None
         in_tokens = profile.two_pass == "on" and may_think(turn)
-        schemas = {"text.format.schema": _schema_of_format(turn.text_format), "json_schema": extra}
-        return _schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
+        schemas = {"text.format.schema": _read_schema(turn.text_format), "json_schema": extra}
+        return _list_schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
 
 
 def _ends_with_prefill(conversation: Any) -> bool:
@@ -68,7 +68,7 @@ def _ends_with_prefill(conversation: Any) -> bool:
     return isinstance(last, dict) and last.get("role") == "assistant"
 
 
-def _schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list[Loss]:
+def _list_schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list[Loss]:
     return [
         Loss(name, f"{keyword} not enforced")
         for name, schema in schemas.items()
@@ -76,7 +76,7 @@ def _schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list
     ]
 
 
-def _schema_of_format(text_format: Any) -> Any:
+def _read_schema(text_format: Any) -> Any:
     """Returns the schema of a format. The Responses API has it beside the type, chat in `json_schema`."""
     text_format = mapping_or_empty(text_format)
     return text_format.get("schema") or mapping_or_empty(text_format.get("json_schema")).get("schema")

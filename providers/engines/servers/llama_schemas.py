@@ -60,41 +60,41 @@ def list_unenforced_keywords(schema: Any, *, uses_llguidance: bool) -> list[str]
     keywords: dict[str, None] = {}
     for subschema in iter_subschemas(schema):
         keywords |= dict.fromkeys(
-            _ignored_by_llguidance(subschema) if uses_llguidance else _ignored_by_converter(subschema)
+            _list_ignored_by_llguidance(subschema) if uses_llguidance else _list_ignored_by_converter(subschema)
         )
     return list(keywords)
 
 
-def _ignored_by_llguidance(schema: Mapping[str, Any]) -> Iterator[str]:
-    yield from _effective_keywords(schema, _NEVER_ENFORCED)
+def _list_ignored_by_llguidance(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from _select_effective_keywords(schema, _NEVER_ENFORCED)
     if _has_other_format(schema, _LLGUIDANCE_FORMATS):
         yield "format"
-    if not set(mapping_or_empty(schema.get("properties"))) <= set(_strings_of(schema.get("required"))):
-        yield from _effective_keywords(schema, ("minProperties", "maxProperties"))
+    if not set(mapping_or_empty(schema.get("properties"))) <= set(_list_strings(schema.get("required"))):
+        yield from _select_effective_keywords(schema, ("minProperties", "maxProperties"))
 
 
-def _ignored_by_converter(schema: Mapping[str, Any]) -> Iterator[str]:
-    yield from _effective_keywords(schema, (*_NEVER_ENFORCED, *_NOT_CONVERTED))
+def _list_ignored_by_converter(schema: Mapping[str, Any]) -> Iterator[str]:
+    yield from _select_effective_keywords(schema, (*_NEVER_ENFORCED, *_NOT_CONVERTED))
     if any(keyword in schema for keyword in _EXCLUSIVE_KEYWORDS):
-        yield from _effective_keywords(schema, _IGNORED_BESIDE_EXCLUSIVE)
+        yield from _select_effective_keywords(schema, _IGNORED_BESIDE_EXCLUSIVE)
         return
     if not _is_integer_type(schema.get("type")):
-        yield from _effective_keywords(schema, _BOUNDS)
-    yield from _ignored_of_strings(schema)
+        yield from _select_effective_keywords(schema, _BOUNDS)
+    yield from _list_ignored_by_strings(schema)
     if "items" in schema:
-        yield from _effective_keywords(schema, ("prefixItems",))
+        yield from _select_effective_keywords(schema, ("prefixItems",))
     if "properties" in schema:
-        yield from _effective_keywords(schema, ("allOf",))
-    if not set(_strings_of(schema.get("required"))) <= set(mapping_or_empty(schema.get("properties"))):
+        yield from _select_effective_keywords(schema, ("allOf",))
+    if not set(_list_strings(schema.get("required"))) <= set(mapping_or_empty(schema.get("properties"))):
         yield "required"
 
 
-def _ignored_of_strings(schema: Mapping[str, Any]) -> Iterator[str]:
+def _list_ignored_by_strings(schema: Mapping[str, Any]) -> Iterator[str]:
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         if _CONVERTER_PATTERN.fullmatch(pattern) is None or _UNSUPPORTED_GROUPS.search(pattern):
             yield "pattern"
-        yield from _effective_keywords(schema, ("minLength", "maxLength", "format"))
+        yield from _select_effective_keywords(schema, ("minLength", "maxLength", "format"))
     elif _has_other_format(schema, _CONVERTER_FORMATS):
         yield "format"
 
@@ -109,11 +109,11 @@ def _has_other_format(schema: Mapping[str, Any], known: re.Pattern[str]) -> bool
     return isinstance(format, str) and known.fullmatch(format) is None
 
 
-def _effective_keywords(schema: Mapping[str, Any], keywords: Sequence[str]) -> Iterator[str]:
+def _select_effective_keywords(schema: Mapping[str, Any], keywords: Sequence[str]) -> Iterator[str]:
     for keyword in keywords:
         if keyword in schema and (keyword not in _NEUTRAL_VALUES or schema[keyword] != _NEUTRAL_VALUES[keyword]):
             yield keyword
 
 
-def _strings_of(value: Any) -> list[Any]:
+def _list_strings(value: Any) -> list[Any]:
     return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []

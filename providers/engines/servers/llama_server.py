@@ -101,15 +101,15 @@ class LlamaServerEngine(RemoteEngine):
     async def _generate_constrained(
         self, prompt: TokenPrompt, request: GenerationRequest
     ) -> AsyncGenerator[EngineDelta, None]:
-        if (wanted := _input_grammar_of(request.constraint)) is not None:
+        if (wanted := _find_input_grammar(request.constraint)) is not None:
             await self._require_grammar(wanted)
             async with aclosing(self._generate(prompt, request, {"grammar": _LLGUIDANCE + wanted})) as deltas:
                 async for delta in deltas:
                     yield delta
             return
-        lark = _lark_grammar_of(request.constraint) if self._cache.get(_NO_LLGUIDANCE) is None else None
+        lark = _build_lark_grammar(request.constraint) if self._cache.get(_NO_LLGUIDANCE) is None else None
         deltas = self._generate(
-            prompt, request, {"grammar": lark} if lark else _constraint_fields_of(request.constraint)
+            prompt, request, {"grammar": lark} if lark else _build_constraint_fields(request.constraint)
         )
         has_started = False
         try:
@@ -123,7 +123,7 @@ class LlamaServerEngine(RemoteEngine):
                 raise
         # A server that was built without llguidance refuses such a grammar. It gets the schema without the suffix.
         self._cache.put(_NO_LLGUIDANCE, True)
-        async with aclosing(self._generate(prompt, request, _constraint_fields_of(request.constraint))) as deltas:
+        async with aclosing(self._generate(prompt, request, _build_constraint_fields(request.constraint))) as deltas:
             async for delta in deltas:
                 yield delta
 
@@ -154,16 +154,16 @@ class LlamaServerEngine(RemoteEngine):
                 text = self.parse_text(chunk, "content")
                 if missing and tokens:
                     tokens, missing = await self._recover_missing_tokens(text, tokens, missing)
-                logprobs = _logprobs_of(chunk.get("completion_probabilities"), request.top_logprobs)
+                logprobs = _read_logprobs(chunk.get("completion_probabilities"), request.top_logprobs)
                 if chunk.get("stop") is not True:
                     yield EngineDelta(
-                        text, tokens, logprobs, unlisted_tokens=missing, cached_tokens=_cached_tokens_of(chunk)
+                        text, tokens, logprobs, unlisted_tokens=missing, cached_tokens=_read_cached_tokens(chunk)
                     )
                     continue
                 stop_type, stopping_word = chunk.get("stop_type"), chunk.get("stopping_word")
                 stop_string = str(stopping_word) if stop_type == "word" else None
                 finish_reason: EngineFinishReason = "length" if stop_type == "limit" else "stop"
-                cached = _cached_tokens_of(chunk)
+                cached = _read_cached_tokens(chunk)
                 last = EngineDelta(text, tokens, logprobs, finish_reason, stop_string, cached, missing)
         if last is None:
             raise self.build_broken_error()
@@ -207,7 +207,7 @@ class LlamaServerEngine(RemoteEngine):
         return self.parse_tokens(await self._upstream.post_json("/tokenize", body, at_root=True))
 
 
-def _input_grammar_of(constraint: OutputConstraint | None) -> str | None:
+def _find_input_grammar(constraint: OutputConstraint | None) -> str | None:
     """Returns the Lark grammar of a custom tool's input, which only llguidance can hold text to."""
     if constraint is None or constraint.regex is None:
         return constraint.lark if constraint is not None else None
@@ -216,7 +216,7 @@ def _input_grammar_of(constraint: OutputConstraint | None) -> str | None:
     return f"start: /{regex}/"
 
 
-def _constraint_fields_of(constraint: OutputConstraint | None) -> Json:
+def _build_constraint_fields(constraint: OutputConstraint | None) -> Json:
     if constraint is None:
         return {}
     if constraint.choice is not None:
@@ -224,24 +224,24 @@ def _constraint_fields_of(constraint: OutputConstraint | None) -> Json:
     if constraint.grammar is not None:
         return {"grammar": constraint.grammar}
     return {
-        "json_schema": _with_llguidance_options(
+        "json_schema": _add_llguidance_options(
             constraint.json_schema if constraint.json_schema is not None else {"type": "object"}
         )
     }
 
 
-def _lark_grammar_of(constraint: OutputConstraint | None) -> str | None:
+def _build_lark_grammar(constraint: OutputConstraint | None) -> str | None:
     """Returns llguidance's grammar for a schema and its suffix; None without a schema or suffix."""
     if constraint is None or constraint.json_schema is None or not constraint.suffix:
         return None
     suffix, schema = (
         orjson.dumps(constraint.suffix).decode(),
-        orjson.dumps(_with_llguidance_options(constraint.json_schema)).decode(),
+        orjson.dumps(_add_llguidance_options(constraint.json_schema)).decode(),
     )
     return f"{_LLGUIDANCE}start: value {suffix}\nvalue: %json {schema}"
 
 
-def _with_llguidance_options(schema: Json) -> Json:
+def _add_llguidance_options(schema: Json) -> Json:
     """Returns the schema with options that only llguidance reads: fixed spaces, and lenient mode.
 
     Without fixed spaces there may be any number of them, and small models that tend not to write JSON write spaces
@@ -259,23 +259,23 @@ def _render_gbnf_literal(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _cached_tokens_of(chunk: Json) -> int | None:
+def _read_cached_tokens(chunk: Json) -> int | None:
     timings = chunk.get("timings")
     cached = timings.get("cache_n") if isinstance(timings, dict) else None
     return cached if isinstance(cached, int) and cached >= 0 else None
 
 
-def _logprobs_of(probabilities: Any, alternatives: int | None) -> list[Json] | None:
+def _read_logprobs(probabilities: Any, alternatives: int | None) -> list[Json] | None:
     if alternatives is None or not isinstance(probabilities, list):
         return None
     return [
         {
-            **_logprob_of(entry),
-            "top_logprobs": [_logprob_of(candidate) for candidate in entry["top_logprobs"][:alternatives]],
+            **_read_logprob(entry),
+            "top_logprobs": [_read_logprob(candidate) for candidate in entry["top_logprobs"][:alternatives]],
         }
         for entry in probabilities
     ]
 
 
-def _logprob_of(entry: Json) -> Json:
+def _read_logprob(entry: Json) -> Json:
     return {"token": entry["token"], "logprob": entry["logprob"], "bytes": entry["bytes"]}

@@ -35,28 +35,24 @@ def refuse_invalid_bounds(values: Mapping[str, Any]) -> None:
     """
     for param, value in values.items():
         grammar = value if param == "grammar" and isinstance(value, str) else ""
-        for problem in (*_schema_problems(value), *_grammar_problems(grammar)):
+        for problem in (*_find_schema_problems(value), *_find_grammar_problems(grammar)):
             raise InvalidRequest(f"Invalid value for '{param}': {problem}.", param=param)
 
 
-def _schema_problems(value: Any) -> Iterator[str]:
+def _find_schema_problems(value: Any) -> Iterator[str]:
     for schema in iter_subschemas(value):
         for least, most in _MIN_MAX_KEYWORDS:
-            yield from _bound_problems(least, schema.get(least), most, schema.get(most))
-        yield from _number_problems(schema)
+            yield from _find_bound_problems(least, schema.get(least), most, schema.get(most))
+        yield from _find_number_problems(schema)
 
 
-def _number_problems(schema: Mapping[str, Any]) -> Iterator[str]:
+def _find_number_problems(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yields problems with bounds that no number satisfies."""
     lower_bounds = [
-        (bound, key)
-        for key in ("minimum", "exclusiveMinimum")
-        if (bound := _number_or_none(schema.get(key))) is not None
+        (bound, key) for key in ("minimum", "exclusiveMinimum") if (bound := _read_bound(schema.get(key))) is not None
     ]
     upper_bounds = [
-        (bound, key)
-        for key in ("maximum", "exclusiveMaximum")
-        if (bound := _number_or_none(schema.get(key))) is not None
+        (bound, key) for key in ("maximum", "exclusiveMaximum") if (bound := _read_bound(schema.get(key))) is not None
     ]
     for (lower, lower_key), (upper, upper_key) in product(lower_bounds, upper_bounds):
         if lower > upper or (lower == upper and (lower_key, upper_key) != ("minimum", "maximum")):
@@ -68,19 +64,19 @@ def _number_problems(schema: Mapping[str, Any]) -> Iterator[str]:
                 yield f"no whole number satisfies both {lower_key} and {upper_key}"
 
 
-def _number_or_none(value: Any) -> float | None:
+def _read_bound(value: Any) -> float | None:
     """Returns a bound that is a number. In early drafts of JSON Schema the exclusive bounds are true or false."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and math.isfinite(value) else None
 
 
-def _grammar_problems(grammar: str) -> Iterator[str]:
+def _find_grammar_problems(grammar: str) -> Iterator[str]:
     for least, most in _REPETITION.findall(_LITERAL.sub("", grammar)):
         # Nine digits are enough: a longer number is too large in any case.
-        yield from _bound_problems(least[:9], int(least[:9]), most[:9], int(most[:9]) if most else None)
+        yield from _find_bound_problems(least[:9], int(least[:9]), most[:9], int(most[:9]) if most else None)
 
 
-def _bound_problems(lower_name: str, lower: Any, upper_name: str, upper: Any) -> Iterator[str]:
+def _find_bound_problems(lower_name: str, lower: Any, upper_name: str, upper: Any) -> Iterator[str]:
     if isinstance(lower, int | float) and isinstance(upper, int | float) and lower > upper:
         yield f"{lower_name} is larger than {upper_name}, so nothing can satisfy both"
     elif isinstance(lower, int | float) and lower > _MAX_REPETITIONS:

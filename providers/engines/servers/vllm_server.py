@@ -83,18 +83,18 @@ class VllmServerEngine(RemoteEngine):
             "spaces_between_special_tokens": False,
         }
         if request.constraint is not None:
-            body["structured_outputs"] = _structured_outputs_of(request.constraint)
+            body["structured_outputs"] = _build_structured_outputs(request.constraint)
         if request.top_logprobs is not None:
             body["logprobs"] = request.top_logprobs
         last: EngineDelta | None = None
         async with aclosing(self._stream_chunks("/completions", body, at_root=False)) as chunks:
             async for chunk in chunks:
-                cached = _cached_tokens_of(chunk.get("usage"))
+                cached = _read_cached_tokens(chunk.get("usage"))
                 choices = chunk.get("choices")
                 if not isinstance(choices, list):
                     raise self.build_garbled_error("the engine's choices are not a list")
                 for choice in choices:
-                    delta = self._delta_of_choice(choice, cached, request.top_logprobs)
+                    delta = self._build_delta(choice, cached, request.top_logprobs)
                     if delta.finish_reason is None:
                         yield delta
                     else:
@@ -105,18 +105,18 @@ class VllmServerEngine(RemoteEngine):
             raise self.build_broken_error()
         yield last
 
-    def _delta_of_choice(self, choice: Json, cached: int | None, alternatives: int | None) -> EngineDelta:
+    def _build_delta(self, choice: Json, cached: int | None, alternatives: int | None) -> EngineDelta:
         text = self.parse_text(choice, "text")
         tokens = self.parse_tokens({"tokens": choice.get("token_ids") or []})
         reason, stop = choice.get("finish_reason"), choice.get("stop_reason")
         finish_reason: EngineFinishReason | None = (
             None if reason is None else "length" if reason == "length" else "stop"
         )
-        logprobs = None if alternatives is None else _logprobs_of(choice.get("logprobs"), alternatives)
+        logprobs = None if alternatives is None else _read_logprobs(choice.get("logprobs"), alternatives)
         return EngineDelta(text, tokens, logprobs, finish_reason, stop if isinstance(stop, str) else None, cached)
 
 
-def _structured_outputs_of(constraint: OutputConstraint) -> Json:
+def _build_structured_outputs(constraint: OutputConstraint) -> Json:
     if (tag := render_structural_tag(constraint)) is not None:
         return {"structural_tag": tag}
     kinds = {
@@ -129,13 +129,13 @@ def _structured_outputs_of(constraint: OutputConstraint) -> Json:
     return {name: value for name, value in kinds.items() if value is not None}
 
 
-def _cached_tokens_of(usage: Any) -> int | None:
+def _read_cached_tokens(usage: Any) -> int | None:
     details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     return cached if isinstance(cached, int) else None
 
 
-def _logprobs_of(logprobs: Any, alternatives: int) -> list[Json] | None:
+def _read_logprobs(logprobs: Any, alternatives: int) -> list[Json] | None:
     """Returns log probabilities in the Responses form. The completions API has them in parallel lists, with tokens as
     text and without their bytes."""
     if not isinstance(logprobs, Mapping):
@@ -144,12 +144,12 @@ def _logprobs_of(logprobs: Any, alternatives: int) -> list[Json] | None:
     top_logprobs = logprobs.get("top_logprobs") or [None] * len(tokens)
     return [
         {
-            **_logprob_of(token, value),
-            "top_logprobs": [_logprob_of(*pair) for pair in list((candidates or {}).items())[:alternatives]],
+            **_build_logprob(token, value),
+            "top_logprobs": [_build_logprob(*pair) for pair in list((candidates or {}).items())[:alternatives]],
         }
         for token, value, candidates in zip(tokens, values, top_logprobs, strict=False)
     ]
 
 
-def _logprob_of(token: str, logprob: float) -> Json:
+def _build_logprob(token: str, logprob: float) -> Json:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode())}

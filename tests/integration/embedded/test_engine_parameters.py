@@ -82,7 +82,7 @@ def test_every_number_with_a_range_is_one_of_llama_cpps_and_its_default_is_in_it
     for path, allowed in RANGES.items():
         value = operator.attrgetter(path)(parameters)
         assert isinstance(value, int | float), path
-        assert allowed.problem_of(value) is None, path
+        assert allowed.find_problem(value) is None, path
 
 
 def test_without_the_library_the_error_names_what_to_install(tmp_path: Path) -> None:

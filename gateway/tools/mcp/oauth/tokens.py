@@ -231,14 +231,14 @@ def _covers(named: str, url: str) -> bool:
     """
     try:
         name, address = urlsplit(named), urlsplit(url)
-        has_same_origin = _origin_of(name) == _origin_of(address)
+        has_same_origin = _read_origin(name) == _read_origin(address)
     except ValueError:
         return False
     is_beginning = f"{address.path.rstrip('/')}/".startswith(f"{name.path.rstrip('/')}/")
     return has_same_origin and is_beginning and name.query in ("", address.query) and "@" not in name.netloc
 
 
-def _origin_of(url: SplitResult) -> tuple[str, str | None, int | None]:
+def _read_origin(url: SplitResult) -> tuple[str, str | None, int | None]:
     """Raises ValueError for an invalid port."""
     return url.scheme, url.hostname, url.port or {"https": 443, "http": 80}.get(url.scheme)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from providers.demo import prompts
-from providers.demo.prompts import is_held_to_form, select_trained_turn, text_of_item
+from providers.demo.prompts import is_held_to_form, join_item_text, select_trained_turn
 from scripts.tiny_model import words
 from scripts.tiny_model.conversations import TASKS, Conversations
 from translation.representation.turn import Turn
@@ -85,7 +85,7 @@ def test_only_a_name_is_taken_from_earlier_turns() -> None:
     system = message("developer", "Be brief.")
     asks_name = select_trained_turn(turn("What is my name?", system, *named, *other))
     assert asks_name is not None
-    assert list(map(text_of_item, asks_name.items)) == [
+    assert list(map(join_item_text, asks_name.items)) == [
         "Be brief.", "My name is Ada.", "Nice to meet you, Ada.", "What is my name?"
     ]  # fmt: skip
     asks_sum = select_trained_turn(turn("3 + 4", system, *named, *other))
