@@ -1,6 +1,6 @@
 """Upstreams that may serve a turn, and which of them are available."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -46,6 +46,17 @@ class TurnCandidates(NamedTuple):
     equals: Sequence[Candidate]
     """Those of the lowest tier if all of them have the same weight, so that the quick choice of `choose_equal` applies;
     otherwise none."""
+    had_others: bool = False
+    """Whether there were other candidates before some were left out."""
+
+    @property
+    def may_eject(self) -> bool:
+        """Whether another upstream of the name can take turns of one that is ejected, although perhaps not this one."""
+        return self.had_others or len(self.all) > 1
+
+    def select(self, indexes: Collection[int]) -> "TurnCandidates":
+        """Returns the candidates with these indexes."""
+        return TurnCandidates([each for each in self.all if each.index in indexes], (), self.may_eject)
 
 
 def prepare_candidates(candidates: Iterable[Candidate]) -> TurnCandidates:

@@ -1,5 +1,6 @@
-"""One turn of a name with several upstreams: decides which upstream is asked, what happens after a failure, and which
-failure the client gets.
+"""One turn of a name with several upstreams: its attempts, one after the other, and which failure the client gets.
+
+What follows a failure is chosen in `gateway/upstreams/repetition.py`.
 
 The caller makes the attempts: for a planned request, a round of hosted tools, or a relayed request.
 """
@@ -19,15 +20,10 @@ from gateway.upstreams.candidates import Candidate, TurnCandidates, order_by_eje
 from gateway.upstreams.health import EjectionReason, ParkingReason
 from gateway.upstreams.outcomes import Outcome, ResultName, find_outcome
 from gateway.upstreams.registry import Sharing
+from gateway.upstreams.repetition import RepetitionChoice
 from gateway.upstreams.retry_delays import forbids_retry, write_retry_headers
 from gateway.upstreams.turn_failures import TurnFailures
 from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamRejected, UpstreamTimeout
-
-_MIN_BACKOFF_S: Final = 0.025
-_MAX_BACKOFF_S: Final = 0.25
-
-_DELAY_JITTER: Final = 0.1
-"""A delay that an upstream named is lengthened by up to this share, so that not all turns come back at once."""
 
 _QUOTA_S: Final = 60.0
 """Seconds for which an upstream without quota is parked."""
@@ -83,8 +79,6 @@ class SharedTurn:
     _proposed: tuple[Candidate, int] | None = None
     """The candidate that the turn was planned for, and its attempts in progress at that time."""
     _began_at: float | None = None
-    _had_others = False
-    """Whether there were other candidates before some were left out."""
     _next: Candidate | None = None
     """The candidate of the next attempt, which was chosen when the last one failed."""
 
@@ -178,18 +172,15 @@ class SharedTurn:
             self._sharing, self._candidates, self.key, clock=self._clock, rng=self._rng, preferred=self.upstream
         )
         following.report_result = self.report_result
-        following._had_others = self._had_others
         return following
 
     def keep_only(self, indexes: Collection[int]) -> None:
         """Leaves only these candidates."""
-        self._had_others = self._may_eject
-        self._candidates = TurnCandidates([each for each in self.candidates if each.index in indexes], ())
+        self._candidates = self._candidates.select(indexes)
 
     def exclude(self, index: int) -> None:
         """Removes a candidate that cannot serve the turn."""
-        self._had_others = self._may_eject
-        self._candidates = TurnCandidates([each for each in self.candidates if each.index != index], ())
+        self._candidates = self._candidates.select([each.index for each in self.candidates if each.index != index])
 
     def propose(self) -> Candidate | None:
         """Returns the candidate that would be asked now; None if none is left.
@@ -273,7 +264,7 @@ class SharedTurn:
         now = self._clock()
         if (attempt := self._end("cut", now)) is not None:
             if not self._is_over(now):
-                attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._may_eject)
+                attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._candidates.may_eject)
             attempt.candidate.health.end_attempt(attempt)
 
     def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
@@ -301,11 +292,11 @@ class SharedTurn:
         """Records what the outcome of an attempt says of its upstream, which named this delay."""
         health = attempt.candidate.health
         if outcome.health == "ejection":
-            if self._may_eject:
+            if self._candidates.may_eject:
                 cause: EjectionReason = "unauthorized" if outcome.result == "unauthorized" else "not_found"
                 health.eject(cause, now, longest=True)
         elif (weight := _FAILURE_WEIGHTS.get(outcome.health)) is not None:
-            health.record_failure(attempt, weight, now, may_eject=self._may_eject)
+            health.record_failure(attempt, weight, now, may_eject=self._candidates.may_eject)
         elif outcome.result == "rate_limited":
             is_quota = outcome.same == "never"
             health.record_success(attempt, now)
@@ -333,10 +324,14 @@ class SharedTurn:
             return False
         if isinstance(error, UpstreamRejected) and forbids_retry(error.headers):
             return False
-        chosen, wait_s = self._choose_next(outcome, failed, error, larger_than)
-        if chosen is None or self._is_over(self._clock(), wait_s):
+        now = self._clock()
+        choice = RepetitionChoice(
+            self._sharing, self.candidates, self._failures, self.attempt_count, rng=self._rng, now=now
+        )
+        chosen, wait_s = choice.choose_upstream(outcome, failed, larger_than)
+        if chosen is None or self._is_over(now, wait_s):
             return False
-        if not self._pay(outcome, chosen):
+        if not choice.take_from_budget(outcome, chosen):
             self.has_empty_budget = True
             self._sharing.state.counts.empty_budgets += 1
             return False
@@ -469,73 +464,9 @@ class SharedTurn:
         balance = self._sharing.balance
         return choose_candidate(available, "least_busy" if balance == "prefix" else balance, self._rng, now)
 
-    def _choose_next(
-        self,
-        outcome: Outcome,
-        failed: Candidate,
-        error: Exception,
-        larger_than: Callable[[Candidate, Candidate], bool] | None,
-    ) -> tuple[Candidate | None, float]:
-        """Returns the upstream of the next attempt and the wait before it; None if there is none."""
-        now = self._clock()
-        untried = [each for each in self.candidates if each.index not in self._failures.outcomes]
-        if outcome.next == "never" or not self._may_ask_next(outcome, error):
-            return None, 0.0
-        if outcome.judgement == "context_length_exceeded" and larger_than is not None:
-            untried = [each for each in untried if larger_than(each, failed)]
-        if available := select_available(untried, now):
-            balance = self._sharing.balance
-            return choose_candidate(available, "least_busy" if balance == "prefix" else balance, self._rng, now), 0.0
-        if full := [each for each in untried if each.find_state(now) == "full"]:
-            return full[0], 0.0
-        if ejected := order_by_ejection(untried, now):
-            return ejected[0], 0.0
-        return self._choose_same(now) if outcome.next != "if_configured" else (None, 0.0)
-
-    def _may_ask_next(self, outcome: Outcome, error: Exception) -> bool:
-        routing = self._sharing.routing
-        if outcome.next == "if_unsafe":
-            return routing.retry_unsafe
-        return outcome.judgement is None or outcome.judgement in routing.fallback_on
-
-    def _choose_same(self, now: float) -> tuple[Candidate | None, float]:
-        """Returns the upstream that may be asked again soonest, and the wait until then."""
-        left_s = self._sharing.routing.wait_s - self._failures.waited_s
-        best: tuple[Candidate | None, float] = (None, 0.0)
-        for each in self.candidates:
-            known = self._failures.outcomes.get(each.index)
-            if known is None or known[0].same == "never" or each.find_state(now) == "ejected":
-                continue
-            outcome, again_at = known
-            if outcome.same == "after_backoff":
-                most_s = min(_MIN_BACKOFF_S * 2.0 ** (self.attempt_count - 1), _MAX_BACKOFF_S)
-                wait_s = self._rng.uniform(0, most_s)
-            elif again_at is None:
-                continue
-            else:
-                wait_s = max(0.0, again_at - now) * (1 + self._rng.uniform(0, _DELAY_JITTER))
-            if wait_s <= left_s and (best[0] is None or wait_s < best[1]):
-                best = (each, wait_s)
-        return best
-
-    def _pay(self, outcome: Outcome, chosen: Candidate) -> bool:
-        """Takes a further attempt from the retry budget, unless it is free. Returns whether it may begin."""
-        if outcome.is_free:
-            return True
-        now = self._clock()
-        if outcome.is_reset and not self._failures.was_reset and chosen.health.find_state(now) != "ejected":
-            self._failures.was_reset = True
-            return True
-        return self._sharing.state.budget.take(now)
-
     def _is_over(self, now: float, wait_s: float = 0.0) -> bool:
         """Whether the time of the turn is over, or will be after a wait."""
         return self.deadline is not None and now + wait_s + TIMER_STEP_S >= self.deadline
-
-    @property
-    def _may_eject(self) -> bool:
-        """Whether another upstream of the name can take turns of one that is ejected, although perhaps not this one."""
-        return self._had_others or len(self.candidates) > 1
 
     def _build_refusal(self, now: float, *, has_parked: bool) -> UpstreamRejected:
         """Returns the failure of a turn for which no upstream can be asked."""

@@ -135,4 +135,4 @@ def test_a_target_is_found_by_its_candidate_also_if_others_were_left_out() -> No
 
 
 def test_a_name_with_one_provider_has_no_candidates() -> None:
-    assert resolver({"m": {"provider": "a"}}, A).resolve("m").candidates == ((), ())
+    assert resolver({"m": {"provider": "a"}}, A).resolve("m").candidates.all == ()
