@@ -7,11 +7,12 @@ for its own, by what nobody else has. The same is true of the processor time tha
 import asyncio
 import gc
 import os
+import resource
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -70,6 +71,24 @@ class NewObjects:
 
     def _iterate_all(self) -> Iterator[Any]:
         return (each for each in gc.get_objects() if type(each) in self._kinds)
+
+
+class Cost(NamedTuple):
+    """What all of the process took, others too: only for bounds that are many times what is expected."""
+
+    processor_s: float
+    peak_bytes: int
+    """By how much the most memory that the process ever had has grown."""
+
+
+@contextmanager
+def measuring_cost() -> Iterator[list[Cost]]:
+    """Yields a list that has the cost of the block once it has ended."""
+    found: list[Cost] = []
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    yield found
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found.append(Cost(time.process_time() - began, (after - before) * 1024))
 
 
 class _Moment(NamedTuple):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,6 +12,7 @@ import pytest
 from tests.faults.client_view import CHAT, question
 from tests.faults.config import LONG_S, StartGateway, config
 from tests.faults.connection import Connection, connected
+from tests.own_process import measuring_cost
 from tests.polling import PROMPT_S
 from tests.upstream import Hang, Reply, ScriptedUpstream
 from tests.upstream.builders import SSE
@@ -99,19 +99,19 @@ FLOODS: dict[str, tuple[bytes, Callable[[], Iterator[bytes]], int, str]] = {
 async def test_an_endless_head_is_refused_at_once(
     begin: bytes, pieces: Callable[[], Iterator[bytes]], status: int, limit: str, url: str
 ) -> None:
-    before, began = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
     async with connected(url) as client:
-        client.writer.write(begin)
-        reading = asyncio.create_task(reply_of(client))
-        sent = await flood(client, pieces(), reading)
-        got, error, head = await reading
+        with measuring_cost() as costs:
+            client.writer.write(begin)
+            reading = asyncio.create_task(reply_of(client))
+            sent = await flood(client, pieces(), reading)
+            got, error, head = await reading
     assert (got, error["type"]) == (status, "invalid_request_error")
     assert limit in error["message"]
     assert "connection: close" in head
     assert "x-request-id: req_" in head
     assert sent < FLOOD_BYTES / 8
-    assert time.process_time() - began < 1
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before.ru_maxrss < 64 * 1024
+    assert costs[0].processor_s < 1
+    assert costs[0].peak_bytes < 64 * 1024 * 1024
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
+
+from tests.faults.connection import EXIT_S
+from tests.polling import block_until
 
 CONFIG = {
     "store": {"url": None},
@@ -20,6 +24,13 @@ PATH = "/" + "x" * 3500
 REQUESTS = 400
 
 
+def count_lines(lines: list[bytes]) -> tuple[int, int]:
+    """Returns how many lines of requests were written, and how many were dropped."""
+    messages = [json.loads(line) for line in [*lines]]
+    dropped = sum(message["dropped"] for message in messages if message["message"] == "log_lines_dropped")
+    return sum(message["message"] == "request" for message in messages), dropped
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_gateway_with_unread_output_serves_on(workers: int, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
@@ -29,22 +40,25 @@ def test_a_gateway_with_unread_output_serves_on(workers: int, tmp_path: Path) ->
     process = subprocess.Popen([str(command), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
     assert process.stdout is not None
     assert process.stderr is not None
+    lines: list[bytes] = []
+    reading = threading.Thread(target=lambda: lines.extend(process.stderr or ()))
     try:
         url = process.stdout.readline().decode().removeprefix("listening on ").strip()
         # One connection for each request, so that every worker has some.
-        with httpx.Client(base_url=url, timeout=5, headers={"connection": "close"}) as client:
+        with httpx.Client(base_url=url, timeout=60, headers={"connection": "close"}) as client:
             for _ in range(REQUESTS * workers):
                 assert client.get(PATH).status_code == 404
+        reading.start()
+        block_until(lambda: sum(count_lines(lines)) == REQUESTS * workers)
         process.send_signal(signal.SIGTERM)
-        lines = process.stderr.read().decode().splitlines()
-        assert process.wait(10) == 0
+        assert process.wait(EXIT_S) == 0
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(EXIT_S)
+        if reading.is_alive():
+            reading.join(EXIT_S)
         process.stdout.close()
         process.stderr.close()
-    messages = [json.loads(line) for line in lines]
-    dropped = sum(message["dropped"] for message in messages if message["message"] == "log_lines_dropped")
-    written = sum(message["message"] == "request" for message in messages)
+    written, dropped = count_lines(lines)
     assert dropped > 0
     assert written + dropped == REQUESTS * workers

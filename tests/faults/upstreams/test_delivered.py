@@ -9,7 +9,7 @@ import pytest
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question, read
 from tests.faults.config import StartGateway
 from tests.faults.upstreams.test_attempts import APIS, TEXT, ask, limit_silence, rejected, shared
-from tests.polling import PROMPT_S, wait_until
+from tests.polling import PROMPT_S, read_until
 from tests.upstream.faults import ANSWERS, sound
 from tests.upstream.script import Close, Hang, Pause, Reply, Reset, Step, silence
 from tests.upstream.server import ScriptedUpstream
@@ -63,14 +63,9 @@ async def test_a_client_that_leaves_ends_its_attempt_and_nobody_else_is_asked(pa
             await asyncio.wait([task])
         async with asyncio.timeout(PROMPT_S):
             await request.closed
-        await wait_until(lambda: _has_ended(running.url))
-        rows = await report(running.url)
+        rows = await read_until(lambda: report(running.url), lambda rows: [row["in_flight"] for row in rows] == [0, 0])
     assert not second.requests
     assert [row["state"] for row in rows] == ["available", "available"]
-
-
-async def _has_ended(url: str) -> bool:
-    return [row["in_flight"] for row in await report(url)] == [0, 0]
 
 
 @pytest.mark.parametrize("path", [RESPONSES, CHAT, MESSAGES])

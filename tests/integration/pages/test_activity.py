@@ -106,8 +106,7 @@ async def test_all_workers_are_added_up_and_nobody_logs_it(tmp_path: Path) -> No
             page: Json = (await fetch(server.url)).json()
             return page
 
-        page = await read_until(read, lambda page: page["requests"] == 12)
-        assert page["workers"] == 2
+        page = await read_until(read, lambda page: (page["requests"], page["workers"]) == (12, 2))
         assert len(page["entries"]) == 12
         assert {each["name"]: each["attempts"] for each in page["upstreams"]}["a"] == 12
         lines = [json.loads(line) for line in server.log.read_text().splitlines()]

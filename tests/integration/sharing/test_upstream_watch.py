@@ -24,6 +24,16 @@ def load_of(url: str) -> list[Json]:
     return rows
 
 
+async def wait_for_rows(url: str, **wanted: Any) -> list[Json]:
+    """Returns the rows once the first one has these values."""
+
+    def find() -> list[Json]:
+        rows = load_of(url)
+        return rows if wanted.items() <= rows[0].items() else []
+
+    return await wait_until(find)
+
+
 def configure(first: str, second: str, **provider: Any) -> Json:
     config = shared(first, second, eject_failures=1, eject_s=60, eject_max_s=60)
     for each in config["providers"].values():
@@ -46,7 +56,7 @@ async def test_an_ejected_upstream_gets_a_trial_once_it_says_that_it_is_well(hea
             assert load_of(running.url)[0]["state"] == "ejected"
             asked = [request for request in first.requests if request.path == "/health"]
             await wait_until(lambda: len([each for each in first.requests if each.path == "/health"]) > len(asked))
-            await wait_until(lambda: load_of(running.url)[0]["state"] == state)
+            await wait_for_rows(running.url, state=state)
 
 
 async def test_upstreams_of_a_pattern_are_asked_too() -> None:
@@ -60,8 +70,8 @@ async def test_upstreams_of_a_pattern_are_asked_too() -> None:
             provider["unlisted_models"] = "forward"
         with serving(config) as running:
             await ask(running.v1, CHAT, stream=False, model="m")
-            await wait_until(lambda: load_of(running.url)[0]["state"] == "available")
-            assert load_of(running.url)[0]["ejections"] == 1
+            first_row, _ = await wait_for_rows(running.url, state="available")
+            assert first_row["ejections"] == 1
 
 
 METRICS = b"# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting 4.0\n"
@@ -85,8 +95,8 @@ async def test_the_queue_of_an_upstream_is_known(form: str, metrics: Script | No
                 body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
                 reply = await client.post(f"{running.v1}/chat/completions", json=body)
             assert "endpoint-load-metrics" not in reply.headers
-            await wait_until(lambda: load_of(running.url)[0]["waiting"] == 4)
-            assert [row["load"] for row in load_of(running.url)] == [form, "none"]
+            rows = await wait_for_rows(running.url, waiting=4)
+            assert [row["load"] for row in rows] == [form, "none"]
     wanted = "json" if form == "orca" else None
     assert first.requests[0].headers.get("endpoint-load-metrics-format") == wanted
 
@@ -97,4 +107,4 @@ async def test_an_upstream_without_a_known_figure_reports_no_load() -> None:
         first.on("/metrics", Reply(headers={"content-type": "text/plain"}, body=b"other_waiting 4\n"))
         with serving(configure(first.url, second.url, load_report="metrics")) as running:
             await ask(running.v1, CHAT, stream=False, model="m")
-            await wait_until(lambda: load_of(running.url)[0]["load"] == "none")
+            await wait_for_rows(running.url, load="none")

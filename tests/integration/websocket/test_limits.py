@@ -10,6 +10,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.faults.config import config
+from tests.faults.connection import EXIT_S
 from tests.serving import command, serving
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream, chat_text
 from tests.upstream.builders import SSE
@@ -194,7 +195,7 @@ async def test_a_server_that_stops_lets_a_turn_finish_and_begins_no_other(
             go_on.set()
             code, events = await talk.closed()
             assert (code, kinds(events)[-1]) == (1012, "response.completed")
-        assert server.process.wait(10) == 0
+        assert server.process.wait(EXIT_S) == 0
 
 
 async def test_a_turn_that_outlasts_the_drain_ends_with_a_failure_event(
@@ -211,7 +212,7 @@ async def test_a_turn_that_outlasts_the_drain_ends_with_a_failure_event(
             assert events[-1]["type"] == "response.failed"
             assert "shutting down" in events[-1]["response"]["error"]["message"]
             await upstream.requests[0].closed
-        assert server.process.wait(10) == 0
+        assert server.process.wait(EXIT_S) == 0
         assert "Traceback" not in server.log.read_text()
 
 
@@ -221,7 +222,7 @@ async def test_every_turn_has_a_line_in_the_log(upstream: ScriptedUpstream, tmp_
             await talk.response()
             await talk.error(model="other", temperature=9)
         server.process.terminate()
-        assert server.process.wait(10) == 0
+        assert server.process.wait(EXIT_S) == 0
         lines = [line for line in server.log.read_text().splitlines() if "mine-1" in line]
         lines = [line for line in lines if '"message":"model_list_failed"' not in line]
     assert [('"message":"turn"' in line, '"status":200' in line, '"status":400' in line) for line in lines] == [

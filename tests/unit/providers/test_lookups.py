@@ -10,7 +10,7 @@ import pytest
 
 from dataplane.sharing.fair_turns import current_owner
 from providers.lookups import look_up_host, look_up_upstream
-from tests.polling import wait_until
+from tests.polling import TIMEOUT_S, wait_until
 
 
 class SlowNames:
@@ -24,7 +24,7 @@ class SlowNames:
     def __call__(self, host: Any, port: Any, *args: Any, **named: Any) -> Any:
         if str(host).endswith(".slow.test"):
             self.waiting += 1
-            self.go_on.wait(10)
+            self.go_on.wait(2 * TIMEOUT_S)
             raise socket.gaierror(socket.EAI_AGAIN, "no reply")
         return self._real("127.0.0.1", port, *args, **named)
 

