@@ -29,7 +29,7 @@ class Paused:
 
 def background(store_url: str, **more: int) -> Json:
     """A server on a SQLite file knows at once that the other server died; on PostgreSQL the lease has to expire."""
-    return {"lease_s": 60.0 if store_url.startswith("sqlite") else 1.0, **more}
+    return {"lease_s": 60.0 if store_url.startswith("sqlite") else 3.0, **more}
 
 
 async def is_stored(asking: Client, response_id: str) -> bool:

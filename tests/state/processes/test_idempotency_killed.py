@@ -29,7 +29,7 @@ async def test_the_key_of_a_request_on_a_killed_server_has_one_outcome(
     store_url: str, tmp_path: Path, calc: CountingServer
 ) -> None:
     """In the middle of a text, which is begun anew, and of a call, whose outcome the model reads as not known."""
-    settings: Json = {"background": {"lease_s": 1.0}, "egress": {"allow": ["127.0.0.1"]}}
+    settings: Json = {"background": {"lease_s": 3.0}, "egress": {"allow": ["127.0.0.1"]}}
     hanging: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(asyncio.Event())]
     tool = {"type": "mcp", "server_label": "calc", "server_url": calc.url, "require_approval": "never"}
     bodies: dict[str, Json] = {"plain": {"input": "One?"}, "tools": {"input": "Hang.", "tools": [tool]}}

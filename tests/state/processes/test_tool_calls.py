@@ -119,7 +119,7 @@ async def test_fault_47_each_call_of_a_killed_server_is_run_once_at_most(store_u
 
 
 async def test_another_replica_continues_a_response_that_clients_follow(store_url: str, tmp_path: Path) -> None:
-    lease = {"background": {"lease_s": 1.0}}
+    lease = {"background": {"lease_s": 3.0}}
     with mcp_server() as calc:
         async with ScriptedUpstream() as upstream:
             upstream.on("/chat/completions", chat_calls(HANG), chat_text("done"))
@@ -315,7 +315,7 @@ def stop_between_writes(server: Command, store_url: str) -> bool:
 
 async def test_fault_48_the_result_of_a_server_that_lost_its_lease_is_refused(store_url: str, tmp_path: Path) -> None:
     """The first server is stopped in the middle of a call, and goes on when the second has ended the response."""
-    lease = settings(store_url) | {"background": {"lease_s": 1.0}}
+    lease = settings(store_url) | {"background": {"lease_s": 3.0}}
     gate = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:

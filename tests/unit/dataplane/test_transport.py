@@ -263,7 +263,7 @@ async def test_without_keys_a_client_may_use_all_connections() -> None:
 async def test_a_request_without_a_free_connection_is_told_to_retry() -> None:
     async with ScriptedUpstream() as server:
         server.script(silence)
-        config = ProviderConfig(type="vllm", base_url=server.url, max_connections=1, connect_s=0.05)
+        config = ProviderConfig(type="vllm", base_url=server.url, max_connections=1, connect_s=0.5)
         upstream = Upstream("up", config, server.url)
         first = asyncio.ensure_future(upstream.post("/x", {}, stream=True))
         await server.received(1)

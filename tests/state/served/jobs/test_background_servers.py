@@ -28,7 +28,8 @@ from tests.state.served.jobs.background_gateway import (
 from tests.upstream import Exchange, Hang, ScriptedUpstream
 from tests.upstream.builders import DONE, chat_sse, chat_text, sse_reply, text_chunks
 
-LEASE: Json = {"lease_s": 1.0}
+LEASE: Json = {"lease_s": 3.0}
+"""Long enough for a server that lives to renew it on a busy machine."""
 
 FAST: Json = {"background": LEASE}
 
@@ -102,7 +103,7 @@ async def test_a_job_without_delivered_events_is_finished_by_another_replica(
 async def test_a_job_that_kills_every_server_is_abandoned(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     store_url = databases.ready_sqlite(tmp_path / "state.db")
     upstream.on("/chat/completions", sse_reply(Hang()))
-    sections: Json = {"background": {"lease_s": 0.5, "max_attempts": 2}}
+    sections: Json = {"background": {**LEASE, "max_attempts": 2}}
     response_id = ""
     for attempt in (1, 2):
         with replica(tmp_path / str(attempt), store_url, upstream.url, **sections) as server:
