@@ -6,6 +6,7 @@ for its own, by what nobody else has. The same is true of the processor time tha
 
 import asyncio
 import gc
+import json
 import os
 import resource
 import threading
@@ -19,6 +20,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 T = TypeVar("T")
 
 DESCRIPTORS: Final = Path("/proc/self/fd")
+_USUAL_S: Final = 0.022
+"""What the work of `measure_slowness` takes where nothing else runs."""
 _SCHEDULER: Final = "/proc/thread-self/schedstat"
 
 
@@ -91,6 +94,18 @@ def measuring_cost() -> Iterator[list[Cost]]:
     found.append(Cost(time.process_time() - began, (after - before) * 1024))
 
 
+def measure_slowness() -> float:
+    """Returns how many times as long as on the machine on which bounds are set something takes now; at least 1.
+
+    The same work takes more processor time on a slower machine, and where others use the caches of a processor.
+    """
+    began = time.thread_time()
+    for _ in range(4):
+        rows = [{"id": f"m{number}", "content": [{"type": "text", "text": "x" * 20}]} for number in range(3000)]
+        assert len(json.loads(json.dumps(rows))) == len(rows)
+    return max(1.0, (time.thread_time() - began) / _USUAL_S)
+
+
 class _Moment(NamedTuple):
     process_s: float
     """The processor time of the process so far."""
@@ -104,7 +119,8 @@ class StallWatch:
     A stall is what lies between two turns of the loop, and neither a slow machine nor a test that runs beside this one
     may add to it. Two figures hold all of a stall, and something of the machine's load each: the processor time of the
     process, to which other threads add while the loop's thread waits for a processor, and the time of the clock without
-    those waits, to which a thread adds that waits itself while it holds the interpreter's lock. The smaller one counts.
+    those waits, to which a thread adds that waits itself while it holds the interpreter's lock. The smaller one counts,
+    in seconds of a machine as fast as the one on which bounds are set.
     """
 
     def __init__(self) -> None:
@@ -113,14 +129,18 @@ class StallWatch:
         with suppress(OSError):  # not every system tells
             self._scheduler = os.open(_SCHEDULER, os.O_RDONLY)
             weakref.finalize(self, os.close, self._scheduler)
-        self.longest_s = 0.0
+        self._longest_s = 0.0
         self._turn = self._read_moment()
         self._take_turn()
+
+    @property
+    def longest_s(self) -> float:
+        return self._longest_s / measure_slowness()
 
     def _take_turn(self) -> None:
         now = self._read_moment()
         stall_s = min(now.process_s - self._turn.process_s, now.unhindered_s - self._turn.unhindered_s)
-        self.longest_s, self._turn = max(self.longest_s, stall_s), now
+        self._longest_s, self._turn = max(self._longest_s, stall_s), now
         self._loop.call_later(0.001, self._take_turn)
 
     def _read_moment(self) -> _Moment:

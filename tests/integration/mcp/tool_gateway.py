@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import pytest
 from openai import AsyncOpenAI
 
+from gateway.tools.mcp import guarded_http
 from tests.mcp_server import CountingServer
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
@@ -40,6 +42,17 @@ async def hosting(
 
     `provider` adds to the settings of its provider.
     """
+    with pytest.MonkeyPatch.context() as patch:
+        # The end of a call or a session has more time to be told than usual: on a busy machine it would be dropped.
+        patch.setattr(guarded_http, "_NOTICE_S", 20.0)
+        async with _serving_here(scripts, mcp, provider, config) as gateway:
+            yield gateway
+
+
+@asynccontextmanager
+async def _serving_here(
+    scripts: tuple[Script, ...], mcp: Any, provider: Json | None, config: Json
+) -> AsyncIterator[Hosting]:
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", *(scripts or (chat_calls(LOOK_UP), chat_text("Done."))))
         whole = {

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tests.databases import Postgres
+from tests.polling import block_until
 from tests.serving import Command, command
 from tests.upstream.server import closed_port
 
@@ -79,6 +80,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
         for key, model, stream in ((TEAM, "qwen3", True), (TEAM, "qwen3", False), (OTHER, "qwen3", False)):
             assert send(server, key, model=model, stream=stream).status_code == 200
         assert send(server, TEAM, model="away").status_code == 502
+        # The line of a request is written after its reply.
+        block_until(lambda: server.log.read_text().count('"message":"request"') == 4)
         yield server
 
 

@@ -11,7 +11,7 @@ LONG, SHORT = "bench-4-1ps", "bench-4"
 
 
 async def test_no_stream_fails_or_has_a_gap(tmp_path: Path) -> None:
-    setup = FleetSetup(16, 1, linger_s=2.0, drain_s=30.0, probe_period_s=0.3, client_idle_s=0.5, models=(LONG, SHORT))
+    setup = FleetSetup(16, 1, linger_s=5.0, drain_s=30.0, probe_period_s=0.3, client_idle_s=0.5, models=(LONG, SHORT))
     result = await measure_fleet(setup, tmp_path)
     assert not result.has_failed, render_fleet_result(setup, result)
     assert result.exit_codes == [0, 0]

@@ -82,7 +82,7 @@ def test_a_process_that_hangs_is_ended_and_says_where(program: str, tmp_path: Pa
         env=environment,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 1
@@ -116,7 +116,7 @@ def test_a_worker_that_hangs_at_its_end_is_ended_and_says_where(tmp_path: Path) 
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=100,
     )
     assert "wait_in_teardown" in done.stderr
     assert "Timeout" in done.stderr
