@@ -1,5 +1,8 @@
 """Parses the arguments of calls, and reports or wraps arguments that are not a JSON object."""
 
+import json
+from decimal import Decimal, InvalidOperation
+from functools import partial
 from string import ascii_letters
 from typing import Any, Final
 
@@ -36,11 +39,27 @@ def is_object(text: str) -> bool:
 
 
 def is_same_json(one: str, other: str) -> bool:
-    """Returns whether two texts are the same JSON value, however they are written."""
+    """Returns whether two texts are the same JSON value, however they are written.
+
+    All digits count. An integer and a fraction are two values, because many programs take them for two types.
+    """
     try:
-        return bool(orjson.loads(one) == orjson.loads(other))
-    except orjson.JSONDecodeError:
+        return bool(_read_exact_value(one) == _read_exact_value(other))
+    except (orjson.JSONDecodeError, RecursionError):
         return False
+
+
+def _read_exact_value(text: str) -> Any:
+    """Parses JSON to a value that equals only the same value: in Python, `1 == True == 1.0`."""
+    orjson.loads(text)  # it is stricter than `json`, which reads NaN
+    return json.loads(text, parse_int=partial(_read_number, "integer"), parse_float=partial(_read_number, "fraction"))
+
+
+def _read_number(kind: str, digits: str) -> tuple[str, Decimal | str]:
+    try:
+        return kind, Decimal(digits)
+    except InvalidOperation:  # its exponent has more digits than any number that is used
+        return kind, digits
 
 
 def parse_past_arguments(

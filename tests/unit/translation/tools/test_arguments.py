@@ -4,7 +4,13 @@ import pytest
 
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.tools.arguments import find_arguments_fault, parse_past_arguments, render_arguments, strip_code_fence
+from translation.tools.arguments import (
+    find_arguments_fault,
+    is_same_json,
+    parse_past_arguments,
+    render_arguments,
+    strip_code_fence,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +73,43 @@ def test_fences_around_much_of_nothing_are_read_at_once(inner: str) -> None:
     given = f"```{inner}"
     assert strip_code_fence(given) == given
     assert strip_code_fence(f"{given}```") == f"{given}```"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1,"b":[true,null]}', '{ "b": [true, null], "a": 1 }'),
+        ('{"a":"\\u00e9"}', '{"a":"é"}'),
+        ('{"a":1.10}', '{"a":1.1}'),
+        ('{"a":1e2}', '{"a":100.0}'),
+        ('{"a":12345678901234567890123}', '{"a": 12345678901234567890123}'),
+        ('{"a":-0}', '{"a":0}'),
+    ],
+)
+def test_one_value_may_be_written_in_two_ways(one: str, other: str) -> None:
+    assert is_same_json(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{"a":1}', '{"a":true}'),
+        ('{"a":0}', '{"a":false}'),
+        ('{"a":1.0}', '{"a":true}'),
+        ('{"a":1}', '{"a":1.0}'),
+        ('{"a":100}', '{"a":1e2}'),
+        ('{"a":[{"b":1}]}', '{"a":[{"b":1.0}]}'),
+        ('{"a":1}', '{"a":"1"}'),
+        ('{"a":null}', "{}"),
+        ('{"a":12345678901234567890123}', '{"a":12345678901234567890124}'),
+        ('{"a":12345678901234567890123}', '{"a":1.2345678901234568e+22}'),
+        ('{"a":0.1}', '{"a":0.1000000000000000055511151231257827}'),
+        ('{"a":1e-400}', '{"a":0.0}'),
+        ('{"a":1e-99999999999999999999}', '{"a":0.0}'),
+        ('{"a":1}', '{"a":1'),
+        ('{"a":NaN}', '{"a": NaN}'),
+        ("[" * 1010 + "1" + "]" * 1010, "[" * 1010 + " 1" + "]" * 1010),
+    ],
+)
+def test_other_digits_and_other_types_are_other_values(one: str, other: str) -> None:
+    assert not is_same_json(one, other)
