@@ -69,7 +69,9 @@ These are the effects of the fields:
   too. `array_items` adds `items` to arrays without it, for OpenAI and OpenRouter. `plain_patterns` removes patterns with classes such as
   `\\p{L}`, which Anthropic refuses, and which is a loss. `no_descriptions` removes the descriptions of functions, which is a loss.
 - **Parallel calls**: `parallel_tool_calls` is the value for requests that have tools and do not set it.
-- **Forced calls**: `forced_tool: alone` sends only the tool that must be called, for servers that ignore its name.
+- **Forced calls**: `forced_tool: alone` sends only the tool that must be called, for servers that ignore its name. If a call is
+  required, the format of the answer (`response_format`, `text.format`) is left out, which is a loss: such servers would give the whole
+  reply the format, and make no call.
 - **Media** in tool outputs stay there with `media_in_tool_messages: true`. Otherwise they move to a user message after it, which is a
   loss.
 - **Citations** of the files of a request are requested with `cite_documents: true`, for [Anthropic](#anthropic).

@@ -146,7 +146,8 @@ class Profile:
     # its own log only.
     forced_tool: ForcedTool = "named"
     """The form in which a `tool_choice` of one tool is sent. `named`: the name of the tool. `alone`: the request has no
-    other tool, for upstreams that ignore the name."""
+    other tool, for upstreams that ignore the name, and no format of the answer, which would prevent a required
+    call."""
     # The user message follows all tool messages of the turn.
     media_in_tool_messages: bool = False
     """Whether the upstream accepts images in tool messages. Otherwise images follow in a user message."""

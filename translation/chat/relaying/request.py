@@ -13,7 +13,7 @@ from translation.chat.reasoning import (
 )
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.chat.upstream.lower_items import add_required_fields
-from translation.chat.upstream.lower_tools import restrict_to_chosen_tools
+from translation.chat.upstream.lower_tools import remove_format_beside_forced_call, restrict_to_chosen_tools
 from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
 from translation.hygiene.schema_shims import apply_schema_shims, shim_format
@@ -108,6 +108,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
 def _prepare_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:
     if profile.forced_tool == "alone":
         restrict_to_chosen_tools(relayed, losses)
+        remove_format_beside_forced_call(relayed, losses, format_param="response_format")
     relayed["tools"] = list(apply_schema_shims(relayed["tools"], profile.schema_shims, losses))
     if profile.parallel_tool_calls is not None:
         relayed.setdefault("parallel_tool_calls", profile.parallel_tool_calls)

@@ -4,7 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from translation.chat.upstream.lower_items import lower_items
-from translation.chat.upstream.lower_tools import lower_tools, restrict_to_chosen_tools
+from translation.chat.upstream.lower_tools import (
+    lower_tools,
+    remove_format_beside_forced_call,
+    restrict_to_chosen_tools,
+)
 from translation.chat.upstream.text_tools import lower_tools_to_text
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, with_effort_for_budget
@@ -83,6 +87,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         _add_extra(body, turn.extra, profile, losses)
     if turn.unknown_keys:
         losses += find_unknown_key_losses(turn.unknown_keys, body)
+    if profile.forced_tool == "alone":
+        remove_format_beside_forced_call(body, losses, format_param="text.format")
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         body[profile.raw_text_field] = "none"
     if turn.thinking is not None:

@@ -18,6 +18,8 @@ _TOOL_KEYS: Final = {
 """Type of a tool -> the keys of its object in chat, which is under the tool's type."""
 
 
+_TEXT_FORMAT: Final[Json] = {"type": "text"}
+
 _CHOICE_TYPES: Final = frozenset({*_TOOL_KEYS, "allowed_tools"})
 
 
@@ -61,6 +63,19 @@ def restrict_to_chosen_tools(body: Json, losses: list[Loss]) -> None:
         losses.append(Loss("tool_choice", "other tools left out"))
     body["tools"] = chosen
     body["tool_choice"] = "required" if single else choice["allowed_tools"]["mode"]
+
+
+def remove_format_beside_forced_call(body: Json, losses: list[Loss], *, format_param: str) -> None:
+    """Removes the format of the answer from a chat body that requires a call, in place: the reply will be the call.
+
+    For upstreams that give the whole reply the format, so that no call is made, as llama.cpp does.
+    """
+    if body.get("tool_choice") != "required":
+        return
+    for key, param in (("response_format", format_param), ("json_schema", "json_schema")):
+        if body.get(key) is not None and body[key] != _TEXT_FORMAT:
+            del body[key]
+            losses.append(Loss(param, "dropped"))
 
 
 def _find_choice_losses(choice: Json) -> Iterator[Loss]:
