@@ -108,6 +108,11 @@ class Relay(Protocol):
         ...
 
     @property
+    def unreported(self) -> Sequence[str]:
+        """What the client does not get of the reply, by the names that losses have for it."""
+        ...
+
+    @property
     def template(self) -> ReadTemplate[bytes] | None:
         """The template for the next reads, if they may be forwarded by one."""
         ...
@@ -322,7 +327,8 @@ class RelayedReply(Source[bytes]):
     async def close(self, *, whole: bool = False) -> None:
         relay = self._relay
         failed, reason = (relay.failed, relay.finish_reason) if self.ended else (None, None)
-        self._observer.observe_end(ReplyEnd(relay.usage, relay.warnings, (), failed, reason in CUT_OFF_REASONS, reason))
+        is_cut_off = reason in CUT_OFF_REASONS
+        self._observer.observe_end(ReplyEnd(relay.usage, relay.warnings, relay.unreported, failed, is_cut_off, reason))
         await self._reads.close(whole=self.ended)
 
     def result(self) -> Json | None:

@@ -89,6 +89,10 @@ class RelayWrapper(Generic[_Relay]):
     def warnings(self) -> Sequence[Json]:
         return self._relay.warnings
 
+    @property
+    def unreported(self) -> Sequence[str]:
+        return self._relay.unreported
+
     def feed(self, read: bytes) -> bytes:
         return self._process_frames(self._relay.feed(read))
 

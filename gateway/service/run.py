@@ -52,7 +52,7 @@ from translation.representation.events import CUT_OFF_REASONS, Failed, FinishRea
 from translation.representation.item_seal import ItemSeal
 from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item, Json
-from translation.representation.loss import Loss
+from translation.representation.loss import Loss, build_reply_loss
 
 
 class Attempt(NamedTuple):
@@ -390,7 +390,7 @@ class Run:
         if end.warnings:
             self.late_losses = [*self.late_losses, *build_warning_losses(end.warnings)]
         if end.unreported:
-            self.late_losses = [*self.late_losses, *(Loss(param, "not reported") for param in end.unreported)]
+            self.late_losses = [*self.late_losses, *map(build_reply_loss, end.unreported)]
 
     def build_loss_headers(self) -> dict[str, str]:
         """Returns the header `x-gateway-loss` with the losses known so far; empty if there are none."""

@@ -48,7 +48,14 @@ Keys that none of OpenAI's APIs has are forwarded if the profile lists them. Oth
 _FINAL_VALUES = """\
 Some upstreams repeat a text at its end. What such a final value has beyond the deltas is sent as one more delta, to clients of the same
 dialect too; without that, clients that add up the deltas would miss it. A final value with another text is a failure, `upstream_garbled`:
-nobody could say which of the two is the model's. White space makes no difference. Thinking is shown as it was streamed, and not compared.
+nobody could say which of the two is the model's. White space around a text, that beyond ASCII too, makes no difference. Thinking is shown as
+it was streamed, and not compared. Arguments of calls may be written in another way, but `1`, `1.0` and `true` are three values, and all digits count.
+
+A final value may be another form of the streamed text: without the thinking that was streamed between tags in it, because the server separates it only
+at the end, or in another normal form of Unicode (NFC, NFD). Clients have the streamed text already, so it stands, and the reply reports
+`output.final_text=differs from the deltas`: in `losses` at the end of a stream (Gemini: `finishMessage`), in `x-gateway-loss` of a whole reply, and in the log
+line (`unreported`). A relayed Responses stream has both texts where the upstream sent them. Nothing is reported where the gateway separates the thinking
+itself (`parsing_format`). Of a text with both normal forms, a final value is recognized if a few of many letters differ.
 
 | upstream | final values | compared with the deltas |
 | --- | --- | --- |

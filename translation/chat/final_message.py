@@ -1,7 +1,8 @@
 """Compares the whole message that some upstreams send at the end of a stream with the deltas before it.
 
 The message may hold more than the deltas: the rest is then one more delta. It must not hold anything else, because
-nobody could say which of the two is the model's.
+nobody could say which of the two is the model's. Text without its thinking, or in another normal form of Unicode, is
+the same text: what was streamed stands, and the difference is a loss.
 """
 
 from collections.abc import Sequence
@@ -12,12 +13,13 @@ from translation.chat.reasoning import DETAILS_FIELD, find_reasoning_text
 from translation.chat.reply_objects import flatten_text
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
-from translation.representation.streamed_text import StreamedText
+from translation.representation.streamed_text import FinalRest, StreamedText
 from translation.tools.arguments import is_same_json, strip_code_fence
 
 _TEXT_FIELDS: Final = ("content", "refusal")
 _LIST_FIELDS: Final = ("annotations", "images")
 _PLAIN_FIELDS: Final = frozenset({"role", *_TEXT_FIELDS})
+_OTHER_ARGUMENTS: Final = "the upstream's final message has other arguments of a call than it streamed"
 _NO_VALUES: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
@@ -32,10 +34,14 @@ class KnownCall(NamedTuple):
 class StreamedMessage:
     """What the deltas of one choice held so far. Tool calls are recorded elsewhere."""
 
-    __slots__ = ("_lists", "_reasoning_fields", "_texts", "_whole")
+    __slots__ = ("_lists", "_reasoning_fields", "_separates_thoughts", "_texts", "_whole", "has_other_form")
 
-    def __init__(self, reasoning_fields: Sequence[str]) -> None:
+    def __init__(self, reasoning_fields: Sequence[str], *, separates_thoughts: bool = False) -> None:
+        """`separates_thoughts`: the client gets thinking between tags in the text as reasoning."""
+        self.has_other_form = False
+        """Whether the final message has the text in another form than the client got it in the deltas."""
         self._reasoning_fields = reasoning_fields
+        self._separates_thoughts = separates_thoughts
         self._texts: dict[str, StreamedText] = {}
         self._lists: set[str] = set()
         """Fields with lists, of which some entries were sent."""
@@ -86,13 +92,17 @@ class StreamedMessage:
         if self._whole is not None:
             self._read_whole()
         missing: Json = {}
-        for field in _TEXT_FIELDS:
-            if rest := self._find_rest(field, flatten_text(message.get(field))):
-                missing[field] = rest
         thought = find_reasoning_text(message, self._reasoning_fields)
-        if thought and DETAILS_FIELD not in self._lists:
+        is_in_text = self.text_of("content").answer_start is not None
+        for field in _TEXT_FIELDS:
+            rest = self._find_rest(field, flatten_text(message.get(field)), thought or "")
+            is_in_text |= rest.lacks_thought
+            if rest.text:
+                missing[field] = rest.text
+        if thought and DETAILS_FIELD not in self._lists and not is_in_text:
             rest_of_thought = self.text_of(self._reasoning_fields[0]).find_rest(thought)
-            missing |= {self._reasoning_fields[0]: rest_of_thought} if rest_of_thought else {}
+            if rest_of_thought is not None and rest_of_thought.text:
+                missing[self._reasoning_fields[0]] = rest_of_thought.text
         for field in _LIST_FIELDS:
             if message.get(field) and field not in self._lists:
                 missing[field] = message[field]
@@ -113,14 +123,18 @@ class StreamedMessage:
         if "function_call" not in self._texts:
             return {"function_call": function_call}
         rest = self._find_rest("function_call", arguments)
-        return {"function_call": {"arguments": rest}} if rest else {}
+        if rest.is_normalized or rest.lacks_thought:
+            raise ProtocolViolation(_OTHER_ARGUMENTS)
+        return {"function_call": {"arguments": rest.text}} if rest.text else {}
 
-    def _find_rest(self, field: str, final: str) -> str:
+    def _find_rest(self, field: str, final: str, thought: str = "") -> FinalRest:
         if not final.strip():
-            return ""  # the message says nothing of this field
-        rest = self.text_of(field).find_rest(final)
+            return FinalRest("")  # the message says nothing of this field
+        rest = self.text_of(field).find_rest(final, thought)
         if rest is None:
             raise ProtocolViolation("the upstream's final message differs from the text that it streamed")
+        if rest.is_normalized or (rest.lacks_thought and not self._separates_thoughts):
+            self.has_other_form = True
         return rest
 
 
@@ -175,7 +189,7 @@ def _find_rest_of_call(entry: CallEntry, call: KnownCall) -> str:
         return final[len(streamed) :]
     if is_whole and is_same_json(final, streamed):
         return ""
-    raise ProtocolViolation("the upstream's final message has other arguments of a call than it streamed")
+    raise ProtocolViolation(_OTHER_ARGUMENTS)
 
 
 def join_texts(delta: Json, missing: Json) -> Json:

@@ -1,10 +1,14 @@
-"""Finds media in replies under keys that no API documents, so that they are reported and not dropped silently."""
+"""Events for parts of replies that no client is shown, so that they are reported and not dropped silently.
+
+They are media under keys that no API documents, and final texts beside what was streamed.
+"""
 
 from collections.abc import Set
 from typing import Any, Final
 
 from translation.representation.events import Event, Opaque
 from translation.representation.json_types import Json
+from translation.representation.loss import FINAL_TEXT
 
 _MEDIA_KEYS: Final = frozenset({"audio", "audios", "file", "files", "image", "images", "media", "video", "videos"})
 """Names of keys that hold media, whatever their values look like."""
@@ -23,6 +27,11 @@ def find_unknown_media(message: Json, known_keys: Set[str], dialect: str) -> lis
         for key, value in message.items()
         if value and key not in known_keys and (key in _MEDIA_KEYS or _is_media(value))
     ]
+
+
+def build_final_text_event() -> Opaque:
+    """Returns the event for a final text that is another form of the text that was streamed, which stands."""
+    return Opaque("gateway", {"type": FINAL_TEXT.removeprefix("output.")}, is_output=True)
 
 
 def _is_media(value: Any) -> bool:

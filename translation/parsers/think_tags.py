@@ -3,9 +3,7 @@
 import re
 from typing import Final
 
-_TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
-CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES} | {"[think]": "[/think]"}
-"""Opening tag -> its closing tag, in lower case. The last is Mistral's."""
+from translation.representation.text_forms import CLOSING_TAG_OF
 
 _TAG_STARTS: Final = ("<", "[")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from translation.representation.json_types import Item, Json
+from translation.representation.loss import render_reply_losses
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
@@ -182,7 +183,7 @@ class Finished:
     is_unknown: bool = field(default=False, repr=False)
     """Whether `reason` is only the nearest one: the turn was cut off, for a reason whose meaning is not known."""
     lacks: Sequence[str] = field(default=(), repr=False)
-    """Output of the model that the client's API has no form for, by the names that losses have for it."""
+    """Output of the model that the client does not get, by the names that losses have for it."""
 
     @property
     def has_remarks(self) -> bool:
@@ -205,7 +206,7 @@ class Finished:
         """
         unknown = self.unknown_reason
         remarks: Json = {} if unknown is None else {NATIVE_REASON: unknown}
-        return {**remarks, LOSSES: [f"{name}=not reported" for name in self.lacks]} if self.lacks else remarks
+        return {**remarks, LOSSES: render_reply_losses(self.lacks)} if self.lacks else remarks
 
 
 @dataclass(slots=True)

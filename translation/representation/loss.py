@@ -1,8 +1,15 @@
 """Losses: parts of a request that an upstream cannot honour and that are reported, not refused."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from translation.representation.json_types import Json
+
+FINAL_TEXT: Final = "output.final_text"
+"""The name of what a reply lacks if the upstream's final text is another form of the text that it streamed."""
+
+_DIFFERS: Final = "differs from the deltas"
+_NOT_REPORTED: Final = "not reported"
 
 
 class Loss(NamedTuple):
@@ -16,6 +23,16 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.param}={self.effect}"
+
+
+def build_reply_loss(name: str) -> Loss:
+    """Returns the loss for something that a reply lacks, by its name: a parameter's result, or output of the model."""
+    return Loss(name, _DIFFERS if name == FINAL_TEXT else _NOT_REPORTED)
+
+
+def render_reply_losses(names: Iterable[str]) -> list[str]:
+    """Returns the entries of `x-gateway-loss` for what a reply lacks, for the end of a stream."""
+    return [str(build_reply_loss(name)) for name in names]
 
 
 class UnknownKey(NamedTuple):

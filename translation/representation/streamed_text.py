@@ -1,9 +1,27 @@
 """Remembers a streamed text without keeping it, so that it can be compared with the upstream's final value."""
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-_WHITE_SPACE: Final = b" \t\n\v\f\r"
+from translation.representation.text_forms import (
+    CLOSING_TAGS,
+    LONGEST_TAG,
+    WHITE_SPACE,
+    TextStart,
+    list_mixed_forms,
+    list_normal_forms,
+    list_starts_after_thought,
+    may_become_opening_tag,
+    normalize_like,
+    opens_thought,
+    remove_white_space,
+    spells_white_space,
+)
+
+_MAX_BEGINNING: Final = 1000
+"""The longest beginning of white space in which a text without a visible character is examined, in characters."""
+
+_START: Final = TextStart(0, 0)
 
 
 class LiveCounts(Protocol):
@@ -14,13 +32,34 @@ class LiveCounts(Protocol):
         ...
 
 
+class FinalRest(NamedTuple):
+    """What a final value has after the streamed text."""
+
+    text: str
+    """Nothing if the final value is the same text, except for white space around it."""
+    is_normalized: bool = False
+    """Whether the final value is in another normal form of Unicode than the streamed text."""
+    lacks_thought: bool = False
+    """Whether the final value is the streamed text without the thinking before its answer."""
+
+
 class StreamedText:
     """The length and a checksum of one text. Its size does not depend on that of the text.
 
     White space is not in the checksum, because some upstreams trim it in their final value.
     """
 
-    __slots__ = ("checksum", "ink_size", "live_counts", "size")
+    __slots__ = (
+        "_beginning",
+        "_tail",
+        "answer_start",
+        "checksum",
+        "ink_size",
+        "live_counts",
+        "opens_thought",
+        "size",
+        "visible_start",
+    )
 
     def __init__(self) -> None:
         self.size = 0
@@ -31,53 +70,118 @@ class StreamedText:
         """The CRC-32 of the text without ASCII white space."""
         self.live_counts: LiveCounts | None = None
         """What counts further texts now, in the compiled core. `settle` takes its counts."""
+        self.visible_start = _START
+        """Where the text begins after all white space, that beyond ASCII too."""
+        self.answer_start: TextStart | None = None
+        """Where the text goes on after the first tag that closes thinking; None before such a tag."""
+        self.opens_thought = False
+        """Whether the text begins with a tag that opens thinking."""
+        self._beginning: str | None = ""
+        """The text, as long as it has only white space and a part of such a tag."""
+        self._tail = ""
+        """The end of the text, in which a closing tag may have begun."""
+
+    @property
+    def needs_reading(self) -> bool:
+        """Whether each further piece has to be added here: it may begin or end the thinking."""
+        return self._beginning is not None or (self.opens_thought and self.answer_start is None)
 
     def settle(self) -> None:
         """Makes the counts those of all texts so far."""
         if self.live_counts is not None:
             counts, self.live_counts = self.live_counts, None
             self.size, self.ink_size, self.checksum = counts.take(self)
+            self._tail = ""
 
     def copy(self) -> "StreamedText":
         """Returns a text that equals this one now, and is added to alone."""
         self.settle()
         copied = StreamedText()
-        copied.size, copied.ink_size, copied.checksum = self.size, self.ink_size, self.checksum
+        for name in self.__slots__:
+            setattr(copied, name, getattr(self, name))
         return copied
 
     def add(self, text: str) -> None:
         """Appends a piece of the text."""
         self.settle()
+        if self._beginning is not None:
+            self._read_beginning(self._beginning + text)
+        if self.answer_start is None:
+            seen = self._tail + text
+            tag = CLOSING_TAGS.search(seen) if "/" in seen else None
+            if tag is None:
+                self._tail = seen[-LONGEST_TAG:]
+            else:
+                end = tag.end() - len(self._tail)
+                self._count(text[:end])
+                self.answer_start = TextStart(self.ink_size, self.checksum)
+                text = text[end:]
+        self._count(text)
+
+    def find_rest(self, final: str, thought: str = "") -> FinalRest | None:
+        """Returns what a final value has after this text. Returns None if it does not begin with this text.
+
+        `thought` is the thinking in the final value, if the upstream has separated it there: the text may begin with
+        it, up to its closing tag.
+        """
+        self.settle()
+        data = final.encode()
+        if self._is_all(data[: self.size], _START):
+            rest = data[self.size :].decode()
+            return FinalRest(rest if rest.strip(WHITE_SPACE) else "")
+        for start in dict.fromkeys((_START, self.visible_start)):
+            if (found := self._find_rest_after(start, final)) is not None:
+                return FinalRest(found)
+        answers = list_starts_after_thought(thought) if self.answer_start is None else [self.answer_start]
+        for start in dict.fromkeys((_START, self.visible_start, *answers)):
+            lacks_thought = start not in (_START, self.visible_start)
+            for form in list_normal_forms(final) if start.ink_size <= self.ink_size else ():
+                if (found := self._find_rest_after(start, form)) is not None:
+                    return FinalRest(normalize_like(final, found), form != final, lacks_thought)
+            if any(self._is_all(form, start) for form in list_mixed_forms(final, self.ink_size - start.ink_size)):
+                return FinalRest("", True, lacks_thought)
+        return None
+
+    def _read_beginning(self, beginning: str) -> None:
+        visible = beginning.lstrip(WHITE_SPACE)
+        self.visible_start = _START.move_past(beginning[: len(beginning) - len(visible)])
+        if may_become_opening_tag(visible) and len(beginning) < _MAX_BEGINNING:
+            self._beginning = beginning
+            return
+        self._beginning, self.opens_thought = None, opens_thought(visible)
+
+    def _count(self, text: str) -> None:
         data = text.encode()
-        ink = _remove_white_space(data)
+        ink = remove_white_space(data)
         self.size += len(data)
         self.ink_size += len(ink)
         self.checksum = crc32(ink, self.checksum)
 
-    def find_rest(self, final: str) -> str | None:
-        """Returns what a final value has after this text: nothing if it is the same one, except for white space.
+    def _find_rest_after(self, start: TextStart, final: str) -> str | None:
+        """Returns what a final value has after the text from `start` on, nothing if that is white space.
 
-        Returns None if the final value does not begin with this text.
+        Returns None if it does not begin with this text.
         """
-        self.settle()
-        data = final.encode()
-        if self._is_all(data[: self.size]):
-            end = self.size
-            is_same = not data[end:].strip()
-        else:  # white space was trimmed
-            end = _find_end_of_ink(data, self.ink_size)
-            is_same = not data[end:].strip()
-            if not self._is_all(data[:end]):
-                return None
-        return "" if is_same else data[end:].decode()
+        for form in dict.fromkeys((final, final.lstrip(WHITE_SPACE))):
+            data = form.encode()
+            end = _find_end_of_ink(data, self.ink_size - start.ink_size)
+            if self._is_all(data[:end], start):
+                rest = data[end:].decode()
+                return rest if rest.strip(WHITE_SPACE) else ""
+        end_of_final = start.move_past(final.strip(WHITE_SPACE))
+        missing = self.ink_size - end_of_final.ink_size
+        return "" if spells_white_space(missing, end_of_final.checksum, self.checksum) else None
 
-    def _is_all(self, data: bytes) -> bool:
-        ink = _remove_white_space(data)
-        return len(ink) == self.ink_size and crc32(ink) == self.checksum
+    def _is_all(self, data: bytes, start: TextStart) -> bool:
+        ink = remove_white_space(data)
+        return start.ink_size + len(ink) == self.ink_size and crc32(ink, start.checksum) == self.checksum
 
 
-def _remove_white_space(data: bytes) -> bytes:
-    return data.translate(None, _WHITE_SPACE)
+def find_rest(streamed: str, final: str) -> FinalRest | None:
+    """Returns what a final value has after a streamed text, as `StreamedText.find_rest` does."""
+    text = StreamedText()
+    text.add(streamed)
+    return text.find_rest(final)
 
 
 def _find_end_of_ink(data: bytes, ink_size: int) -> int:
@@ -85,7 +189,7 @@ def _find_end_of_ink(data: bytes, ink_size: int) -> int:
     start, end = 0, len(data)
     while start < end:
         middle = (start + end) // 2
-        ink_before_middle = len(_remove_white_space(data[start:middle]))
+        ink_before_middle = len(remove_white_space(data[start:middle]))
         if ink_before_middle < ink_size:
             start, ink_size = middle + (middle == start), ink_size - ink_before_middle
         else:

@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.test_visible_output import APIS, FORMS, Json, ask
 from tests.upstream.builders import chat_chunk, chat_json, chat_sse, either, json_reply
 from tests.upstream.script import Script
-from translation.decoding.unknown_media import find_unknown_media
+from translation.decoding.unshown_output import find_unknown_media
 from translation.representation.events import Opaque
 
 TEXT = {"content": "Here."}

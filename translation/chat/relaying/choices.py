@@ -1,5 +1,6 @@
 """Reads the choices of a relayed stream of chunks, and normalizes their deltas for the client."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from translation.chat import reply_objects
@@ -10,8 +11,9 @@ from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import CallRules
-from translation.representation.events import CUT_OFF_REASONS, FinishReason
+from translation.representation.events import CUT_OFF_REASONS, LOSSES, FinishReason
 from translation.representation.json_types import Json
+from translation.representation.loss import FINAL_TEXT, render_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 _TEXT_KEYS: Final = ("content", "refusal", "role")
@@ -64,6 +66,8 @@ class ChoiceReader:
         """What the deltas of each choice held so far."""
         self._messages: dict[int, Json] = {}
         """Choice -> a whole message beside its deltas, until it is compared with them."""
+        self.unreported: Sequence[str] = ()
+        """What the client does not get of the choices, by the names that losses have for it."""
 
     def is_requested(self, choice: Json) -> bool:
         """Returns whether the client requested a choice with this index. Others would be read as a part of its own.
@@ -142,7 +146,10 @@ class ChoiceReader:
     def find_streamed(self, index: int) -> StreamedMessage:
         """Returns what the deltas of a choice held so far."""
         if (streamed := self._streamed.get(index)) is None:
-            streamed = self._streamed[index] = StreamedMessage(self._reasoning.text_fields[1:])
+            separates_thoughts = build_splitter(self._form.profile, self._reasoning.text_fields[1]) is not None
+            streamed = self._streamed[index] = StreamedMessage(
+                self._reasoning.text_fields[1:], separates_thoughts=separates_thoughts
+            )
         return streamed
 
     def _add_missing_texts(self, index: int, choice: Json) -> bool:
@@ -172,6 +179,9 @@ class ChoiceReader:
             missing |= streamed.build_missing_function_call(message.get("function_call"))
         choice["delta"] = join_texts(delta, missing)
         streamed.add(missing)
+        if streamed.has_other_form:
+            self.unreported = (FINAL_TEXT,)
+            choice[LOSSES] = render_reply_losses(self.unreported)
         return changed or bool(missing)
 
     def _add_missing_calls(self, index: int, delta: Json) -> bool:

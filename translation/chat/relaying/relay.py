@@ -118,6 +118,11 @@ class ChatRelay(StreamEnd):
         return self._choices.warnings
 
     @property
+    def unreported(self) -> Sequence[str]:
+        """What the client does not get of the reply, by the names that losses have for it."""
+        return self._choices.unreported
+
+    @property
     def usage(self) -> Usage | None:
         """The token counts that the upstream reported so far. They are parsed on demand: few replies need them."""
         if self._unread_usage is not None:
@@ -172,6 +177,8 @@ class ChatRelay(StreamEnd):
         for field in self._reasoning.text_fields:
             if isinstance(text := delta.get(field), str) and text:
                 streamed_text = self._choices.find_streamed(0).text_of(field)
+                if streamed_text.needs_reading:
+                    return None
                 with suppress(orjson.JSONDecodeError):  # half a character: the other half came in another chunk
                     return ChatDeltaRun.from_delta(payload, field, Delta(0, None, text), streamed_text=streamed_text)
         return None

@@ -15,7 +15,7 @@ from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_rea
 from translation.chat.reply_objects import FINISH_REASONS, build_image_item, flatten_annotation, flatten_text
 from translation.chat.upstream.chat_failures import BROKEN_FINISH_REASONS, failure_in
 from translation.chat.usage import read_logprobs, read_usage
-from translation.decoding.unknown_media import find_unknown_media
+from translation.decoding.unshown_output import build_final_text_event, find_unknown_media
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_with_tool_data
 from translation.parsers.edges import EdgeTrimmer
@@ -110,7 +110,9 @@ class ChatDecoder:
         reasoning_fields, self._text_fields, self._reasoning_fields = _find_fields(profile.reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
         self._reasoning_text_fields = reasoning_fields
-        self._streamed = StreamedMessage(reasoning_fields)
+        self._streamed = StreamedMessage(
+            reasoning_fields, separates_thoughts=profile.parsing_format != "direct_response"
+        )
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile)
         self._annotations: list[Json] = []
@@ -156,8 +158,8 @@ class ChatDecoder:
         if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
             return
         if field == "content":
-            if self._is_plain and self._edges.is_idle:
-                streamed_text = self._streamed.text_of(field)
+            streamed_text = self._streamed.text_of(field)
+            if self._is_plain and self._edges.is_idle and not streamed_text.needs_reading:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event, streamed_text=streamed_text)
         else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
             observers = (self._reasoning.segments[-1][1].append,)
@@ -336,6 +338,8 @@ class ChatDecoder:
         from them."""
         missing = self._streamed.build_missing_delta(message)
         events = self._read_delta(missing, whole=False) if missing else []
+        if self._streamed.has_other_form:
+            events.append(build_final_text_event())
         calls = message.get("tool_calls") or message.get("function_call")
         if not calls or (self._text_calls is not None and self._text_calls.has_calls):
             return events

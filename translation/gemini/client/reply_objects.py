@@ -8,6 +8,7 @@ from translation.exact_numbers import parse_tool_data
 from translation.representation.events import Finished, FinishReason, Usage
 from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json, mapping_or_empty
+from translation.representation.loss import render_reply_losses
 from translation.tools.arguments import find_arguments_fault
 from translation.tools.searches import build_input, build_results, is_counted
 
@@ -120,7 +121,7 @@ def build_end(finished: Finished, fault: str | None) -> Json:
     if (unknown := finished.unknown_reason) is not None:
         remarks.append(f"The upstream's finish reason is not known: {unknown}")
     if finished.lacks:
-        remarks.append(f"This reply lacks what the API has no form for: {', '.join(finished.lacks)}")
+        remarks.append(f"Losses of this reply: {', '.join(render_reply_losses(finished.lacks))}")
     return {**end, "finishMessage": ". ".join(remarks)} if remarks else end
 
 

@@ -68,6 +68,8 @@ class MessagesRelay(StreamEnd):
         """The token counts so far: of the start of the message, and at its end of the whole reply."""
         self.warnings: Sequence[Json] = ()
         """Always empty: calls are forwarded unchanged."""
+        self.unreported: Sequence[str] = ()
+        """Always empty: the client gets what the upstream sends."""
         self.template: None = None
         """Always None: no read takes the fast path."""
         self._model = model

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.context_overflow import is_context_overflow
-from translation.decoding.unknown_media import find_unknown_media
+from translation.decoding.unshown_output import find_unknown_media
 from translation.decoding.usage import read_count, read_token_logprobs
 from translation.errors import ProtocolViolation
 from translation.parsers.edges import EdgeTrimmer

@@ -7,6 +7,7 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
+from translation.representation.streamed_text import find_rest
 from translation.responses.item_places import build_streamed_item, find_places
 from translation.responses.relaying.whole_response import is_item
 from translation.tools.arguments import is_same_json
@@ -58,7 +59,16 @@ class DoneItems:
         return [item.client for _, item in sorted(self.read().items())]
 
 
-def join_output(upstream_output: list[Item], client_output: list[Item], done_items: dict[int, DoneItem]) -> list[Item]:
+class JoinedOutput(NamedTuple):
+    """A whole output, and whether an item in it has another form of the text that it had in the stream."""
+
+    items: list[Item]
+    has_other_form: bool
+
+
+def join_output(
+    upstream_output: list[Item], client_output: list[Item], done_items: dict[int, DoneItem]
+) -> JoinedOutput:
     """Returns the whole output: the items of the terminal event, and those of the stream that it lacks.
 
     `client_output` has the items of the upstream's output as the client gets them. An item without any text in the
@@ -67,13 +77,19 @@ def join_output(upstream_output: list[Item], client_output: list[Item], done_ite
     """
     joined = list(client_output)
     places = _find_places(upstream_output, done_items)
+    has_other_form = False
     for index, done in sorted(done_items.items()):
-        if index in places and _lacks_text(upstream_output[places[index]], done.upstream):
+        if index not in places:
+            continue
+        streamed_text, final_text = _read_text(done.upstream), _read_text(upstream_output[places[index]])
+        if streamed_text and final_text:
+            has_other_form |= _is_other_form(streamed_text, final_text, is_json=done.upstream["type"] != "message")
+        elif streamed_text:
             joined[places[index]] = done.client
     for index, done in sorted(done_items.items()):
         if index not in places:
             joined.insert(index, done.client)
-    return joined
+    return JoinedOutput(joined, has_other_form)
 
 
 def _find_places(output: list[Item], done_items: dict[int, DoneItem]) -> dict[int, int]:
@@ -82,14 +98,14 @@ def _find_places(output: list[Item], done_items: dict[int, DoneItem]) -> dict[in
     return {item.output_index: place for item, place in find_places(output, streamed).items()}
 
 
-def _lacks_text(final: Item, done: Item) -> bool:
-    """Returns whether only the item of the stream has a text. Raises ProtocolViolation if both have, and differ."""
-    streamed_text, final_text = _read_text(done), _read_text(final)
-    if not (streamed_text and final_text):
-        return bool(streamed_text)
-    if final_text.strip() != streamed_text.strip() and not is_same_json(final_text, streamed_text):
+def _is_other_form(streamed_text: str, final_text: str, *, is_json: bool) -> bool:
+    """Returns whether a final text is another form of the streamed one. Raises ProtocolViolation if they differ."""
+    if final_text.strip() == streamed_text.strip() or (is_json and is_same_json(final_text, streamed_text)):
+        return False
+    rest = None if is_json else find_rest(streamed_text, final_text)
+    if rest is None or rest.text:
         raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
-    return False
+    return rest.is_normalized or rest.lacks_thought
 
 
 def _read_text(item: Item) -> str:

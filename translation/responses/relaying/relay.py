@@ -12,9 +12,10 @@ from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import Failed, FinishReason, Usage
+from translation.representation.events import LOSSES, Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
+from translation.representation.loss import FINAL_TEXT, render_reply_losses
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
@@ -114,6 +115,8 @@ class ResponsesRelay(StreamEnd):
         self.usage: Usage | None = None
         self.finish_reason: FinishReason | None = None
         """Why the response ended; None before, and if it failed."""
+        self.unreported: Sequence[str] = ()
+        """What of the reply clients cannot rely on, by the names that losses have for it."""
         self._overrides = build_own_fields(own)
         self._is_stored = own.is_stored
         self._done_items = DoneItems()
@@ -349,7 +352,11 @@ class ResponsesRelay(StreamEnd):
         Raises ProtocolViolation if the two are different answers, and for output that cannot be stored.
         """
         if has_items(upstream_output):
-            response["output"] = join_output(upstream_output, response["output"], self._done_items.read())
+            joined = join_output(upstream_output, response["output"], self._done_items.read())
+            response["output"] = joined.items
+            if joined.has_other_form or self._deltas.has_other_form:
+                self.unreported = (FINAL_TEXT,)
+                response[LOSSES] = render_reply_losses(self.unreported)
         elif self._is_stored:
             raise ProtocolViolation(_GARBLED.message)
         if not response["output"] and response["status"] == "completed" and self._ends_inside_item():

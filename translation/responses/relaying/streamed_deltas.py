@@ -46,6 +46,8 @@ class _ItemTexts:
         """The indexes whose texts were ended by an event of their own."""
         self.pieces: list[str] | None = [] if is_json else None
         """Arguments are kept, because an upstream may end them with the same JSON, written in another way."""
+        self.has_other_form = False
+        """Whether a whole text was another form of a streamed one."""
         self._joined = StreamedText()
 
     @property
@@ -69,8 +71,11 @@ class _ItemTexts:
         """Returns what a whole text has after a streamed one. Raises ProtocolViolation if it is another text."""
         if not isinstance(whole, str) or not whole.strip():
             return ""
-        if (rest := streamed.find_rest(whole)) is not None:
-            return rest
+        rest = streamed.find_rest(whole)
+        is_other_form = rest is not None and (rest.is_normalized or rest.lacks_thought)
+        if rest is not None and not (is_other_form and self.pieces is not None):
+            self.has_other_form |= is_other_form
+            return rest.text
         if self.pieces is not None and is_same_json("".join(self.pieces), whole):
             return ""
         raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
@@ -99,6 +104,9 @@ class StreamedDeltas:
         self._unread: list[bytes] = []
         self._texts: dict[_TextsKey, _ItemTexts] = {}
         self._ended_items: dict[tuple[int, str], StreamedItem] = {}
+        self.has_other_form = False
+        """Whether the upstream ended a text with another form of it. Clients get both, each where the upstream sent it.
+        """
 
     @property
     def has_texts(self) -> bool:
@@ -122,6 +130,7 @@ class StreamedDeltas:
         if texts is None or (streamed := texts.texts.get(position)) is None:
             return ""  # the client got no delta of this text
         rest = texts.find_rest(streamed, event.get(place.text_key))
+        self.has_other_form |= texts.has_other_form
         texts.ended.add(position)
         if rest:
             texts.add(position, rest)
@@ -171,6 +180,7 @@ class StreamedDeltas:
             texts = self._texts.pop((prefix, index))
             for position, streamed, whole in texts.pair(wholes):
                 rest = texts.find_rest(streamed, whole)
+                self.has_other_form |= texts.has_other_form
                 if not rest:
                     continue
                 if position in texts.ended:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
+from translation.decoding.unshown_output import build_final_text_event
 from translation.errors import ProtocolViolation
 from translation.representation import items
 from translation.representation.events import (
@@ -22,6 +23,7 @@ from translation.representation.events import (
 )
 from translation.representation.items import TEXT_FIELDS, NewId
 from translation.representation.json_types import Item, Json
+from translation.representation.streamed_text import FinalRest, find_rest
 from translation.responses.item_places import StreamedItem, find_places
 from translation.tools.arguments import is_same_json
 
@@ -61,6 +63,8 @@ TEXT_PLACES: dict[str, TextPlace] = {
 """Event type without `.delta` or `.done` -> where its text belongs."""
 
 
+_DIFFERS: Final = "the upstream's final text differs from the text that it streamed"
+
 _ITEM_FACTORIES = {"message": items.new_message, "reasoning": items.new_reasoning}
 
 _PART_FACTORIES = {
@@ -83,6 +87,10 @@ class _TextState:
     is_open: bool = True
     is_announced: bool = False
     """Whether an event added the part, before its texts."""
+    has_other_form: bool = False
+    """Whether the upstream's final text is another form of this one."""
+    has_thought: bool = False
+    """Whether it has thinking that the upstream's final text does not have."""
     stray_count: int = 0
     """How many events with a number that no part has were taken as its own."""
 
@@ -109,6 +117,11 @@ class OutputItem:
     def has_text(self) -> bool:
         """Whether deltas of an answer or a call came for it."""
         return self.type != "reasoning" and any(text.pieces for text in (self.own_text, *self.texts.values()))
+
+    @property
+    def has_thought_in_text(self) -> bool:
+        """Whether its text has thinking that the upstream's final value does not have there."""
+        return any(text.has_thought for text in self.texts.values())
 
     @property
     def type(self) -> str:
@@ -245,13 +258,14 @@ class OutputReader:
                 raise ProtocolViolation("the upstream's final output lacks an item that it streamed")
             same = final is not None and final.get("id") == item.start["id"]
             if final is not None and same:
-                _require_ended_texts(item, final)
+                events += _compare_ended_texts(item, final)
             events += self._end_item(item, final if same else None, status)
             if final is not None and not same and len(output) == count:
-                _require_ended_texts(item, final)  # some upstreams change an item's id
+                events += _compare_ended_texts(item, final)  # some upstreams change an item's id
         if len(output) > count:
+            has_thought_in_text = any(item.has_thought_in_text for item in self._items.values())
             for place, final in enumerate(output):
-                if place not in places.values():
+                if place not in places.values() and not (has_thought_in_text and final.get("type") == "reasoning"):
                     events += self.add_item(final, place)
         return events
 
@@ -337,8 +351,19 @@ class OutputReader:
         item.own_text.is_open = False
         if final is not None:
             status = "incomplete" if final.get("status") == "incomplete" else "completed"
-        events.append(ItemEnded(item.index, None if final is None else _without_nulls(final), status))
+        whole = None if final is None else _keep_streamed_texts(item, _without_nulls(final))
+        events.append(ItemEnded(item.index, whole, status))
         return events
+
+
+def _keep_streamed_texts(item: OutputItem, final: Item) -> Item:
+    """Returns a final item with the texts that were streamed, where it has another form of them."""
+    for list_key in ("summary", "content"):
+        parts = final.get(list_key) or ()
+        for text, part in zip(_pair_texts(item, list_key, parts) or (), parts, strict=False):
+            if text is not None and text.has_other_form and text.text_key is not None:
+                part[text.text_key] = "".join(text.pieces)
+    return final
 
 
 def _start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tuple[list[Event], _TextState]:
@@ -377,9 +402,26 @@ def _missing_text(text: _TextState, whole: Mapping[str, Any]) -> list[Event]:
         return _delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
     if text.is_reasoning or full_text.strip() == sent.strip():
         return []  # white space is trimmed by some upstreams, and thinking is shown as it was streamed
-    if text.text_key == "arguments" and is_same_json(full_text, sent):
+    if text.text_key != "arguments":
+        return _read_other_form(text, find_rest(sent, full_text))
+    if is_same_json(full_text, sent):
         return []
-    raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
+    raise ProtocolViolation(_DIFFERS)
+
+
+def _read_other_form(text: _TextState, rest: FinalRest | None) -> list[Event]:
+    """Returns the events of a final text that is another form of the streamed one: that stands, and is reported once.
+
+    Raises ProtocolViolation if it is none.
+    """
+    if rest is None or (rest.text and not text.is_open):
+        raise ProtocolViolation(_DIFFERS)
+    events = _delta_events(text, rest.text, None)
+    text.has_thought = text.has_thought or rest.lacks_thought
+    if (rest.is_normalized or rest.lacks_thought) and not text.has_other_form:
+        text.has_other_form = True
+        events.append(build_final_text_event())
+    return events
 
 
 def _find_stray_part(item: OutputItem, list_key: str, part: Json) -> _TextState | None:
@@ -451,16 +493,18 @@ def _end_split_part(item: OutputItem, list_key: str, parts: Sequence[Json]) -> l
     whole = parts[0].get(text_field.key) if text_field and len(parts) == 1 else None
     texts = item.list_texts(list_key)
     streamed = _join_pieces(texts)
-    if not isinstance(whole, str) or not (whole.startswith(streamed) or whole.strip() == streamed.strip()):
+    rest = find_rest(streamed, whole) if isinstance(whole, str) else None
+    if rest is None or (rest.text and not texts[-1].is_open):
         raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
-    rest = whole[len(streamed) :] if whole.startswith(streamed) else ""
-    if rest and not texts[-1].is_open:
-        raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
-    return _delta_events(texts[-1], rest, None)
+    return _read_other_form(texts[-1], rest)
 
 
-def _require_ended_texts(item: OutputItem, final: Item) -> None:
-    """Raises ProtocolViolation if the item's texts that have ended are others in the final item."""
+def _compare_ended_texts(item: OutputItem, final: Item) -> list[Event]:
+    """Compares the item's texts that have ended with those of the final item. Returns the events of another form.
+
+    Raises ProtocolViolation if they are others.
+    """
+    events: list[Event] = []
     for list_key in ("summary", "content"):
         parts = final.get(list_key) or ()
         if not parts:
@@ -471,9 +515,10 @@ def _require_ended_texts(item: OutputItem, final: Item) -> None:
             continue
         for text, part in zip(texts, parts, strict=True):
             if text is not None and not text.is_open:
-                _missing_text(text, part)
+                events += _missing_text(text, part)
     if not item.own_text.is_open:
-        _missing_text(item.own_text, final)
+        events += _missing_text(item.own_text, final)
+    return events
 
 
 def _end_part(text: _TextState, part: Json | None) -> list[Event]:
@@ -484,7 +529,10 @@ def _end_part(text: _TextState, part: Json | None) -> list[Event]:
     annotations = [annotation for annotation in (part or {}).get("annotations") or () if isinstance(annotation, dict)]
     events += [Annotated(text.index, text.part_index, annotation) for annotation in annotations[text.annotations :]]
     text.is_open = False
-    return [*events, PartEnded(text.index, text.part_index, None if part is None else _without_nulls(part))]
+    whole = None if part is None else _without_nulls(part)
+    if whole is not None and text.has_other_form and text.text_key is not None:
+        whole[text.text_key] = "".join(text.pieces)
+    return [*events, PartEnded(text.index, text.part_index, whole)]
 
 
 def _position(chunk: Json) -> int:

@@ -7,7 +7,7 @@ from translation.chat.delta_run import ChatDeltaRun
 from translation.encoding.templates import DeltaTemplate, RelayTemplate
 from translation.framing import sse
 from translation.representation.events import Delta
-from translation.representation.streamed_text import StreamedText
+from translation.representation.streamed_text import FinalRest, StreamedText
 
 
 class Numbering:
@@ -51,4 +51,4 @@ def test_a_relay_template_renames_members_and_notes_the_texts_if_they_are_compar
         assert template.encode_read(read_of("two")) == read_of("two").replace(b'"m"', b'"own"')
         assert template.encode_read(b"data: [DONE]\n\n") is None
     assert streamed_text is not None
-    assert streamed_text.find_rest("two three") == " three"
+    assert streamed_text.find_rest("two three") == FinalRest(" three")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from translation.representation.streamed_text import StreamedText
+from translation.representation.streamed_text import FinalRest, StreamedText
+from translation.representation.text_forms import WHITE_SPACE
 
 
 def stream(*pieces: str) -> StreamedText:
@@ -17,14 +18,14 @@ def stream(*pieces: str) -> StreamedText:
 @given(st.lists(st.text()), st.text())
 def test_the_rest_of_a_final_value_follows_the_streamed_text(pieces: list[str], rest: str) -> None:
     found = stream(*pieces).find_rest("".join(pieces) + rest)
-    assert found == (rest if rest.encode().strip() else "")
+    assert found == FinalRest(rest if rest.strip(WHITE_SPACE) else "")
 
 
 @given(st.text(" \n\tab", max_size=30), st.text(" \n\tab", max_size=30))
 def test_white_space_that_was_trimmed_makes_no_difference(streamed: str, rest: str) -> None:
     found = stream(streamed).find_rest((streamed + rest).strip())
     assert found is not None
-    assert "".join(found.split()) == "".join(rest.split())
+    assert "".join(found.text.split()) == "".join(rest.split())
 
 
 @pytest.mark.parametrize("final", ["", "The", "The answe", "The question is", "the answer"])
@@ -50,9 +51,9 @@ class Counts:
 def test_what_counts_elsewhere_is_asked_before_a_comparison_and_before_more_text() -> None:
     text = stream("The ")
     text.live_counts = Counts()
-    assert text.find_rest("The answer is") == " is"
+    assert text.find_rest("The answer is") == FinalRest(" is")
     assert text.live_counts is None
     text = stream("The ")
     text.live_counts = Counts()
     text.add(" is")
-    assert text.find_rest("The answer is 42") == " 42"
+    assert text.find_rest("The answer is 42") == FinalRest(" 42")

@@ -168,10 +168,10 @@ def test_what_a_reply_lacks_is_in_its_message() -> None:
     candidate = both_ways(*text_item(0, "Hi"), Finished("other", "eos", lacks=("output.audio", "output.video")))
     assert candidate["finishMessage"] == (
         "The upstream's finish reason is not known: eos. "
-        "This reply lacks what the API has no form for: output.audio, output.video"
+        "Losses of this reply: output.audio=not reported, output.video=not reported"
     )
     lacking = both_ways(*text_item(0, "Hi"), Finished("stop", lacks=("output.audio",)))
-    assert lacking["finishMessage"] == "This reply lacks what the API has no form for: output.audio"
+    assert lacking["finishMessage"] == "Losses of this reply: output.audio=not reported"
 
 
 def test_a_call_that_was_cut_off_is_no_malformed_call() -> None:

@@ -1,0 +1,122 @@
+"""A final value may be the streamed text in another form: trimmed, normalized, or without the thinking in its text."""
+
+from unicodedata import normalize
+
+import pytest
+
+from translation.representation.streamed_text import FinalRest, StreamedText, find_rest
+
+SAME = FinalRest("")
+NORMALIZED = FinalRest("", is_normalized=True)
+WITHOUT_THOUGHT = FinalRest("", lacks_thought=True)
+CAFE, CAFE_APART = "Café", "Cafe\u0301"
+VIETNAMESE = "Tiếng Việt có dấu"
+MANY_ACCENTS = "é" * 40
+
+FORMS: dict[str, tuple[str, str, str, FinalRest]] = {
+    # streamed, final, thinking in the final value
+    "white space before it that was trimmed": ("\u00a0\u3000Hello", "Hello", "", SAME),
+    "white space before it that was added": ("Hello", "\u00a0Hello", "", SAME),
+    "white space after it that was trimmed": ("Hello\u2028", "Hello", "", SAME),
+    "three characters of white space after it": ("Hello\u00a0\u3000\u2003", "Hello", "", SAME),
+    "white space after it that was added": ("Hello", "Hello\u00a0", "", SAME),
+    "white space on both sides": ("\u3000Hello\n\u00a0", "Hello", "", SAME),
+    "a byte order mark": ("\ufeffHello", "Hello", "", SAME),
+    "white space and more text": ("\u00a0Hello", "Hello world", "", FinalRest(" world")),
+    "nothing but white space, and then a text": ("\u00a0", "Hello", "", FinalRest("Hello")),
+    "the composed form": (f"{CAFE_APART} ok", f"{CAFE} ok", "", NORMALIZED),
+    "the decomposed form": (f"{CAFE} ok", f"{CAFE_APART} ok", "", NORMALIZED),
+    "many accents": (normalize("NFD", VIETNAMESE), VIETNAMESE, "", NORMALIZED),
+    "syllables of Hangul": (normalize("NFD", "한국어"), "한국어", "", NORMALIZED),
+    "both forms in one text": (f"{CAFE} and {CAFE_APART}", f"{CAFE} and {CAFE}", "", NORMALIZED),
+    "both forms, another order": (f"{CAFE_APART} {CAFE} {CAFE}", f"{CAFE} {CAFE} {CAFE}", "", NORMALIZED),
+    "the composed form and more text": (
+        CAFE_APART,
+        f"{CAFE} {CAFE}",
+        "",
+        FinalRest(f" {CAFE}", is_normalized=True),
+    ),
+    "the composed form and white space": (f"\u00a0{CAFE_APART}", CAFE, "", NORMALIZED),
+    "thinking between tags": ("<think>Hm.</think>\n\nHello", "Hello", "", WITHOUT_THOUGHT),
+    "thinking between other tags": ("\n<Reasoning>Hm.</Reasoning>Hello", "Hello", "", WITHOUT_THOUGHT),
+    "thinking between Mistral's tags": ("[THINK]Hm.[/THINK]Hello", "Hello", "", WITHOUT_THOUGHT),
+    "thinking that the final value has elsewhere": ("<think>Hm.</think>Hello", "Hello", "Hm.", WITHOUT_THOUGHT),
+    "thinking whose opening tag is in the prompt": ("Hm.</think>Hello", "Hello", "", WITHOUT_THOUGHT),
+    "thinking and more text": ("<think>Hm.</think>Hel", "Hello", "", FinalRest("lo", lacks_thought=True)),
+    "nothing but thinking": ("<think>Hm.</think>", "Hello", "", FinalRest("Hello", lacks_thought=True)),
+    "thinking and the composed form": (
+        f"<think>Hm.</think>{CAFE_APART} {CAFE}",
+        f"{CAFE} {CAFE}",
+        "",
+        FinalRest("", is_normalized=True, lacks_thought=True),
+    ),
+    "thinking with the same text": ("<think>Hm.</think>Hello", "<think>Hm.</think>Hello", "", SAME),
+    "thinking with more text": ("<think>Hm.</think>Hel", "<think>Hm.</think>Hello", "", FinalRest("lo")),
+}
+
+OTHERS: dict[str, tuple[str, str]] = {
+    "white space inside": ("Hel\u00a0lo", "Hello"),
+    "too much white space": ("Hello" + "\u3000" * 4, "Hello"),
+    "compatible letters": ("ﬁne", "fine"),
+    "another accent": (f"{CAFE_APART}", "Cafè"),
+    "no accent": (CAFE_APART, "Cafe"),
+    "another answer after thinking": ("<think>Hm.</think>Hello", "Hullo"),
+    "a shorter answer after thinking": ("<think>Hm.</think>Hello", "Hell"),
+    "thinking that is not closed": ("<think>Hello", "Hello"),
+    "a text before thinking": ("Hi <think>Hm.</think>Hello", "Hi Hello"),
+    "more accents than are tried": ("e\u0301é" * 20 + "x", f"{MANY_ACCENTS}y"),
+}
+
+
+def stream(text: str, size: int) -> StreamedText:
+    streamed = StreamedText()
+    for start in range(0, len(text), size):
+        streamed.add(text[start : start + size])
+    return streamed
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(("streamed", "final", "thought", "rest"), FORMS.values(), ids=FORMS)
+def test_another_form_of_a_text_is_that_text(
+    streamed: str, final: str, thought: str, rest: FinalRest, size: int
+) -> None:
+    assert stream(streamed, size).find_rest(final, thought) == rest
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize(("streamed", "final"), OTHERS.values(), ids=OTHERS)
+def test_a_text_that_only_resembles_it_is_another(streamed: str, final: str, size: int) -> None:
+    assert stream(streamed, size).find_rest(final) is None
+
+
+def test_thinking_that_was_counted_elsewhere_is_found_by_the_final_value() -> None:
+    """The fast path counts texts without reading them."""
+
+    class Counts:
+        def take(self, owner: StreamedText) -> tuple[int, int, int]:
+            elsewhere = stream("I think so.</thinking>\n\nHello", 1000)
+            return elsewhere.size, elsewhere.ink_size, elsewhere.checksum
+
+    text = stream("I ", 1)
+    text.live_counts = Counts()
+    assert text.find_rest("Hello", "I think so.") == WITHOUT_THOUGHT
+    assert text.find_rest("Hello", "I think not.") is None
+    assert text.find_rest("Hello") is None
+
+
+def test_each_piece_is_read_until_thinking_has_ended() -> None:
+    text = StreamedText()
+    states = []
+    for piece in ("\n", "<th", "ink>", "Hm.</thi", "nk>", "Hello"):
+        text.add(piece)
+        states.append(text.needs_reading)
+    assert states == [True, True, True, True, False, False]
+    assert not stream("Hello", 1).needs_reading
+    assert not stream(" " * 2000, 100).needs_reading
+
+
+def test_a_copy_knows_its_beginning() -> None:
+    copied = stream("<think>Hm.</think>", 1).copy()
+    copied.add("Hello")
+    assert copied.find_rest("Hello") == WITHOUT_THOUGHT
+    assert find_rest("Hello", "Hello") == SAME

@@ -1,0 +1,116 @@
+"""The forms in which an upstream may write one text twice: with its thinking or without, trimmed, normalized."""
+
+import re
+from collections.abc import Iterator
+from itertools import combinations, product
+from typing import Final, NamedTuple
+from unicodedata import normalize
+from zlib import crc32
+
+_TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
+CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES} | {"[think]": "[/think]"}
+"""Opening tag of thinking -> its closing tag, in lower case. The last is Mistral's."""
+
+CLOSING_TAGS: Final = re.compile("|".join(map(re.escape, CLOSING_TAG_OF.values())), re.IGNORECASE | re.ASCII)
+"""Matches a tag that closes thinking."""
+
+LONGEST_TAG: Final = max(map(len, CLOSING_TAG_OF.values()))
+
+WHITE_SPACE: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
+"""All white space of Unicode, with the mark that JavaScript trims too."""
+
+_ASCII_SPACE: Final = b" \t\n\v\f\r"
+_SPACES: Final = tuple(space.encode() for space in WHITE_SPACE if space.encode() not in _ASCII_SPACE)
+_MAX_SPACES: Final = 3
+"""So many characters of white space beyond ASCII are found at the end of a text."""
+
+_MAX_MIXED_FORMS: Final = 2000
+_MAX_MIXED_BYTES: Final = 2_000_000
+"""The most forms of a text that are tried, and the most bytes of all of them: more would hold other requests up."""
+
+
+class TextStart(NamedTuple):
+    """A position in a text, by what is before it: the length without ASCII white space, and the CRC-32 of that."""
+
+    ink_size: int
+    checksum: int
+
+    def move_past(self, text: str) -> "TextStart":
+        """Returns the position after a text that follows this one."""
+        ink = remove_white_space(text.encode())
+        return TextStart(self.ink_size + len(ink), crc32(ink, self.checksum))
+
+
+def remove_white_space(data: bytes) -> bytes:
+    """Returns bytes of UTF-8 without ASCII white space."""
+    return data.translate(None, _ASCII_SPACE)
+
+
+def may_become_opening_tag(beginning: str) -> bool:
+    """Returns whether a text that has begun so may begin with a tag that opens thinking, but does not yet."""
+    beginning = beginning[:LONGEST_TAG].lower()
+    return any(tag.startswith(beginning) and tag != beginning for tag in CLOSING_TAG_OF)
+
+
+def opens_thought(beginning: str) -> bool:
+    """Returns whether a text begins with a tag that opens thinking."""
+    return beginning[:LONGEST_TAG].lower().startswith(tuple(CLOSING_TAG_OF))
+
+
+def list_starts_after_thought(thought: str) -> list[TextStart]:
+    """Returns the positions after thinking whose opening tag was in the prompt: one for each tag that may close it.
+
+    There are none if there is no thinking.
+    """
+    if not thought.strip():
+        return []
+    start = TextStart(0, 0).move_past(thought)
+    return [start.move_past(tag) for tag in (*CLOSING_TAG_OF.values(), "[/THINK]")]
+
+
+def spells_white_space(size: int, before: int, after: int) -> bool:
+    """Returns whether a few characters of white space beyond ASCII, of `size` bytes, change one checksum to another."""
+    if not 0 < size <= _MAX_SPACES * max(map(len, _SPACES)):
+        return False
+    for count in range(1, _MAX_SPACES + 1):
+        for spaces in product(_SPACES, repeat=count):
+            if sum(map(len, spaces)) == size and crc32(b"".join(spaces), before) == after:
+                return True
+    return False
+
+
+def list_normal_forms(text: str) -> list[str]:
+    """Returns a text as it is, with its accents in its letters, and with its accents as characters of their own."""
+    return list(dict.fromkeys((text, normalize("NFC", text), normalize("NFD", text))))
+
+
+def normalize_like(text: str, rest: str) -> str:
+    """Returns the rest of a text in the normal form of the text."""
+    return next((form for name in ("NFC", "NFD") if text.endswith(form := normalize(name, rest))), rest)
+
+
+def list_mixed_forms(text: str, ink_size: int) -> Iterator[bytes]:
+    """Yields forms of a text in which some of its letters have their accents as characters of their own.
+
+    Models write both in one text. Only forms with `ink_size` bytes beside ASCII white space are yielded, and not more
+    than can be tried in a moment.
+    """
+    composed = normalize("NFC", text)
+    missing = ink_size - len(remove_white_space(composed.encode()))
+    if missing <= 0:
+        return
+    apart = {
+        place: letters
+        for place, letter in enumerate(composed)
+        if not letter.isascii() and (letters := normalize("NFD", letter)) != letter
+    }
+    growth = {place: len(letters.encode()) - len(composed[place].encode()) for place, letters in apart.items()}
+    tries = min(_MAX_MIXED_FORMS, _MAX_MIXED_BYTES // (len(composed) + 1))
+    for count in range(1, len(apart)):
+        for places in combinations(apart, count):
+            tries -= 1
+            if tries < 0:
+                return
+            if sum(growth[place] for place in places) == missing:
+                mixed = (apart[place] if place in places else letter for place, letter in enumerate(composed))
+                yield "".join(mixed).encode()
