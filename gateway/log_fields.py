@@ -77,8 +77,8 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
         "what the request lost, as in [`x-gateway-loss`](dialects.md), up to 50 names", "something was lost"
     ),
     "unreported": LogField(
-        "what the reply lacks: requested parameters that it has no result for, and output (`output.TYPE`) that the client's "
-        "API has no form for or that [differs at its end](dialects.md#final-values)",
+        "what the reply lacks: requested parameters that it has no result for, and output (`output.TYPE`) that the "
+        "client's API has no form for, that nobody requested, or that [differs at its end](dialects.md#final-values)",
         "it lacks something",
     ),
     "tool_warnings": LogField("the tool calls with a warning", "there are any", "calls"),

@@ -52,7 +52,7 @@ from translation.representation.events import CUT_OFF_REASONS, Failed, FinishRea
 from translation.representation.item_seal import ItemSeal
 from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item, Json
-from translation.representation.loss import Loss, build_reply_loss
+from translation.representation.loss import Loss, build_reply_loss, list_reply_losses
 
 
 class Attempt(NamedTuple):
@@ -321,6 +321,7 @@ class Run:
     async def _relay_reply(self, plan: RelayPlan, observer: RequestObserver) -> Json:
         usage: Usage | None = None
         warnings: Sequence[Json] = ()
+        unreported: Sequence[str] = ()
         failed: Failed | None = None
         reason: FinishReason | None = None
         (_, _, presentation, body), identity = self.attempt, self.request.identity
@@ -338,16 +339,17 @@ class Run:
                 usage = plan.relay.read_usage(reported)
             reply = plan.relay.build_json(body, answer, identity, presentation)
             self._is_filtered = self.attempts is not None and plan.relay.is_filtered(reply)
-            warnings = read_reply_warnings(reply)
+            warnings, unreported = read_reply_warnings(reply), list_reply_losses(reply)
             reason = plan.relay.read_finish_reason(answer)
             return reply
         except TurnFailed as error:
             failed = error.failed
             raise
         finally:
-            observer.observe_end(ReplyEnd(usage, warnings, (), failed, reason in CUT_OFF_REASONS, reason))
-            if warnings:
-                self.late_losses = [*self.late_losses, *build_warning_losses(warnings)]
+            end = ReplyEnd(usage, warnings, unreported, failed, reason in CUT_OFF_REASONS, reason)
+            observer.observe_end(end)
+            if warnings or unreported:
+                self._add_late_losses(end)
 
     async def _translate_reply(self, plan: TranslationPlan, observer: RequestObserver) -> Json:
         exchange, event_stage = plan.exchange, plan.event_stage

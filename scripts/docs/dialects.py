@@ -61,7 +61,7 @@ itself (`parsing_format`). Of a text with both normal forms, a final value is re
 | --- | --- | --- |
 | `chat` | a whole `message` beside `delta`, in the last chunk or any other | text, refusal and calls; images and citations that no delta had are added |
 | `responses` | `….done`, `response.content_part.done`, `response.output_item.done`, `output` of the last event | texts, refusals, arguments and inputs of calls |
-| `messages` | the `input` of a call in `content_block_start` | where the reply is translated: the deltas of the call must be the same JSON |
+| `messages` | the `input` of a call in `content_block_start` | where the reply is translated: the deltas of the call must be the same JSON; everywhere: an input that has ended is a JSON object, unless the message was cut off |
 | Gemini | none: each chunk has further parts | |
 | Ollama | none: each line has further text | |
 

@@ -7,6 +7,8 @@ from translation.chat.reply_objects import flatten_text
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
 
+_TEXT_KEYS: Final = ("content", "refusal", "role")
+_NUMBERS: Final = (int, float)
 _FOREIGN_TEXT_KEYS: Final = ("text", "content")
 
 
@@ -15,7 +17,7 @@ def require_own_text(choice: Json, delta: Json) -> None:
 
     The API of text completions has the text in the choice itself, and some servers have it in `text` of the delta.
     """
-    is_empty = not delta and choice.get("message") is None
+    is_empty = not delta and not choice.get("message")
     if is_empty and any(isinstance(choice.get(key), str) and choice[key] for key in _FOREIGN_TEXT_KEYS):
         raise ProtocolViolation("the upstream sent text that is not in a delta")
     if isinstance(delta.get("text"), str) and delta["text"] and "content" not in delta:
@@ -38,6 +40,23 @@ def make_thoughts_texts(delta: Json, fields: Sequence[str]) -> bool:
             delta[field] = text
         else:
             del delta[field]
+    return changed
+
+
+def require_texts(delta: Json) -> bool:
+    """Makes a number in place of a text one, in place, in a relayed delta or message. Returns whether there was one.
+
+    Raises ProtocolViolation for other values, which no client of chat reads: it would get less than the model's answer.
+    """
+    changed = False
+    for key in _TEXT_KEYS:
+        value = delta.get(key)
+        if value is None or type(value) is str or (key == "content" and type(value) is list):
+            continue
+        if type(value) not in _NUMBERS or key == "role":
+            raise ProtocolViolation(f"the upstream sent a delta whose `{key}` is no text")
+        delta[key] = str(value)
+        changed = True
     return changed
 
 

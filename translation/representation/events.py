@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from translation.representation.json_types import Item, Json
-from translation.representation.loss import render_reply_losses
+from translation.representation.loss import LOSSES, render_reply_losses
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 CUT_OFF_REASONS: Final[frozenset[FinishReason]] = frozenset({"length", "content_filter"})
 """The reasons of replies that are not complete."""
 
 ItemStatus: TypeAlias = Literal["completed", "incomplete"]
-
-LOSSES: Final = "losses"
-"""The key of what a reply lacks, as entries of `x-gateway-loss`."""
 
 NATIVE_REASON: Final = "native_finish_reason"
 """The key of `Finished.unknown_reason` in replies. OpenRouter's chat completions have it too."""

@@ -8,6 +8,13 @@ from translation.representation.json_types import Json
 FINAL_TEXT: Final = "output.final_text"
 """The name of what a reply lacks if the upstream's final text is another form of the text that it streamed."""
 
+OTHER_CHOICE: Final = "output.choice"
+"""The name of what a reply lacks if the upstream sent choices that were not requested."""
+
+LOSSES: Final = "losses"
+"""The key of what a reply lacks, as entries of `x-gateway-loss`."""
+
+_RELAYED_LOSSES: Final = (FINAL_TEXT, OTHER_CHOICE)
 _DIFFERS: Final = "differs from the deltas"
 _NOT_REPORTED: Final = "not reported"
 
@@ -33,6 +40,15 @@ def build_reply_loss(name: str) -> Loss:
 def render_reply_losses(names: Iterable[str]) -> list[str]:
     """Returns the entries of `x-gateway-loss` for what a reply lacks, for the end of a stream."""
     return [str(build_reply_loss(name)) for name in names]
+
+
+def list_reply_losses(reply: Json) -> list[str]:
+    """Returns what a relayed reply lacks, as far as the gateway wrote it in the reply or in one of its choices."""
+    choices = reply.get("choices")
+    holders = [reply, *(choices if isinstance(choices, list) else ())]
+    listed = [holder.get(LOSSES) for holder in holders if isinstance(holder, dict)]
+    entries = [entry for entries in listed if isinstance(entries, list) for entry in entries]
+    return [name for name in _RELAYED_LOSSES if str(build_reply_loss(name)) in entries]
 
 
 class UnknownKey(NamedTuple):

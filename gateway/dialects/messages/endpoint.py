@@ -26,6 +26,7 @@ from translation.messages.client.encode import PING_FRAME, MessagesEncoder
 from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.client.param_names import PARAM_NAMES
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
+from translation.messages.relaying.calls import relay_message
 from translation.messages.relaying.relay import MessagesRelay, is_message_filtered, read_message_reason
 from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
@@ -89,9 +90,7 @@ def _relay(_body: Json, _identity: ReplyIdentity, presentation: Presentation) ->
 
 
 def _relay_json(_body: Json, upstream_reply: Json, _identity: ReplyIdentity, presentation: Presentation) -> Json:
-    if presentation.common.reported_model is None:
-        return upstream_reply
-    return {**upstream_reply, "model": presentation.common.reported_model}
+    return relay_message(upstream_reply, presentation.common.reported_model)
 
 
 def _collect_relay(body: Json, stream: bytes, identity: ReplyIdentity, presentation: Presentation) -> Json:

@@ -5,19 +5,17 @@ from typing import Final, NamedTuple
 
 from translation.chat import reply_objects
 from translation.chat.final_message import StreamedMessage, is_copy, join_texts, require_same_beginning
-from translation.chat.odd_deltas import make_thoughts_texts, require_own_text
+from translation.chat.odd_deltas import make_thoughts_texts, require_own_text, require_texts
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import CallRules
-from translation.representation.events import CUT_OFF_REASONS, LOSSES, FinishReason
+from translation.representation.events import CUT_OFF_REASONS, FinishReason
 from translation.representation.json_types import Json
-from translation.representation.loss import FINAL_TEXT, render_reply_losses
+from translation.representation.loss import FINAL_TEXT, LOSSES, OTHER_CHOICE, render_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
-_TEXT_KEYS: Final = ("content", "refusal", "role")
-_NUMBERS: Final = (int, float)
 _CUT_ENDS: Final = ("length", "content_filter")
 
 _UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
@@ -70,14 +68,18 @@ class ChoiceReader:
         """What the client does not get of the choices, by the names that losses have for it."""
 
     def is_requested(self, choice: Json) -> bool:
-        """Returns whether the client requested a choice with this index. Others would be read as a part of its own.
+        """Returns whether the client requested a choice with this index. Others would be read as a part of its own, so
+        they are noted as what it does not get.
 
         Raises ProtocolViolation for an index that is no number.
         """
         index = choice.get("index") or 0
         if type(index) is not int:
             raise ProtocolViolation("the index of a choice in the upstream's stream is not a number")
-        return 0 <= index < self._form.choice_count
+        if 0 <= index < self._form.choice_count:
+            return True
+        self._note_unreported(OTHER_CHOICE)
+        return False
 
     def read_choice(self, choice: Json) -> bool:
         """Reads and normalizes a choice in place. Returns whether it was changed."""
@@ -88,7 +90,7 @@ class ChoiceReader:
         if delta is None:  # clients read the delta of each choice
             delta = choice["delta"] = {}
         if delta and isinstance(delta, dict):
-            changed |= _require_texts(delta)
+            changed |= require_texts(delta)
             if not _UNCHANGED_KEYS.issuperset(delta):
                 changed |= make_thoughts_texts(delta, self._reasoning.text_fields[1:])
             self.find_streamed(index).add(delta)
@@ -127,6 +129,9 @@ class ChoiceReader:
                 if reply_objects.FINISH_REASONS.get(str(choice["finish_reason"])) not in _CUT_ENDS:
                     choice["finish_reason"] = None
                     return True
+            if self.unreported:
+                choice[LOSSES] = render_reply_losses(self.unreported)
+                changed = True
             changed |= reply_objects.normalize_finish_reason(
                 choice, called=index in self._calls, legacy=self._form.legacy_functions
             )
@@ -142,6 +147,10 @@ class ChoiceReader:
     def _note_content(self, delta: Json) -> None:
         content_keys = self._reasoning.content_keys
         self.has_content = any(value and key in content_keys for key, value in delta.items())
+
+    def _note_unreported(self, name: str) -> None:
+        if name not in self.unreported:
+            self.unreported = (*self.unreported, name)
 
     def find_streamed(self, index: int) -> StreamedMessage:
         """Returns what the deltas of a choice held so far."""
@@ -180,8 +189,9 @@ class ChoiceReader:
         choice["delta"] = join_texts(delta, missing)
         streamed.add(missing)
         if streamed.has_other_form:
-            self.unreported = (FINAL_TEXT,)
-            choice[LOSSES] = render_reply_losses(self.unreported)
+            self._note_unreported(FINAL_TEXT)
+            if not choice.get("finish_reason"):
+                choice[LOSSES] = render_reply_losses(self.unreported)
         return changed or bool(missing)
 
     def _add_missing_calls(self, index: int, delta: Json) -> bool:
@@ -239,20 +249,3 @@ class ChoiceReader:
             delta: Json = choice.get("delta") or {}
             choice["delta"] = {**delta, "tool_calls": [*(delta.get("tool_calls") or ()), *entries]}
         return bool(entries) or bool(self._calls[index].warnings)
-
-
-def _require_texts(delta: Json) -> bool:
-    """Makes a number in place of a text one, in place. Returns whether there was one.
-
-    Raises ProtocolViolation for other values, which no client of chat reads: it would get less than the model's answer.
-    """
-    changed = False
-    for key in _TEXT_KEYS:
-        value = delta.get(key)
-        if value is None or type(value) is str or (key == "content" and type(value) is list):
-            continue
-        if type(value) not in _NUMBERS or key == "role":
-            raise ProtocolViolation(f"the upstream sent a delta whose `{key}` is no text")
-        delta[key] = str(value)
-        changed = True
-    return changed

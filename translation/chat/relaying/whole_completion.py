@@ -1,8 +1,10 @@
 """Relays a whole chat completion of a chat upstream, and contains the rules for choices that relayed streams share."""
 
-from typing import Final
+from types import NoneType
+from typing import Any, Final
 
 from translation.chat import reply_objects
+from translation.chat.odd_deltas import make_thoughts_texts, require_own_text, require_texts
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import make_reasoning_mover
@@ -13,8 +15,10 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason
 from translation.representation.json_types import Json
+from translation.representation.loss import LOSSES, OTHER_CHOICE, render_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
+_OPTIONAL_OBJECT: Final = (dict, NoneType)
 _NO_COMPLETION: Final = "the upstream's reply is not a chat completion"
 
 
@@ -40,8 +44,13 @@ def relay_completion(
     relayed = {**completion, "choices": choices}
     reasoning = make_reasoning_mover(upstream_fields, reasoning_fields)
     warnings: list[Json] = []
+    if not isinstance(completion.get("usage"), _OPTIONAL_OBJECT):
+        relayed["usage"] = None
     for choice in choices:
         message = choice["message"]
+        require_own_text(choice, message)
+        require_texts(message)
+        make_thoughts_texts(message, upstream_fields)
         reasoning.flatten_content(message)
         if (splitter := build_splitter(profile, upstream_fields[0])) is not None:
             splitter.split_whole(message)
@@ -58,6 +67,30 @@ def relay_completion(
     if warnings:
         relayed[TOOL_WARNINGS] = warnings
     return relayed
+
+
+def remove_unrequested_choices(completion: Json, count: int) -> Json:
+    """Returns a completion without choices that the client did not request, with their loss in the first other one.
+
+    Clients that requested one choice read the first of the list, or join all. Returns the same object if there are no
+    others. Raises ProtocolViolation if nothing else is left.
+    """
+    choices = completion.get("choices")
+    if not isinstance(choices, list):
+        return completion
+    requested = [choice for place, choice in enumerate(choices) if _find_index(choice, place) in range(count)]
+    if len(requested) == len(choices):
+        return completion
+    if not requested:
+        raise ProtocolViolation("the upstream sent only choices that were not requested")
+    first = {**requested[0], LOSSES: render_reply_losses((OTHER_CHOICE,))}
+    return {**completion, "choices": [first, *requested[1:]]}
+
+
+def _find_index(choice: object, place: int) -> Any:
+    """Returns the index of a choice. One without an index, or that is no choice, counts by its place."""
+    index = choice.get("index") if isinstance(choice, dict) else None
+    return place if index is None else index
 
 
 def failure_of(completion: Json) -> Failed | None:

@@ -12,18 +12,19 @@ from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.messages_errors import build_error_body, parse_failure
+from translation.messages.relaying.calls import (
+    BROKEN_INPUT,
+    CUT_STOP_REASONS,
+    REFUSAL,
+    RelayedCalls,
+    correct_stop_reason,
+)
 from translation.messages.upstream.decode import read_stop_reason
 from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.json_types import Json
 
 _CONTENT_EVENTS: Final = frozenset({"content_block_delta", "content_block_stop"})
 """Names of events that a retry would repeat. A block that has only begun is empty."""
-
-REFUSAL: Final = "refusal"
-"""The stop reason of a message that the model refused to write."""
-
-CUT_STOP_REASONS: Final = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn", REFUSAL})
-"""Stop reasons that say that the answer was cut off."""
 
 _BEFORE_START: Final = frozenset({"ping"})
 _BETWEEN_BLOCKS: Final = frozenset({"ping", "content_block_start"})
@@ -67,7 +68,7 @@ class MessagesRelay(StreamEnd):
         self.usage: Usage | None = None
         """The token counts so far: of the start of the message, and at its end of the whole reply."""
         self.warnings: Sequence[Json] = ()
-        """Always empty: calls are forwarded unchanged."""
+        """Always empty: the form of a call is not changed, and one whose input is cut off fails the reply."""
         self.unreported: Sequence[str] = ()
         """Always empty: the client gets what the upstream sends."""
         self.template: None = None
@@ -84,6 +85,7 @@ class MessagesRelay(StreamEnd):
         self._forwardable = _BEFORE_START
         """The names of the events that may come now and are forwarded as bytes."""
         self._open_blocks = 0
+        self._calls = RelayedCalls()
 
     def feed(self, read: bytes) -> bytes:
         """Takes one upstream read. Returns the frames to send, possibly none."""
@@ -131,6 +133,8 @@ class MessagesRelay(StreamEnd):
                 payload.decode()  # raises for bytes that are not UTF-8, as parsing would
                 if name in _CONTENT_EVENTS:
                     self.has_content = True
+                if name == "content_block_start" or self._calls.is_within_call:
+                    self._calls.read(orjson.loads(payload))
                 if name != "content_block_delta":
                     self._track_block(name)
                 return frame.raw
@@ -160,11 +164,14 @@ class MessagesRelay(StreamEnd):
         if kind in _CONTENT_EVENTS and not self._open_blocks:
             return self._stop(Failed("upstream_garbled", f"the upstream sent {kind} of a block that is not open"))
         self._track_block(kind)
+        self._calls.read(event)
         match event:
             case {"type": "error"}:
                 return self._report(event)
             case {"type": "message_stop"} if not self._has_stop_reason:
                 return self._stop(replace(_BROKEN_OFF))
+            case {"type": "message_delta", "delta": {"stop_reason": str(reason)}} if self._has_broken_call(reason):
+                return self._stop(Failed("upstream_garbled", BROKEN_INPUT))
             case {"type": "message_stop"}:
                 self._close(_to_frame(event, frame))
                 return b""
@@ -183,6 +190,10 @@ class MessagesRelay(StreamEnd):
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
         return _to_frame(event, frame)
 
+    def _has_broken_call(self, reason: str) -> bool:
+        """Returns whether a call is not complete, although the reason says that the message is."""
+        return self._calls.has_broken_input and reason not in CUT_STOP_REASONS and self._cut_reason is None
+
     def _read_end(self, event: Json) -> bool:
         """Reads the usage and the stop reason of an event `message_delta`, of which there may be several.
 
@@ -193,6 +204,9 @@ class MessagesRelay(StreamEnd):
         match event:
             case {"delta": {"stop_reason": reason} as delta} if reason is not None:
                 self._has_stop_reason = True
+                if (corrected := correct_stop_reason(reason, has_calls=self._calls.has_calls)) != reason:
+                    reason = delta["stop_reason"] = corrected
+                    changed = True
                 if self._cut_reason is not None and reason != self._cut_reason:
                     delta["stop_reason"], changed = self._cut_reason, True
                 elif reason in CUT_STOP_REASONS:

@@ -1,5 +1,6 @@
 """Joins the output of a terminal event with the items of the stream before it, on a relay of the Responses API."""
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -8,7 +9,7 @@ from translation.errors import ProtocolViolation
 from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import find_rest
-from translation.responses.item_places import build_streamed_item, find_places
+from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
 from translation.responses.relaying.whole_response import is_item
 from translation.tools.arguments import is_same_json
 
@@ -67,16 +68,20 @@ class JoinedOutput(NamedTuple):
 
 
 def join_output(
-    upstream_output: list[Item], client_output: list[Item], done_items: dict[int, DoneItem]
+    upstream_output: list[Item],
+    client_output: list[Item],
+    done_items: dict[int, DoneItem],
+    open_items: Sequence[StreamedItem] = (),
 ) -> JoinedOutput:
     """Returns the whole output: the items of the terminal event, and those of the stream that it lacks.
 
-    `client_output` has the items of the upstream's output as the client gets them. An item without any text in the
+    `client_output` has the items of the upstream's output as the client gets them, and `open_items` are those of the
+    stream that did not end in it: their places are not those of others. An item without any text in the
     terminal event is that of the stream. Raises ProtocolViolation for an item with another text than in the stream:
     nobody could say which of the two is the model's.
     """
     joined = list(client_output)
-    places = _find_places(upstream_output, done_items)
+    places = _find_places(upstream_output, done_items, open_items)
     has_other_form = False
     for index, done in sorted(done_items.items()):
         if index not in places:
@@ -92,9 +97,12 @@ def join_output(
     return JoinedOutput(joined, has_other_form)
 
 
-def _find_places(output: list[Item], done_items: dict[int, DoneItem]) -> dict[int, int]:
+def _find_places(
+    output: list[Item], done_items: dict[int, DoneItem], open_items: Sequence[StreamedItem]
+) -> dict[int, int]:
     """Returns the place in `output` of each item of the stream that is there, by the item's output index."""
     streamed = [build_streamed_item(index, done["type"], done.get("id")) for index, (done, _) in done_items.items()]
+    streamed += [item for item in open_items if item.output_index not in done_items]
     return {item.output_index: place for item, place in find_places(output, streamed).items()}
 
 

@@ -12,12 +12,13 @@ from translation.framing import sse
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, DONE_PAYLOAD, Frame, FrameDecoder
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
-from translation.representation.events import LOSSES, Failed, FinishReason, Usage
+from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.json_types import Json
-from translation.representation.loss import FINAL_TEXT, render_reply_losses
+from translation.representation.loss import FINAL_TEXT, LOSSES, render_reply_losses
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
+from translation.responses.item_places import StreamedItem
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.final_output import (
     STREAMED_TEXTS,
@@ -337,22 +338,24 @@ class ResponsesRelay(StreamEnd):
             self.failed = scrub_failure(response, self._scrub)
         inserted: list[Json] = []
         try:
+            open_items = self._deltas.list_open_items()
             if has_items(upstream_output) and self.failed is None:
                 inserted = self._insert_deltas(self._deltas.end_stream(upstream_output), event)
-            self._complete_output(response, upstream_output)
+            self._complete_output(response, upstream_output, open_items)
         except ProtocolViolation as error:
             response["output"] = self._done_items.list_client_items()
             return self.fail(Failed("upstream_garbled", str(error), usage=self.usage))
         self.finish_reason = read_response_reason(response)
         return _encode_events(inserted) + self._end_response(event)
 
-    def _complete_output(self, response: Json, upstream_output: Any) -> None:
-        """Adds the items of the stream that the output of the upstream's terminal event lacks.
+    def _complete_output(self, response: Json, upstream_output: Any, open_items: Sequence[StreamedItem]) -> None:
+        """Adds the items of the stream that the output of the upstream's terminal event lacks. `open_items` have not
+        ended in the stream.
 
         Raises ProtocolViolation if the two are different answers, and for output that cannot be stored.
         """
         if has_items(upstream_output):
-            joined = join_output(upstream_output, response["output"], self._done_items.read())
+            joined = join_output(upstream_output, response["output"], self._done_items.read(), open_items)
             response["output"] = joined.items
             if joined.has_other_form or self._deltas.has_other_form:
                 self.unreported = (FINAL_TEXT,)

@@ -147,18 +147,26 @@ class StreamedDeltas:
         self._ended_items[index, kind] = build_streamed_item(index, kind, item.get("id"))
         return self._end_texts(index, output_index, item)
 
+    def list_open_items(self) -> list[StreamedItem]:
+        """Returns the items whose texts have begun, but not ended."""
+        return [item for key, item in self._find_open_items().items() if key not in self._ended_items]
+
+    def _find_open_items(self) -> dict[tuple[int, str], StreamedItem]:
+        self._read()
+        open_items: dict[tuple[int, str], StreamedItem] = {}
+        for (prefix, index), texts in self._texts.items():
+            kind = _PLACES[prefix].item_type
+            open_items[index, kind] = build_streamed_item(index, kind, texts.item_id)
+        return open_items
+
     def end_stream(self, output: Sequence[Item]) -> list[Json]:
         """Takes the whole output. Returns the events of deltas that texts lacked whose items have not ended.
 
         Raises ProtocolViolation if these texts were other ones.
         """
-        self._read()
-        if not output or not self._texts:
+        open_items = self._find_open_items()
+        if not output or not open_items:
             return []
-        open_items: dict[tuple[int, str], StreamedItem] = {}
-        for (prefix, index), texts in self._texts.items():
-            kind = _PLACES[prefix].item_type
-            open_items[index, kind] = build_streamed_item(index, kind, texts.item_id)
         places = find_places(output, (open_items | self._ended_items).values())
         events: list[Json] = []
         for item, place in places.items():

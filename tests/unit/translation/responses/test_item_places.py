@@ -175,6 +175,22 @@ SAME: dict[str, list[Json]] = {
         *deltas(2, (1, "Hel"), (1, "lo")),
         end(*NEW_IDS, status="incomplete"),
     ],
+    "two messages counted from 1, and the last one cut off": [
+        start(1, message()),
+        *deltas(1, (1, "Hm")),
+        done(1, message("Hm")),
+        start(2, message()),
+        *deltas(2, (2, "Hello")),
+        end(message("Hm", item_id="u"), message("Hello", item_id="n"), status="incomplete"),
+    ],
+    "two messages, and the last one cut off": [
+        start(0, message()),
+        *deltas(0, (0, "Hm")),
+        done(0, message("Hm")),
+        start(1, message()),
+        *deltas(1, (0, "Hel")),
+        end(message("Hm", item_id="u"), message("Hello", item_id="n"), status="incomplete"),
+    ],
     "items counted from 1, with the same ids": [
         *LATE,
         start(2, message()),
@@ -295,7 +311,8 @@ def decoded_text(events: list[Event]) -> str:
 
 
 def expected_text(events: list[Json]) -> str:
-    content = events[-1]["response"]["output"][-1]["content"]
+    output = events[-1]["response"]["output"]
+    content = [part for item in output if item["type"] == "message" for part in item["content"]]
     return "".join(part.get("text", "") + part.get("refusal", "") for part in content)
 
 

@@ -1,13 +1,18 @@
 """A whole completion of a chat upstream is relayed with its thinking in the field that the client reads."""
 
+from typing import Any
+
 import pytest
 
 from translation.chat.relaying.whole_completion import (
     is_completion_filtered,
     read_completion_reason,
     relay_completion,
+    remove_unrequested_choices,
 )
+from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
+from translation.representation.loss import list_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 TAGGED = "<think>hm</think>Yes."
@@ -77,3 +82,88 @@ def test_reasoning_fields_without_reasoning_stay_as_they_are(field: str) -> None
     completion = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     relayed = relay_completion(completion, model=None, reasoning_fields=frozenset({"reasoning_content"}))
     assert relayed["choices"][0]["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"content": "Yes.", "reasoning": {"text": "Hm."}}, {"content": "Yes.", "reasoning_content": "Hm."}),
+        ({"content": "Yes.", "reasoning": [{"text": "Hm."}]}, {"content": "Yes.", "reasoning_content": "Hm."}),
+        ({"content": "Yes.", "reasoning_content": 5}, {"content": "Yes.", "reasoning_content": "5"}),
+        ({"content": "Yes.", "reasoning": {"effort": "low"}}, {"content": "Yes."}),
+        ({"content": "Yes.", "reasoning_content": True}, {"content": "Yes."}),
+        ({"content": 42}, {"content": "42"}),
+        ({"content": None, "refusal": 5.5}, {"content": None, "refusal": "5.5"}),
+    ],
+)
+def test_odd_fields_of_a_whole_message_are_read_as_on_a_stream(message: Json, expected: Json) -> None:
+    completion = {"choices": [choice(message, "stop")]}
+    relayed = relay_completion(completion, model=None, reasoning_fields=frozenset({"reasoning_content"}))
+    assert relayed == {"choices": [choice(expected, "stop")]}
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"message": {"content": True}},
+        {"message": {"content": {"text": "Yes."}}},
+        {"message": {"content": "Yes.", "refusal": ["No."]}},
+        {"message": {"content": "Yes.", "role": 5}},
+        {"message": {"text": "Yes."}},
+        {"message": {}, "text": "Yes."},
+    ],
+)
+def test_a_text_that_no_client_reads_is_no_completion(first: Json) -> None:
+    with pytest.raises(ProtocolViolation, match="sent"):
+        relay_completion(
+            {"choices": [{**first, "finish_reason": "stop"}]}, model=None, reasoning_fields=frozenset({"reasoning"})
+        )
+
+
+@pytest.mark.parametrize(("usage", "expected"), [("many", None), ([1], None), (None, None), ({"a": 1}, {"a": 1})])
+def test_usage_is_an_object_or_null(usage: Any, expected: Json | None) -> None:
+    completion = {"choices": [choice({"content": "Yes."}, "stop")], "usage": usage}
+    assert relay_completion(completion, model=None, reasoning_fields=frozenset())["usage"] == expected
+
+
+def at(index: Any, text: str) -> Json:
+    return {"message": {"content": text}, "finish_reason": "stop", **({} if index is None else {"index": index})}
+
+
+YES, NO = at(0, "Yes."), at(1, "No.")
+
+
+@pytest.mark.parametrize(
+    ("choices", "count", "expected"),
+    [
+        ([YES, NO], 1, ["Yes."]),
+        ([NO, YES], 1, ["Yes."]),
+        ([YES, NO, at(2, "Maybe.")], 2, ["Yes.", "No."]),
+        ([at(None, "Yes."), at(None, "No.")], 1, ["Yes."]),
+        ([at("0", "No."), YES], 1, ["Yes."]),
+        ([at(-1, "No."), YES], 1, ["Yes."]),
+    ],
+)
+def test_choices_that_were_not_requested_are_left_out_and_reported(
+    choices: list[Json], count: int, expected: list[str]
+) -> None:
+    left = remove_unrequested_choices({"id": "c", "choices": choices}, count)
+    assert [each["message"]["content"] for each in left["choices"]] == expected
+    assert (left["id"], list_reply_losses(left)) == ("c", ["output.choice"])
+
+
+@pytest.mark.parametrize("choices", [[YES], [YES, NO], None, "text", [at(None, "Yes.")], ["text"]])
+def test_a_completion_with_the_requested_choices_is_unchanged(choices: Any) -> None:
+    completion = {"choices": choices}
+    assert remove_unrequested_choices(completion, 2) is completion
+    assert list_reply_losses(completion) == []
+
+
+def test_a_completion_without_a_requested_choice_is_none() -> None:
+    with pytest.raises(ProtocolViolation, match="not requested"):
+        remove_unrequested_choices({"choices": [NO]}, 1)
+
+
+@pytest.mark.parametrize("losses", ["text", ["text", 5], {"a": 1}, ["output.image=not reported"]])
+def test_losses_that_the_upstream_wrote_are_not_the_gateways(losses: Any) -> None:
+    assert list_reply_losses({"losses": losses, "choices": [{"losses": losses}, "text"]}) == []

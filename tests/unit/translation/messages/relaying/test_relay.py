@@ -478,5 +478,9 @@ def test_the_reason_of_a_message_is_known(stop_reason: str | None, expected: str
     assert relay.finish_reason is None
     delta = {"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 1}}
     relay.feed(encode_event("message_start", orjson.dumps({"type": "message_start", "message": {}})))
+    if stop_reason == "tool_use":
+        block = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+        begin = {"type": "content_block_start", "index": 0, "content_block": block}
+        relay.feed(encode_event("content_block_start", orjson.dumps(begin)))
     relay.feed(encode_event("message_delta", orjson.dumps(delta)))
     assert relay.finish_reason == (None if stop_reason is None else expected)

@@ -1,0 +1,330 @@
+"""The items of a Responses upstream's output, with the texts that were streamed.
+
+Compares the whole texts, parts and items at the end of a stream with them: what they have beyond is sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any, Final
+
+from translation.decoding.unshown_output import build_final_text_event
+from translation.errors import ProtocolViolation
+from translation.representation.events import Annotated, Delta, Event, PartEnded, PartStarted
+from translation.representation.items import TEXT_FIELDS
+from translation.representation.json_types import Item, Json
+from translation.representation.streamed_text import FinalRest, find_rest
+from translation.tools.arguments import is_same_json
+
+_OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase")
+"""Keys that are removed if they are null, because strict readers refuse null. vLLM sends them so."""
+
+_OPTIONAL_LIST: Final = (list, NoneType)
+
+_OPTIONAL_TEXT: Final = (str, NoneType)
+"""Built once, because an inline `list | None` builds a new type object at each check."""
+
+_POSITION_KEYS: Final = ("start_index", "end_index")
+"""Keys of a citation with places in the text."""
+
+_DIFFERS: Final = "the upstream's final text differs from the text that it streamed"
+
+
+@dataclass(slots=True)
+class TextState:
+    """One text that was streamed: of a part, or of the item itself. The indexes are the gateway's."""
+
+    index: int
+    part_index: int | None
+    text_key: str | None
+    is_reasoning: bool = False
+    pieces: list[str] = field(default_factory=list)
+    """The text so far."""
+    annotations: int = 0
+    is_open: bool = True
+    is_announced: bool = False
+    """Whether an event added the part, before its texts."""
+    has_other_form: bool = False
+    """Whether the upstream's final text is another form of this one."""
+    has_thought: bool = False
+    """Whether it has thinking that the upstream's final text does not have."""
+    stray_count: int = 0
+    """How many events with a number that no part has were taken as its own."""
+
+    is_repeated: bool = False
+    """Whether an event with the part's own number had the whole text."""
+    is_settled: bool = False
+    """Whether an event ended one of several pieces that came with numbers of their own. Then nothing more may come."""
+    numbered: dict[int, Any] = field(default_factory=dict)
+    """The upstream's number of a part -> the first piece that came with it."""
+
+    @property
+    def takes_strays(self) -> bool:
+        """Whether texts with other numbers belong to the part: the upstream announced it, but sent no text with the
+        part's own number, or announced no part, and sent each piece with a number of its own."""
+        if self.is_announced:
+            return len(self.pieces) <= self.stray_count
+        return self.is_open and not self.is_repeated and len(self.pieces) <= self.stray_count + 1
+
+    def has_numbered(self, number: int, whole: Any) -> bool:
+        """Returns whether the whole text of a part is only the piece that came with its number, of several."""
+        return self.stray_count > 0 and not self.is_announced and self.numbered.get(number) == whole
+
+
+@dataclass(slots=True)
+class OutputItem:
+    """One item that was started. `index` is the gateway's number of the item, not the upstream's `output_index`."""
+
+    index: int
+    start: Item
+    own_text: TextState
+    texts: dict[tuple[str, int], TextState] = field(default_factory=dict)
+    """The key of the list, and the upstream's number of the part -> its text."""
+    newest: dict[str, TextState] = field(default_factory=dict)
+    """The key of a list -> the text of its newest part."""
+    is_open: bool = True
+
+    @property
+    def has_text(self) -> bool:
+        """Whether deltas of an answer or a call came for it."""
+        return self.type != "reasoning" and any(text.pieces for text in (self.own_text, *self.texts.values()))
+
+    @property
+    def has_thought_in_text(self) -> bool:
+        """Whether its text has thinking that the upstream's final value does not have there."""
+        return any(text.has_thought for text in self.texts.values())
+
+    @property
+    def type(self) -> str:
+        return str(self.start["type"])
+
+    def list_texts(self, list_key: str) -> list[TextState]:
+        """Returns the texts of the parts in one list, in their order."""
+        return [text for (key, _), text in self.texts.items() if key == list_key]
+
+
+def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
+    """Returns a final item with the texts that were streamed, where it has another form of them."""
+    parts = final.get("content") or ()
+    pairs = zip(_pair_texts(item, "content", parts) or (), parts, strict=False)
+    for text, part in pairs:
+        if text is not None:
+            keep_streamed_text(text, part)
+    keep_streamed_text(item.own_text, final)
+    return final
+
+
+def keep_streamed_text(text: TextState, whole: Json) -> None:
+    if text.has_other_form and text.text_key is not None:
+        whole[text.text_key] = "".join(text.pieces)
+
+
+def start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tuple[list[Event], TextState]:
+    start = remove_nulls(part)
+    text_field = TEXT_FIELDS.get((item.type, part.get("type")))
+    emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if start.get(key)}
+    if text_field is not None:
+        emptied[text_field.key] = ""
+    text_key = text_field and text_field.key
+    part_index = len(item.texts)
+    text = item.texts[list_key, position] = TextState(item.index, part_index, text_key, item.type == "reasoning")
+    item.newest[list_key] = text
+    return [PartStarted(item.index, part_index, {**start, **emptied})], text
+
+
+def build_delta_events(text: TextState, piece: Any, logprobs: Any) -> list[Event]:
+    if not piece or not text.is_open or not isinstance(piece, str):
+        return []
+    text.pieces.append(piece)
+    return [Delta(text.index, text.part_index, piece, logprobs if logprobs and isinstance(logprobs, list) else None)]
+
+
+def build_missing_text(text: TextState, whole: Mapping[str, Any]) -> list[Event]:
+    """Returns the text of a whole object that had no delta, as a delta: all of it, or the rest.
+
+    Raises ProtocolViolation if the deltas were another text: nobody could say which of the two is the model's.
+    """
+    if text.text_key is None:
+        return []
+    if not isinstance(full_text := whole.get(text.text_key), _OPTIONAL_TEXT):
+        raise TypeError("a text is not a string")
+    sent = "".join(text.pieces)
+    if not full_text or full_text == sent:
+        return []
+    if full_text.startswith(sent) and text.is_open and not text.is_settled:
+        return build_delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
+    if text.is_reasoning or full_text.strip() == sent.strip():
+        return []  # white space is trimmed by some upstreams, and thinking is shown as it was streamed
+    if text.text_key != "arguments":
+        return _read_other_form(text, find_rest(sent, full_text))
+    if is_same_json(full_text, sent):
+        return []
+    raise ProtocolViolation(_DIFFERS)
+
+
+def _read_other_form(text: TextState, rest: FinalRest | None) -> list[Event]:
+    """Returns the events of a final text that is another form of the streamed one: that stands, and is reported once.
+
+    Raises ProtocolViolation if it is none.
+    """
+    if rest is None or (rest.text and (text.is_settled or not text.is_open)):
+        raise ProtocolViolation(_DIFFERS)
+    events = build_delta_events(text, rest.text, None)
+    text.has_thought = text.has_thought or rest.lacks_thought
+    if (rest.is_normalized or rest.lacks_thought) and not text.has_other_form:
+        text.has_other_form = True
+        events.append(build_final_text_event())
+    return events
+
+
+def find_stray_part(item: OutputItem, list_key: str, part: Json) -> TextState | None:
+    """Returns the text of the newest part, if an event with another number belongs to it.
+
+    Some versions of vLLM give each delta a number of its own, after one event that adds the part.
+    """
+    newest = item.newest.get(list_key)
+    text_field = TEXT_FIELDS.get((item.type, part.get("type")))
+    if newest is None or text_field is None or newest.text_key != text_field.key or not newest.takes_strays:
+        return None
+    newest.stray_count += 1
+    return newest
+
+
+def is_repeated(item: OutputItem, list_key: str, number: int, whole: Any) -> bool:
+    """Returns whether a whole text is the piece with this number, in a part with several, or, under a number that no
+    part has, what all parts of the list had together."""
+    newest = item.newest.get(list_key)
+    if newest is None:
+        return False
+    if newest.has_numbered(number, whole):
+        newest.is_settled = True
+        return True
+    if (list_key, number) in item.texts or newest.takes_strays:
+        return False
+    return bool(whole == _join_pieces(item.list_texts(list_key)) != "")
+
+
+def join_parts(item: OutputItem, final: Item) -> Item:
+    """Returns a final item with one part, if its parts were streamed as one because each piece had its own number."""
+    texts = item.list_texts("content")
+    parts: Sequence[Json] = final.get("content") or ()
+    if len(texts) != 1 or len(parts) < 2 or not texts[0].stray_count or texts[0].is_announced:
+        return final
+    text_key = texts[0].text_key
+    if text_key is None or not all(isinstance(part.get(text_key), str) for part in parts):
+        return final
+    whole = ""
+    annotations: list[Json] = []
+    for part in parts:
+        annotations += [_move_annotation(each, len(whole)) for each in part.get("annotations") or ()]
+        whole += part[text_key]
+    joined = {**parts[0], text_key: whole}
+    return {**final, "content": [{**joined, "annotations": annotations} if annotations else joined]}
+
+
+def _move_annotation(annotation: Json, distance: int) -> Json:
+    moved = {key: annotation[key] + distance for key in _POSITION_KEYS if isinstance(annotation.get(key), int)}
+    return {**annotation, **moved}
+
+
+def _join_pieces(texts: Sequence[TextState]) -> str:
+    return "".join(piece for text in texts for piece in text.pieces)
+
+
+def _pair_texts(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[TextState | None] | None:
+    """Returns for each part of a whole item its text, None for a part that had no events.
+
+    Some upstreams number the parts of a response and not those of an item: then they belong together in their order.
+    Returns None instead of a list if there are more streamed texts than parts.
+    """
+    numbers = [number for key, number in item.texts if key == list_key]
+    if all(0 <= number < len(parts) for number in numbers):
+        return [item.texts.get((list_key, position)) for position in range(len(parts))]
+    texts = [text for text in item.list_texts(list_key) if text.pieces]
+    return None if len(texts) > len(parts) else [*texts, *[None] * (len(parts) - len(texts))]
+
+
+def end_parts(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[Event]:
+    """Ends the parts in one list of a whole item. Raises ProtocolViolation if it lacks one that was streamed."""
+    if not parts:
+        return []
+    if (texts := _pair_texts(item, list_key, parts)) is None:
+        return _end_split_part(item, list_key, parts)
+    events: list[Event] = []
+    for position, (text, part) in enumerate(zip(texts, parts, strict=True)):
+        if text is None:
+            started, text = start_part(item, list_key, _free_number(item, list_key, position), part)
+            events += started
+        events += end_part(text, part)
+    return events
+
+
+def _free_number(item: OutputItem, list_key: str, position: int) -> int:
+    """Returns the position of a part, or the next number that no other part has."""
+    while (list_key, position) in item.texts:
+        position += 1
+    return position
+
+
+def _end_split_part(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[Event]:
+    """Ends more texts than a whole item has parts: all belong to its single part, which decides what they lack.
+
+    Raises ProtocolViolation if they do not. Thinking is shown as it was streamed, and not compared.
+    """
+    if item.type == "reasoning":
+        return []
+    text_field = TEXT_FIELDS.get((item.type, parts[0].get("type")))
+    whole = parts[0].get(text_field.key) if text_field and len(parts) == 1 else None
+    texts = item.list_texts(list_key)
+    streamed = _join_pieces(texts)
+    rest = find_rest(streamed, whole) if isinstance(whole, str) else None
+    if rest is None or (rest.text and not texts[-1].is_open):
+        raise ProtocolViolation("the upstream's final item lacks a part that it streamed")
+    return _read_other_form(texts[-1], rest)
+
+
+def compare_ended_texts(item: OutputItem, final: Item) -> list[Event]:
+    """Compares the item's texts that have ended with those of the final item. Returns the events of another form.
+
+    Raises ProtocolViolation if they are others.
+    """
+    events: list[Event] = []
+    final = join_parts(item, final)
+    for list_key in ("summary", "content"):
+        parts = final.get(list_key) or ()
+        if not parts:
+            continue
+        if (texts := _pair_texts(item, list_key, parts)) is None:
+            if not item.is_open:
+                _end_split_part(item, list_key, parts)
+            continue
+        for text, part in zip(texts, parts, strict=True):
+            if text is not None and not text.is_open:
+                events += build_missing_text(text, part)
+    if not item.own_text.is_open:
+        events += build_missing_text(item.own_text, final)
+    return events
+
+
+def end_part(text: TextState, part: Json | None) -> list[Event]:
+    """Ends a part, after the text and the citations that had no event. Returns no event if it has ended."""
+    if not text.is_open or text.part_index is None:
+        return []
+    events = build_missing_text(text, part or {})
+    annotations = [annotation for annotation in (part or {}).get("annotations") or () if isinstance(annotation, dict)]
+    events += [Annotated(text.index, text.part_index, annotation) for annotation in annotations[text.annotations :]]
+    text.is_open = False
+    whole = None if part is None else remove_nulls(part)
+    if whole is not None:
+        keep_streamed_text(text, whole)
+    return [*events, PartEnded(text.index, text.part_index, whole)]
+
+
+def remove_nulls(whole: Json) -> Json:
+    trimmed = {key: value for key, value in whole.items() if value is not None or key not in _OMIT_IF_NULL}
+    for key in ("annotations", "logprobs"):
+        if not isinstance(trimmed.get(key), _OPTIONAL_LIST):
+            raise TypeError("annotations or logprobs are not a list")
+    if trimmed.get("content"):
+        trimmed["content"] = [remove_nulls(part) for part in trimmed["content"]]
+    return trimmed
