@@ -129,6 +129,8 @@ class ChoiceReader:
                 if reply_objects.FINISH_REASONS.get(str(choice["finish_reason"])) not in _CUT_ENDS:
                     choice["finish_reason"] = None
                     return True
+            if index in self._streamed and self._streamed[index].has_other_form:
+                self._note_unreported(FINAL_TEXT)
             if self.unreported:
                 choice[LOSSES] = render_reply_losses(self.unreported)
                 changed = True
@@ -188,10 +190,9 @@ class ChoiceReader:
             missing |= streamed.build_missing_function_call(message.get("function_call"))
         choice["delta"] = join_texts(delta, missing)
         streamed.add(missing)
-        if streamed.has_other_form:
+        if streamed.has_other_form and not choice.get("finish_reason"):
             self._note_unreported(FINAL_TEXT)
-            if not choice.get("finish_reason"):
-                choice[LOSSES] = render_reply_losses(self.unreported)
+            choice[LOSSES] = render_reply_losses(self.unreported)
         return changed or bool(missing)
 
     def _add_missing_calls(self, index: int, delta: Json) -> bool:

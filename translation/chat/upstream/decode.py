@@ -197,6 +197,8 @@ class ChatDecoder:
                 events += self._read_missing(self._final_message)
             except ProtocolViolation as violation:
                 return self._fail(Failed("upstream_garbled", str(violation)))
+        if self._streamed.has_other_form:
+            events.append(build_final_text_event())
         if self._calls is not None and self._calls.has_nameless_call:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
         reason: FinishReason = (
@@ -338,8 +340,6 @@ class ChatDecoder:
         from them."""
         missing = self._streamed.build_missing_delta(message)
         events = self._read_delta(missing, whole=False) if missing else []
-        if self._streamed.has_other_form:
-            events.append(build_final_text_event())
         calls = message.get("tool_calls") or message.get("function_call")
         if not calls or (self._text_calls is not None and self._text_calls.has_calls):
             return events

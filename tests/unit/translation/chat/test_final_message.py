@@ -17,7 +17,9 @@ from translation.chat.relaying.relay import ChatRelay
 from translation.chat.upstream.decode import ChatDecoder
 from translation.errors import ProtocolViolation
 from translation.framing import sse
-from translation.representation.events import Annotated, Delta, Event, Failed, ItemEnded, ItemStarted
+from translation.representation.events import Annotated, Delta, Event, Failed, ItemEnded, ItemStarted, Opaque
+from translation.representation.profile import Profile
+from translation.representation.streamed_text import FinalRest
 
 Json = dict[str, Any]
 
@@ -110,6 +112,32 @@ CASES: dict[str, tuple[list[Json], Seen]] = {
     "no text": ([*STREAMED, end({"role": "assistant", "content": ""})], Seen("The answer is ")),
     "text that is null": ([*STREAMED, end({"role": "assistant", "content": None})], Seen("The answer is ")),
     "a message that is null": ([*STREAMED, end(None)], Seen("The answer is ")),
+    "the text without its thinking": (
+        [*texts("<think>", "Hm.", "</think>", "Hel", "lo"), end({"content": "Hello"})],
+        Seen("<think>Hm.</think>Hello"),
+    ),
+    "the text without its thinking, which has its own field": (
+        [*texts("<think>Hm.</think>", "Hel", "lo"), end({"content": "Hello", "reasoning": "Hm."})],
+        Seen("<think>Hm.</think>Hello"),
+    ),
+    "the text without thinking that was opened in the prompt": (
+        [*texts("H", "m", ".", "</think>", "Hel", "lo"), end({"content": "Hello", "reasoning_content": "Hm."})],
+        Seen("Hm.</think>Hello"),
+    ),
+    "the text with its thinking, which has its own field": (
+        [*texts("<think>Hm.</think>", "Hello"), end({"content": "<think>Hm.</think>Hello", "reasoning": "Hm."})],
+        Seen("<think>Hm.</think>Hello"),
+    ),
+    "more text than a text with thinking": (
+        [*texts("<think>", "Hm.</think>", "Hel"), end({"content": "Hello"})],
+        Seen("<think>Hm.</think>Hello"),
+    ),
+    "another normal form": ([*texts("Cafe\u0301", " ok"), end({"content": "Café ok"})], Seen("Cafe\u0301 ok")),
+    "another normal form, and reasoning": (
+        [*texts("Cafe\u0301"), end({"content": "Café", "reasoning": "Hm."})],
+        Seen("Cafe\u0301", "Hm."),
+    ),
+    "another text after thinking": ([*texts("<think>Hm.</think>Hello"), end({"content": "Hullo"})], FAILS),
     "another text": ([*STREAMED, end({"content": "The question is 42."})], FAILS),
     "a shorter text": ([*STREAMED, end({"content": "The answer"})], FAILS),
     "a message that is a text": ([*STREAMED, end("The answer is 42.")], FAILS),
@@ -368,4 +396,58 @@ def test_a_translated_message_after_a_first_one_and_a_delta() -> None:
 def test_the_text_of_a_first_message_counts() -> None:
     streamed = StreamedMessage(("reasoning",))
     streamed.begin_whole({"content": "The answer"})
-    assert streamed.text_of("content").find_rest("The answer is 42.") == " is 42."
+    assert streamed.text_of("content").find_rest("The answer is 42.") == FinalRest(" is 42.")
+
+
+DIFFERS = ["output.final_text=differs from the deltas"]
+RAW = texts("<think>", "Hm.", "</think>", "Hello")
+CLEAN = {"content": "Hello"}
+ENDS: dict[str, list[Json]] = {
+    "with the finish reason": [end(CLEAN)],
+    "before the finish reason": [chunk({}, message=CLEAN), chunk({}, "stop")],
+    "after the finish reason": [chunk({}, "stop"), chunk({}, message=CLEAN)],
+}
+
+
+@pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
+def test_another_form_of_the_text_is_reported_once(ends: list[Json]) -> None:
+    relayed, sent = relay([*RAW, *ends], at_once=False)
+    losses = [choice["losses"] for each in sent for choice in each["choices"] if "losses" in choice]
+    assert (losses, relayed.unreported) == ([DIFFERS], ("output.final_text",))
+    reports = [event for event in decode([*RAW, *ends], at_once=False) if isinstance(event, Opaque)]
+    assert [(report.payload, report.is_output) for report in reports] == [({"type": "final_text"}, True)]
+
+
+@pytest.mark.parametrize("parsing_format", ["leading_think_tags", "think_tags"])
+def test_thinking_that_is_separated_is_no_other_form(parsing_format: Any) -> None:
+    profile = Profile(parsing_format=parsing_format)
+    ends = end({"content": "Hello", "reasoning": "Hm."})
+    numbers = count()
+    decoder = ChatDecoder(lambda prefix: f"{prefix}_{next(numbers)}", profile)
+    events = [event for each in [*RAW, ends] for event in decoder.feed(each)] + decoder.finish()
+    assert conclude_events(events) == Seen("Hello", "Hm.", [])
+    assert not any(isinstance(event, Opaque) for event in events)
+
+
+def test_a_relay_that_separates_thinking_reports_nothing() -> None:
+    profile = Profile(parsing_format="leading_think_tags")
+    relayed, sent = relay([*RAW, end({"content": "Hello", "reasoning": "Hm."})], at_once=False, profile=profile)
+    assert conclude(sent) == Seen("Hello", "Hm.", [])
+    assert (relayed.failed, relayed.unreported) == (None, ())
+
+
+def test_other_choices_are_reported_at_the_end() -> None:
+    other = {"index": 1, "delta": {"content": "Other"}, "finish_reason": None}
+    both = {**chunk({"content": "Hel"}), "choices": [chunk({"content": "Hel"})["choices"][0], other]}
+    relayed, sent = relay([both, {**chunk({}), "choices": [other]}, chunk({"content": "lo"}, "stop")], at_once=False)
+    assert conclude(sent).text == "Hello"
+    assert sent[-1]["choices"][0]["losses"] == ["output.choice=not reported"]
+    assert relayed.unreported == ("output.choice",)
+
+
+def test_the_arguments_of_a_legacy_call_have_no_other_form() -> None:
+    call_of = {"name": "f", "arguments": '{"a":"Cafe\u0301"}'}
+    final = {"function_call": {**call_of, "arguments": '{"a":"Café"}'}}
+    chunks = [*texts(), chunk({"function_call": call_of}), end(final, "function_call")]
+    relayed, _ = relay(chunks, at_once=False, legacy_functions=True)
+    assert relayed.failed is not None

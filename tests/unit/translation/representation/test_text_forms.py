@@ -36,6 +36,12 @@ FORMS: dict[str, tuple[str, str, str, FinalRest]] = {
         "",
         FinalRest(f" {CAFE}", is_normalized=True),
     ),
+    "the composed form and more text in both": (
+        CAFE_APART,
+        f"{CAFE} {CAFE_APART}{CAFE}",
+        "",
+        FinalRest(f" {CAFE_APART}{CAFE_APART}", is_normalized=True),
+    ),
     "the composed form and white space": (f"\u00a0{CAFE_APART}", CAFE, "", NORMALIZED),
     "thinking between tags": ("<think>Hm.</think>\n\nHello", "Hello", "", WITHOUT_THOUGHT),
     "thinking between other tags": ("\n<Reasoning>Hm.</Reasoning>Hello", "Hello", "", WITHOUT_THOUGHT),
