@@ -94,7 +94,6 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "providers/vllm_inprocess/parser_library.py": "this part of vLLM changes most often, and few need it",
     "translation/parsers/tools/registry.py": "it is the table of the formats, and imports them all",
     "translation/representation/json_types.py": "nearly every module of the project imports it",
-    "translation/representation/loss.py": "all translators report losses, and know little else of each other",
     "bench/reports/result_files.py": "all programs of the benchmark write their results with it",
     "scripts/docs/markdown.py": "every generated page is written with it",
 }

@@ -1,4 +1,4 @@
 """Parses model text into reasoning, answer and tool calls, incrementally: text may be cut at any character.
 
-May import `translation.tools` and `translation.representation`.
+May import `translation.tools`, `translation.representation` and `translation.text_forms`.
 """

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from translation.representation.text_forms import CLOSING_TAG_OF
+from translation.text_forms import CLOSING_TAG_OF
 
 _TAG_STARTS: Final = ("<", "[")
 

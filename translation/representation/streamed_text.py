@@ -3,8 +3,8 @@
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from translation.representation.text_forms import (
-    CLOSING_TAGS,
+from translation.text_forms import (
+    CLOSING_TAG_PATTERN,
     LONGEST_TAG,
     WHITE_SPACE,
     TextStart,
@@ -108,7 +108,7 @@ class StreamedText:
             self._read_beginning(self._beginning + text)
         if self.answer_start is None:
             seen = self._tail + text
-            tag = CLOSING_TAGS.search(seen) if "/" in seen else None
+            tag = CLOSING_TAG_PATTERN.search(seen) if "/" in seen else None
             if tag is None:
                 self._tail = seen[-LONGEST_TAG:]
             else:
@@ -130,14 +130,14 @@ class StreamedText:
             rest = data[self.size :].decode()
             return FinalRest(rest if rest.strip(WHITE_SPACE) else "")
         for start in dict.fromkeys((_START, self.visible_start)):
-            if (found := self._find_rest_after(start, final)) is not None:
-                return FinalRest(found)
+            if (rest_after := self._find_rest_after(start, final)) is not None:
+                return FinalRest(rest_after)
         answers = list_starts_after_thought(thought) if self.answer_start is None else [self.answer_start]
         for start in dict.fromkeys((_START, self.visible_start, *answers)):
             lacks_thought = start not in (_START, self.visible_start)
             for form in list_normal_forms(final) if start.ink_size <= self.ink_size else ():
-                if (found := self._find_rest_after(start, form)) is not None:
-                    return FinalRest(normalize_like(final, found), form != final, lacks_thought)
+                if (rest_after := self._find_rest_after(start, form)) is not None:
+                    return FinalRest(normalize_like(final, rest_after), form != final, lacks_thought)
             if any(self._is_all(form, start) for form in list_mixed_forms(final, self.ink_size - start.ink_size)):
                 return FinalRest("", True, lacks_thought)
         return None

@@ -27,8 +27,11 @@ _OTHER_REASON: Final = {True: (_ENDED, CLIENT_CALL), False: (CLIENT_CALL, _ENDED
 BROKEN_INPUT: Final = "the upstream ended the input of a tool before it was a JSON object"
 
 
-class RelayedCalls:
-    """The calls of one relayed stream. It needs every event that begins a block, and those of blocks with calls."""
+class RelayedInputs:
+    """The inputs of the calls of one relayed stream.
+
+    It needs every event that begins a block, and those of blocks with calls.
+    """
 
     def __init__(self) -> None:
         self.has_calls = False

@@ -16,7 +16,7 @@ from translation.messages.relaying.calls import (
     BROKEN_INPUT,
     CUT_STOP_REASONS,
     REFUSAL,
-    RelayedCalls,
+    RelayedInputs,
     correct_stop_reason,
 )
 from translation.messages.upstream.decode import read_stop_reason
@@ -85,7 +85,7 @@ class MessagesRelay(StreamEnd):
         self._forwardable = _BEFORE_START
         """The names of the events that may come now and are forwarded as bytes."""
         self._open_blocks = 0
-        self._calls = RelayedCalls()
+        self._calls = RelayedInputs()
 
     def feed(self, read: bytes) -> bytes:
         """Takes one upstream read. Returns the frames to send, possibly none."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from translation.representation.streamed_text import FinalRest, StreamedText
-from translation.representation.text_forms import WHITE_SPACE
+from translation.text_forms import WHITE_SPACE
 
 
 def stream(*pieces: str) -> StreamedText:

@@ -11,7 +11,7 @@ _TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
 CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES} | {"[think]": "[/think]"}
 """Opening tag of thinking -> its closing tag, in lower case. The last is Mistral's."""
 
-CLOSING_TAGS: Final = re.compile("|".join(map(re.escape, CLOSING_TAG_OF.values())), re.IGNORECASE | re.ASCII)
+CLOSING_TAG_PATTERN: Final = re.compile("|".join(map(re.escape, CLOSING_TAG_OF.values())), re.IGNORECASE | re.ASCII)
 """Matches a tag that closes thinking."""
 
 LONGEST_TAG: Final = max(map(len, CLOSING_TAG_OF.values()))

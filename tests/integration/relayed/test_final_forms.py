@@ -5,14 +5,15 @@ Servers that separate thinking only at the end stream it in the text, and some n
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.faults.client_view import CHAT, GEMINI, MESSAGES, OLLAMA, RESPONSES, address_of, ask, client, question
-from tests.faults.config import StartGateway, config
-from tests.serving import command
+from tests.faults.config import config
+from tests.serving import command, serving
 from tests.upstream import ScriptedUpstream, chat_chunk, chat_sse, responses_sse
 from tests.upstream.builders import message_item, response_snapshot, text_events
 
@@ -92,17 +93,16 @@ def text_in(api: str, stream: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("dialect", SCRIPTS)
-async def test_what_was_streamed_stands_and_the_difference_is_reported(
-    dialect: str, form: Form, gateway: StartGateway
-) -> None:
+async def test_what_was_streamed_stands_and_the_difference_is_reported(dialect: str, form: Form) -> None:
     same_api = {"chat": CHAT, "responses": RESPONSES}[dialect]
-    async with ScriptedUpstream() as upstream:
-        serving = gateway(config(upstream.url, dialect))
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(ScriptedUpstream())
+        running = stack.enter_context(serving(config(upstream.url, dialect)))
         upstream.script(SCRIPTS[dialect](form))
-        streams = dict(zip(APIS, await asyncio.gather(*(read_stream(serving.v1, api) for api in APIS)), strict=True))
+        streams = dict(zip(APIS, await asyncio.gather(*(read_stream(running.v1, api) for api in APIS)), strict=True))
         translated = [api for api in APIS if api != same_api]
-        seen = await asyncio.gather(*(ask(serving.v1, api, stream=True) for api in translated))
-        whole = await asyncio.gather(*(ask(serving.v1, api, stream=False) for api in translated))
+        seen = await asyncio.gather(*(ask(running.v1, api, stream=True) for api in translated))
+        whole = await asyncio.gather(*(ask(running.v1, api, stream=False) for api in translated))
     text = "".join(form.deltas)
     assert {each.text for each in seen} == {text}
     assert {each.text.strip() for each in whole} == {text.strip()}
@@ -114,26 +114,28 @@ async def test_what_was_streamed_stands_and_the_difference_is_reported(
 
 @pytest.mark.parametrize("form", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("dialect", SCRIPTS)
-async def test_another_text_still_fails(dialect: str, form: Form, gateway: StartGateway) -> None:
-    async with ScriptedUpstream() as upstream:
-        serving = gateway(config(upstream.url, dialect))
+async def test_another_text_still_fails(dialect: str, form: Form) -> None:
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(ScriptedUpstream())
+        running = stack.enter_context(serving(config(upstream.url, dialect)))
         upstream.script(SCRIPTS[dialect](form))
-        seen = await asyncio.gather(*(ask(serving.v1, api, stream=True) for api in APIS if api != CHAT))
-        streamed = await read_stream(serving.v1, CHAT)
+        seen = await asyncio.gather(*(ask(running.v1, api, stream=True) for api in APIS if api != CHAT))
+        streamed = await read_stream(running.v1, CHAT)
     assert {each.ending for each in seen} == {"failed"}
     assert '"finish_reason":"error"' in streamed
 
 
 @pytest.mark.parametrize("parsing_format", ["leading_think_tags", "think_tags"])
-async def test_thinking_that_the_gateway_separates_is_no_difference(parsing_format: str, gateway: StartGateway) -> None:
+async def test_thinking_that_the_gateway_separates_is_no_difference(parsing_format: str) -> None:
     form = FORMS["thinking in the text, and its own field"]
-    async with ScriptedUpstream() as upstream:
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(ScriptedUpstream())
         settings = config(upstream.url, "chat")
         settings["models"]["*"]["parsing_format"] = parsing_format
-        serving = gateway(settings)
+        running = stack.enter_context(serving(settings))
         upstream.script(chat_script(form))
-        seen = await ask(serving.v1, RESPONSES, stream=True)
-        streams = await asyncio.gather(*(read_stream(serving.v1, api) for api in APIS))
+        seen = await ask(running.v1, RESPONSES, stream=True)
+        streams = await asyncio.gather(*(read_stream(running.v1, api) for api in APIS))
     assert (seen.text.strip(), seen.reasoning, seen.ending) == (form.final.strip(), "Hm.", "completed")
     assert [DIFFERS in stream for stream in streams] == [False] * len(APIS)
 
