@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
-
 from bench.retrieval.corpus import Question, generate_corpus
 from bench.retrieval.filled_stores import open_filled_store
 from bench.retrieval.peers import PeerPython
+from bench.retrieval.pgvector import measure_pgvector, settle
 from bench.retrieval.quality import DEPTH, Quality, judge_rankings
 from bench.retrieval.speed import fill, generate_load, measure_median
 from gateway.state.database.migrate import migrate_database
@@ -64,7 +62,7 @@ async def measure_speed(peer: PeerPython, url: str | None, chunks: int, *, with_
         async with open_filled_store(place) as store:
             seconds = await fill(store, load)
             if url is not None:
-                await _analyze(url)
+                await settle(url)
             print(f"{chunks} chunks, {size:.1f} MB: indexed in {seconds:.1f} s, {size / seconds:.2f} MB/s")
             by_words = await measure_median(lambda n: store.search(load.queries[n], 10), _QUERIES)
             print(f"search by words: median {by_words * 1000:.1f} ms")
@@ -73,16 +71,11 @@ async def measure_speed(peer: PeerPython, url: str | None, chunks: int, *, with_
                     lambda n: store.search(load.queries[n], 10, load.query_vectors[n]), _QUERIES
                 )
                 print(f"search by words and vectors: median {both * 1000:.1f} ms")
+        if with_vectors and url is not None:
+            alone = await measure_pgvector(url, load)
+            print(f"pgvector alone, in a table of nothing else: median {alone * 1000:.1f} ms")
     ranked = await asyncio.to_thread(peer.rank_by_words, load.chunks, load.queries, 10)
     print(f"bm25s: indexed in {ranked['indexed_s']:.1f} s, median {median(ranked['seconds']) * 1000:.1f} ms")
-
-
-async def _analyze(url: str) -> None:
-    """Lets PostgreSQL count its rows at once, which it does by itself within minutes."""
-    engine = create_async_engine(url)
-    async with engine.begin() as connection:
-        await connection.execute(text("ANALYZE"))
-    await engine.dispose()
 
 
 def main() -> None:

@@ -155,6 +155,8 @@ class IndexingClaim(NamedTuple):
     file_id: str
     attempt: int
     sizes: ChunkSizes
+    tries: int = 0
+    """How often it was tried before, and put off."""
 
 
 class NewChunk(NamedTuple):
@@ -279,6 +281,11 @@ class IndexingQueue(Protocol):
 
     async def complete_entry(self, claim: IndexingClaim) -> bool:
         """Lets all chunks of a claim be found. Returns False if the claim is no longer held."""
+        ...
+
+    async def postpone_entry(self, claim: IndexingClaim, wait_s: float, tries: int) -> bool:
+        """Lets the file be claimed again, after so many seconds. Its chunks are indexed anew then. Returns False if the
+        claim is no longer held."""
         ...
 
     async def fail_entry(self, claim: IndexingClaim, error: tuple[ParsingFault, str]) -> bool:

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
+from gateway.state.database.vector_table import has_extension, has_table, require_vector_table
 from gateway.state.values import SchemaMismatch
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ MIGRATION_DEADLINE_S: Final = 3600.0
 _MIGRATION_LOCK: Final = "responses-gateway migrate"
 
 _MIGRATIONS_DIR: Final = Path(__file__).parents[1] / "migrations"
-
-_EXTENSIONS: Final = Table("pg_extension", MetaData(), Column("extname", String))
-"""PostgreSQL's list of the extensions in a database."""
 
 _VERSION_TABLE: Final = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 """The table in which Alembic stores the schema version."""
@@ -45,6 +43,7 @@ async def migrate_database(url: str) -> str:
             # If several processes migrate at once, one does it, and the others then have nothing to do.
             await database.acquire_advisory_lock(connection, _MIGRATION_LOCK)
             await migrate_in_transaction(connection)
+            await _ensure_vector_table(connection)
     finally:
         await database.aclose()
     return read_latest_schema_version()
@@ -64,7 +63,7 @@ async def validate_database_schema(url: str, *, deadline_s: float, needs_vectors
             async with database.read_transaction() as connection:
                 await (_refuse_newer_schema if database.is_sqlite else require_current_schema)(connection)
                 if needs_vectors:
-                    await require_vector_extension(connection)
+                    await require_vector_table(connection)
     finally:
         await database.aclose()
 
@@ -79,16 +78,11 @@ async def migrate_in_transaction(connection: AsyncConnection) -> None:
         await connection.run_sync(_upgrade_schema)
 
 
-async def require_vector_extension(connection: AsyncConnection) -> None:
-    """Raises SchemaMismatch if vectors cannot be compared in this database."""
-    if connection.dialect.name == "sqlite":
-        return
-    name = _EXTENSIONS.c.extname
-    if await connection.scalar(select(name).where(name == "vector")) is None:
-        raise SchemaMismatch(
-            "tools.file_search.embeddings needs the extension vector (pgvector) in the database: install it on its "
-            "server, and run CREATE EXTENSION vector in this database"
-        )
+async def _ensure_vector_table(connection: AsyncConnection) -> None:
+    if connection.dialect.name != "sqlite" and await has_extension(connection) and not await has_table(connection):
+        from gateway.state.migrations.vector_table import create_vector_table
+
+        await connection.run_sync(create_vector_table)
 
 
 async def require_current_schema(connection: AsyncConnection) -> None:

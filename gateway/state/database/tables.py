@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Index,
     Integer,
     LargeBinary,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     false,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
+from sqlalchemy.ext.compiler import compiles
 
 _ID_TYPE = String(255)
 
@@ -366,6 +368,7 @@ vector_store_files = Table(
     Column("attempt", BigInteger, nullable=False, comment="Of its indexing, whose chunks count; 0 before the first."),
     Column("leased_us", BigInteger, nullable=False, comment="Until then a process indexes it."),
     Column("embedder", _ID_TYPE, comment="The model that made the vectors of its chunks."),
+    Column("tries", Integer, nullable=False, server_default="0", comment="How often its indexing was put off."),
     Index("ix_vector_store_files_owner_number", "owner", "store_id", "number", unique=True),
     Index("ix_vector_store_files_file_id", "file_id", "owner"),
 )
@@ -419,8 +422,30 @@ vector_chunks = Table(
     Column("signs", LargeBinary, comment="A bit for the sign of each number; not on PostgreSQL."),
     Index("ix_vector_chunks_file", "owner", "store_id", "file_id", "attempt", "position"),
 )
-_HAS_VECTOR = vector_chunks.c.vector.is_not(None)  # never on SQLite
-Index("ix_vector_chunks_vector", vector_chunks.c.vector, postgresql_using="gin", sqlite_where=_HAS_VECTOR)
+
+
+class TermVector(ColumnElement[str]):
+    """The terms of a chunk as PostgreSQL indexes them: each behind letters that stand for its store, so that a search
+    reads nothing of other stores. SQLite has a table for each store instead."""
+
+    inherit_cache = True
+    type = TSVECTOR()
+
+
+@compiles(TermVector, "postgresql")
+def _compile_term_vector(*_: object, **__: object) -> str:
+    prefix = "translate(substr(md5(vector_chunks.store_id), 1, 8), '0123456789', 'ghijklmnop')"
+    terms = f"{prefix} || replace(vector_chunks.terms, ' ', ' ' || {prefix})"
+    return f"array_to_tsvector(string_to_array({terms}, ' '))"
+
+
+Index(
+    "ix_vector_chunks_terms",
+    TermVector(),
+    postgresql_using="gin",
+    postgresql_with={"fastupdate": "off"},
+    _table=vector_chunks,
+)
 
 _HAS_SIGNS = vector_chunks.c.signs.is_not(None)
 Index(

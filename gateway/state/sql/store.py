@@ -18,10 +18,10 @@ from gateway.state.database.migrate import (
     MIGRATION_DEADLINE_S,
     migrate_in_transaction,
     require_current_schema,
-    require_vector_extension,
 )
 from gateway.state.database.sqlite_file import ProcessLock, create_database_file, sqlite_path_of
 from gateway.state.database.tables import sealing_keys
+from gateway.state.database.vector_table import require_vector_table
 from gateway.state.records.added_servers import SqlAddedServerStore
 from gateway.state.records.approvals import SqlApprovalStore
 from gateway.state.records.files import FileDeleter, SqlFileStore
@@ -123,7 +123,7 @@ class SqlStore:
     async def _prepare_in_transaction(self, connection: AsyncConnection) -> None:
         await (require_current_schema if self._process_lock is None else migrate_in_transaction)(connection)
         if self._needs_vectors:
-            await require_vector_extension(connection)
+            await require_vector_table(connection)
         self._sealing_key = await load_or_create_sealing_key(connection)
 
     async def _prepare_database(self) -> None:

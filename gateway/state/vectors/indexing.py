@@ -46,7 +46,12 @@ class SqlIndexingQueue:
             for attempt, row in enumerate(rows, read_clock_us()):
                 claims.append(
                     IndexingClaim(
-                        row.owner, row.store_id, row.file_id, attempt, ChunkSizes(row.max_tokens, row.overlap)
+                        row.owner,
+                        row.store_id,
+                        row.file_id,
+                        attempt,
+                        ChunkSizes(row.max_tokens, row.overlap),
+                        row.tries,
                     )
                 )
                 await connection.execute(
@@ -96,6 +101,11 @@ class SqlIndexingQueue:
     async def complete_entry(self, claim: IndexingClaim) -> bool:
         async with self._database.write_transaction(claim.owner) as connection:
             return await _change(connection, claim, status="completed", leased_us=0)
+
+    async def postpone_entry(self, claim: IndexingClaim, wait_s: float, tries: int) -> bool:
+        until = self._database.now_us_expression() + int(wait_s * SECOND_US)
+        async with self._database.write_transaction(claim.owner) as connection:
+            return await _change(connection, claim, leased_us=until, tries=tries)
 
     async def fail_entry(self, claim: IndexingClaim, error: tuple[ParsingFault, str]) -> bool:
         code, message = error

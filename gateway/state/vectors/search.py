@@ -4,30 +4,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import Row, and_, literal, select, union_all
+from sqlalchemy import ColumnElement, Row, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.embedding import QueryVectors
 from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
 from gateway.state.database.database import fetch_rows
-from gateway.state.database.tables import files, vector_chunks, vector_store_files
+from gateway.state.database.tables import files, vector_store_files
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
-from gateway.state.vectors.term_index import TermIndex
+from gateway.state.vectors.term_index import TermIndex, TermQuery
 from gateway.state.vectors.vector_index import VectorIndex
 
 _MIN_CANDIDATES: Final = 200
 _CANDIDATES_PER_RESULT: Final = 8
 """The index orders candidates by a slightly different score than theirs."""
 
-_TERMS_AT_ONCE: Final = 100
-
 _LEAST_SHARE: Final = 0.1
 """A chunk that covers less of a query has only its usual words, such as articles: their order would be chance."""
 
 _entries: Final = vector_store_files.c
-_chunks: Final = vector_chunks.c
 
 
 class _File(NamedTuple):
@@ -69,14 +66,16 @@ async def search_chunks(
         return []
     terms, vectors = indexes
     limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
+    by_meaning: Sequence[ScoredChunk] = []
+    if query.vectors is not None and query.vectors.vectors:
+        name = query.vectors.embedder
+        attempts = {file_id: file.attempt for file_id, file in accepted.items() if file.embedder == name}
+        closest = await vectors.find_closest(connection, query.vectors.vectors, attempts, limit) if attempts else []
+        by_meaning = [_build_chunk(store_id, row, accepted, 0.0) for row in closest]
+    # After the vectors, because it changes how the rest of the transaction is planned.
     by_words = await _search_words(connection, terms, (owner, store_id), entries, accepted, query, limit)
     if query.vectors is None:
         return by_words[: query.limit]
-    attempts = {file_id: file.attempt for file_id, file in accepted.items() if file.embedder == query.vectors.embedder}
-    closest: Sequence[Row[Any]] = []
-    if attempts and query.vectors.vectors:
-        closest = await vectors.find_closest(connection, query.vectors.vectors, attempts, limit)
-    by_meaning = [_build_chunk(store_id, row, accepted, 0.0) for row in closest]
     return _join_orders(by_words, by_meaning, query.vectors)[: query.limit]
 
 
@@ -92,32 +91,24 @@ async def _search_words(
     """Returns the chunks that have words of the query, best first."""
     owner, store_id = store
     corpus = Corpus(sum(row.chunks for row in entries), sum(row.terms for row in entries))
-    frequencies: dict[str, int] = {}
     terms = list(dict.fromkeys(term for terms in query.terms for term in terms))
-    for start in range(0, len(terms), _TERMS_AT_ONCE):
-        counts = [
-            select(literal(term).label("term"), index.count_matches(term).scalar_subquery().label("count"))
-            for term in terms[start : start + _TERMS_AT_ONCE]
-        ]
-        for term, count in await connection.execute(union_all(*counts)):
-            if count:  # of some files chunks are removed
-                frequencies[term] = min(count, corpus.chunks)
-    if not frequencies:
+    if not terms:
         return []
-    weights = QueryScorer(corpus, frequencies).weights
-    columns = (_chunks.file_id, _chunks.position, _chunks.text, _chunks.terms)
-    is_current = and_(
-        is_entry(owner, store_id),
-        _entries.file_id == _chunks.file_id,
-        _entries.attempt == _chunks.attempt,
-        _entries.status == "completed",
-    )
-    candidates = index.select_candidates(columns, weights, limit).where(
-        select(_entries.file_id).where(is_current).exists()
-    )
-    if len(accepted) < len(entries):
-        candidates = candidates.where(_chunks.file_id.in_(list(accepted)))
-    rows = await fetch_rows(await connection.execute(candidates))
+
+    def is_current(file_id: ColumnElement[str], attempt: ColumnElement[int]) -> ColumnElement[bool]:
+        has_entry = (
+            select(_entries.file_id)
+            .where(
+                is_entry(owner, store_id),
+                _entries.file_id == file_id,
+                _entries.attempt == attempt,
+                _entries.status == "completed",
+            )
+            .exists()
+        )
+        return has_entry if len(accepted) == len(entries) else and_(has_entry, file_id.in_(list(accepted)))
+
+    frequencies, rows = await index.find_matches(connection, TermQuery(terms, corpus, is_current, limit))
     return await run_in_pool(_score_rows, store_id, rows, accepted, corpus, frequencies, query)
 
 

@@ -358,6 +358,7 @@ class SqlVectorStores:
             "terms": 0,
             "bytes": 0,
             "leased_us": 0,
+            "tries": 0,
         }
         if before is None:
             keys = {"owner": owner, "store_id": store_id, "file_id": entry.file_id}

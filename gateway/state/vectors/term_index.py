@@ -4,20 +4,23 @@ A shared table would let one owner's words change the scores of another. Terms a
 sign of a text has a meaning to either index (`gateway/retrieval/terms.py`).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import md5
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+import orjson
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Float,
     Integer,
     MetaData,
+    Row,
     Select,
     Table,
     Text,
     and_,
     bindparam,
+    cast,
     delete,
     func,
     insert,
@@ -33,9 +36,51 @@ from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.sql.operators import custom_op
 
 from gateway.retrieval.embedding import build_signs, unpack_vector
-from gateway.state.database.tables import vector_chunks
+from gateway.retrieval.scoring import Corpus
+from gateway.state.database.database import fetch_rows
+from gateway.state.database.tables import TermVector, vector_chunks
 
 _MATCHES: Final = custom_op[bool]("@@", is_comparison=True)
+
+_TERMS_AT_ONCE: Final = 100
+_MATCH_COLUMNS: Final = (
+    vector_chunks.c.file_id,
+    vector_chunks.c.position,
+    vector_chunks.c.text,
+    vector_chunks.c.terms,
+)
+
+_LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
+
+_PLAN_BY_INDEX: Final = select(
+    *(
+        func.set_config(name, value, True)
+        for name, value in (("enable_seqscan", "off"), ("jit", "off"), ("max_parallel_workers_per_gather", "0"))
+    )
+)
+"""For the rest of the transaction PostgreSQL uses indexes, also of tables whose rows it has not counted, and neither
+compiles nor shares a query that takes milliseconds. It does not know how long it takes to read the terms of a row."""
+
+
+IsCurrent: TypeAlias = Callable[[ColumnElement[str], ColumnElement[int]], ColumnElement[bool]]
+"""Returns the condition that a file, by its id, counts, and with it the chunks of an attempt of its indexing."""
+
+
+class TermQuery(NamedTuple):
+    """A search for the chunks of one store that have some of these terms, at most `limit`."""
+
+    terms: Sequence[str]
+    corpus: Corpus
+    is_current: IsCurrent
+    limit: int
+
+
+class TermMatches(NamedTuple):
+    """What an index of terms found: how many chunks have each term, and rows of chunks, best first, with `file_id`,
+    `position`, `text` and `terms`. Of some files the chunks are removed: they may be counted, but are no rows."""
+
+    frequencies: Mapping[str, int]
+    rows: Sequence[Row[Any]]
 
 
 class TermIndex(Protocol):
@@ -57,17 +102,8 @@ class TermIndex(Protocol):
         """Deletes chunks by their rows, which have `number` and `terms`."""
         ...
 
-    def count_matches(self, term: str) -> Select[int]:
-        """Returns the query for how many chunks have a term."""
-        ...
-
-    def select_candidates(
-        self, columns: Sequence[ColumnElement[Any]], weights: Mapping[str, float], limit: int
-    ) -> Select[Any]:
-        """Returns the query for the chunks with the best matches of weighted terms, at most `limit`, best first.
-
-        More conditions may be added to it.
-        """
+    async def find_matches(self, connection: AsyncConnection, query: TermQuery) -> TermMatches:
+        """Returns how many chunks have each term, and the chunks with the best matches."""
         ...
 
 
@@ -120,30 +156,50 @@ class SqliteTermIndex:
         await connection.execute(insert(self._table), deleted)
         await connection.execute(delete(vector_chunks).where(vector_chunks.c.number.in_([row.number for row in rows])))
 
-    def count_matches(self, term: str) -> Select[int]:
-        return select(func.count()).select_from(self._table).where(self._whole.match(term))
-
-    def select_candidates(
-        self, columns: Sequence[ColumnElement[Any]], weights: Mapping[str, float], limit: int
-    ) -> Select[Any]:
-        return (
-            select(*columns)
+    async def find_matches(self, connection: AsyncConnection, query: TermQuery) -> TermMatches:
+        frequencies: dict[str, int] = {}
+        for start in range(0, len(query.terms), _TERMS_AT_ONCE):
+            counts = [
+                select(literal(term).label("term"), self._count_matches(term).scalar_subquery().label("count"))
+                for term in query.terms[start : start + _TERMS_AT_ONCE]
+            ]
+            for term, count in await connection.execute(union_all(*counts)):
+                if count:
+                    frequencies[term] = min(count, query.corpus.chunks)
+        if not frequencies:
+            return TermMatches({}, [])
+        candidates = (
+            select(*_MATCH_COLUMNS)
             .select_from(self._table)
             .join(vector_chunks, vector_chunks.c.number == self._table.c.rowid)
-            .where(self._whole.match(" OR ".join(weights)), self._is_own)
+            .where(
+                self._whole.match(" OR ".join(frequencies)),
+                self._is_own,
+                query.is_current(vector_chunks.c.file_id, vector_chunks.c.attempt),
+            )
             .order_by(func.bm25(self._whole))
-            .limit(limit)
+            .limit(query.limit)
         )
+        return TermMatches(frequencies, await fetch_rows(await connection.execute(candidates)))
+
+    def _count_matches(self, term: str) -> Select[int]:
+        return select(func.count()).select_from(self._table).where(self._whole.match(term))
 
 
 class PostgresTermIndex:
-    """Implements `TermIndex` with the column `vector` of the chunks."""
+    """Implements `TermIndex` with an index of an expression, `TermVector`."""
 
     def __init__(self, owner: str, store_id: str) -> None:
-        self._is_own = and_(vector_chunks.c.owner == owner, vector_chunks.c.store_id == store_id)
+        letters = md5(store_id.encode(), usedforsecurity=False).hexdigest()[:8]
+        self._prefix = letters.translate(_LETTERS)
+        # Other stores may have the same letters. An equation would let PostgreSQL read all chunks of the store, one by
+        # one, before it has counted its rows.
+        self._is_own = and_(
+            vector_chunks.c.owner.is_not_distinct_from(owner), vector_chunks.c.store_id.is_not_distinct_from(store_id)
+        )
 
     async def create(self, connection: AsyncConnection) -> None:
-        """Does nothing: all stores share the column."""
+        """Does nothing: all stores share the index."""
 
     async def drop(self, connection: AsyncConnection) -> None:
         """Does nothing: the entries go with the chunks."""
@@ -169,33 +225,46 @@ class PostgresTermIndex:
                 delete(vector_chunks).where(vector_chunks.c.number.in_([row.number for row in rows]))
             )
 
-    def count_matches(self, term: str) -> Select[int]:
-        return select(func.count()).select_from(vector_chunks).where(self._is_own, _has_term(term))
+    async def find_matches(self, connection: AsyncConnection, query: TermQuery) -> TermMatches:
+        await connection.execute(_PLAN_BY_INDEX)
+        rows = await fetch_rows(await connection.execute(self._select_matches(query)))
+        if not rows:
+            return TermMatches({}, [])
+        counts: Mapping[str, int] = orjson.loads(rows[0].counts)
+        chunks = query.corpus.chunks
+        return TermMatches({query.terms[int(place)]: min(count, chunks) for place, count in counts.items()}, rows)
 
-    def select_candidates(
-        self, columns: Sequence[ColumnElement[Any]], weights: Mapping[str, float], limit: int
-    ) -> Select[Any]:
-        # Each term is looked up in the index, which alone says who has it: to read the terms of a row takes long.
+    def _select_matches(self, query: TermQuery) -> Select[Any]:
+        """Returns the query for chunks by the weights of their terms: each term is looked up once, rows of chunks are
+        read without their texts, and texts only of the best."""
+        chunks = vector_chunks.c
         hits = union_all(
             *(
-                select(vector_chunks.c.number, literal(weight, Float).label("weight")).where(
-                    self._is_own, _has_term(term)
+                select(literal(place).label("place"), chunks.number, chunks.file_id, chunks.attempt).where(
+                    self._is_own, TermVector().operate(_MATCHES, func.to_tsquery("simple", self._prefix + term))
                 )
-                for term, weight in weights.items()
+                for place, term in enumerate(query.terms)
             )
-        ).subquery()
-        totals = select(hits.c.number, func.sum(hits.c.weight).label("weight")).group_by(hits.c.number).subquery()
-        return (
-            select(*columns)
-            .select_from(totals)
-            .join(vector_chunks, vector_chunks.c.number == totals.c.number)
-            .order_by(totals.c.weight.desc(), vector_chunks.c.number)
-            .limit(limit)
+        ).cte("hits")
+        counts = select(hits.c.place, func.count().label("chunks")).group_by(hits.c.place).cte("counts")
+        count = func.least(counts.c.chunks, query.corpus.chunks)
+        weight = func.ln(1 + (query.corpus.chunks - count + 0.5) / (count + 0.5))
+        total = func.sum(weight).label("weight")
+        best = (
+            select(hits.c.number, total)
+            .join(counts, counts.c.place == hits.c.place)
+            .where(query.is_current(hits.c.file_id, hits.c.attempt))
+            .group_by(hits.c.number)
+            .order_by(total.desc(), hits.c.number)
+            .limit(query.limit)
+            .subquery()
         )
-
-
-def _has_term(term: str) -> ColumnElement[bool]:
-    return vector_chunks.c.vector.operate(_MATCHES, func.to_tsquery("simple", term))
+        all_counts = select(cast(func.json_object_agg(counts.c.place, counts.c.chunks), Text)).scalar_subquery()
+        return (
+            select(*_MATCH_COLUMNS, all_counts.label("counts"))
+            .join(best, best.c.number == chunks.number)
+            .order_by(best.c.weight.desc(), chunks.number)
+        )
 
 
 def choose_term_index(owner: str, store_id: str, *, is_sqlite: bool) -> TermIndex:

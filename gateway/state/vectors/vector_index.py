@@ -1,13 +1,14 @@
 """Finds the chunks of one store whose vectors are closest to those of a query.
 
 SQLite compares the signs of all vectors of the store, which are a few bytes each and lie together in an index, and then
-the exact numbers of the best. PostgreSQL compares the numbers by the extension `vector` (pgvector).
+the exact numbers of the best. PostgreSQL compares the numbers of all, in a table of their own, by the extension
+`vector` (pgvector).
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from sqlalchemy import BigInteger, ColumnElement, Row, Text, and_, case, cast, func, select
+from sqlalchemy import BigInteger, Column, ColumnElement, MetaData, Row, Table, Text, and_, case, cast, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.operators import custom_op
@@ -17,6 +18,7 @@ from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.embedding import SignScan, Vector, compute_closeness, count_numbers, unpack_vector
 from gateway.state.database.database import fetch_rows
 from gateway.state.database.tables import vector_chunks
+from gateway.state.database.vector_table import VECTOR_TABLE
 
 _SIGNS_AT_ONCE: Final = 20_000
 _EXAMINED: Final = 1000
@@ -90,41 +92,52 @@ class _PgVector(UserDefinedType[Any]):
         return "vector"
 
 
+_vectors: Final = Table(
+    VECTOR_TABLE,
+    MetaData(),
+    Column("number", BigInteger),
+    Column("owner", Text),
+    Column("store_id", Text),
+    Column("attempt", BigInteger),
+    Column("embedding", _PgVector()),
+).c
+
+
 class PostgresVectorIndex:
     """Implements `VectorIndex` with the extension `vector`."""
 
     def __init__(self, owner: str, store_id: str) -> None:
-        self._is_own = and_(_chunks.owner == owner, _chunks.store_id == store_id)
+        self._is_own = and_(_vectors.owner == owner, _vectors.store_id == store_id)
 
     async def find_closest(
         self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
     ) -> Sequence[Row[Any]]:
         distances = [
-            cast(_chunks.embedding, _PgVector()).operate(
+            _vectors.embedding.operate(
                 _DISTANCE, cast(cast(unpack_vector(query), postgresql.ARRAY(postgresql.REAL)), _PgVector())
             )
             for query in queries
         ]
         nearest: ColumnElement[Any] = distances[0] if len(distances) == 1 else func.least(*distances)
         # Vectors of another size cannot be compared, and the order of conditions is not certain.
-        has_size = func.array_length(_chunks.embedding, 1) == count_numbers(queries[0])
-        # Of one array, because there may be thousands of files.
-        counting = (
-            func.unnest(
-                cast(list(attempts), postgresql.ARRAY(Text)),
-                cast(list(attempts.values()), postgresql.ARRAY(BigInteger)),
-            )
-            .table_valued("file_id", "attempt")
-            .render_derived()
+        has_size = func.vector_dims(_vectors.embedding) == count_numbers(queries[0])
+        # Of one array, because there may be thousands of files. A join would carry the vectors along.
+        is_current = _vectors.attempt == func.any(cast(list(attempts.values()), postgresql.ARRAY(BigInteger)))
+        distance = case((has_size, nearest)).label("distance")
+        best = (
+            select(_vectors.number, distance)
+            .where(self._is_own, is_current)
+            .order_by(distance.asc().nulls_last(), _vectors.number)
+            .limit(limit)
+            .subquery()
         )
         query = (
-            select(_chunks.file_id, _chunks.position, _chunks.text)
-            .join(counting, and_(counting.c.file_id == _chunks.file_id, counting.c.attempt == _chunks.attempt))
-            .where(self._is_own, _chunks.embedding.is_not(None))
-            .order_by(case((has_size, nearest)).asc().nulls_last(), _chunks.number)
-            .limit(limit)
+            select(_chunks.file_id, _chunks.position, _chunks.text, _chunks.attempt)
+            .join(best, best.c.number == _chunks.number)
+            .order_by(best.c.distance.asc().nulls_last(), _chunks.number)
         )
-        return await fetch_rows(await connection.execute(query))
+        rows = await fetch_rows(await connection.execute(query))
+        return [row for row in rows if attempts.get(row.file_id) == row.attempt]
 
 
 def choose_vector_index(owner: str, store_id: str, *, is_sqlite: bool) -> VectorIndex:

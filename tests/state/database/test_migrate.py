@@ -69,6 +69,8 @@ def test_the_version_is_that_of_the_last_migration() -> None:
     assert read_latest_schema_version() == ScriptDirectory.from_config(make_alembic_config()).get_current_head()
 
 
+# SQLite has no index of an expression: only PostgreSQL's is compared.
+@pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index:UserWarning")
 async def test_the_migrations_make_the_tables_the_code_has(database: Database) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
@@ -95,7 +97,9 @@ async def test_all_statements_of_migrations_add(empty_url: str) -> None:
         await migrate_database(empty_url)
     statements = [" ".join(text.split()) for text, _ in sent]
     assert [text for text in statements if not text.startswith((*adding, *reading))] == []
-    assert [text for text in statements if text.startswith("ALTER TABLE ") and " ADD " not in text] == []
+    # A parameter of storage changes how later rows are stored, and nothing that a replica reads or writes.
+    altering = [text for text in statements if text.startswith("ALTER TABLE ") and " SET (" not in text]
+    assert [text for text in altering if " ADD " not in text] == []
 
 
 async def test_a_running_store_works_with_tables_of_a_later_version(store_url: str, database: Database) -> None:
