@@ -297,6 +297,15 @@ class FileSearchSettings(_Section):
     workers: WholeNumber = Field(
         default=2, ge=1, le=64, description="The most files that one server process reads at once."
     )
+    tries: WholeNumber = Field(
+        default=12,
+        ge=1,
+        le=100,
+        description="How often the indexing of a file is tried if the model of embeddings, or the storage of the file, "
+        "fails for a reason that may pass: status 429 or 5xx, no connection, no reply in time. Meanwhile the file is "
+        "`in_progress`. The waits double from one second to five minutes, or are as long as the upstream says: a "
+        "quarter of an hour together with the default.",
+    )
     embeddings: EmbeddingSettings | None = Field(
         default=None,
         description="A model of embeddings, so that searches go by words and by meaning. Without one they go by words. "

@@ -31,7 +31,7 @@ class TurnFailures:
         """
         if self._reported is None or outcome is None or not outcome.yields or _yields(self._reported):
             self._reported = error
-        delay = None if outcome is None else _read_delay(error, outcome)
+        delay = None if outcome is None else read_delay(error, outcome)
         if delay is not None:
             self._delays.append(delay)
         return None if delay is None else delay[0]
@@ -52,7 +52,9 @@ def _yields(failure: Exception) -> bool:
     return outcome is not None and outcome.yields
 
 
-def _read_delay(error: Exception, outcome: Outcome) -> tuple[float, bool] | None:
+def read_delay(error: Exception, outcome: Outcome) -> tuple[float, bool] | None:
+    """Returns the seconds after which the upstream may be asked again, if it named them, and whether it did so in
+    milliseconds."""
     headers = getattr(error, "headers", None)
     if not isinstance(headers, Mapping):
         return None

@@ -11,12 +11,11 @@ from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileNotFound, FileStorageUnavailable, StoreUnavailable
 from gateway.files.stored_files import StoredFiles
 from gateway.logs import log_round_faults
-from gateway.retrieval.embedding import Embedder, FindEmbedder
+from gateway.retrieval.embedding import FindEmbedder
 from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
 from gateway.retrieval.parsing.parser_pool import ParserPool
 from gateway.state.vector_records import IndexingClaim, IndexingQueue, NewChunk
-from providers.errors import ProviderError
-from translation.errors import TranslationError
+from gateway.vector_stores.patient_embedder import IndexingPostponed, PatientEmbedder, Tries
 
 _log = structlog.get_logger(__name__)
 
@@ -106,20 +105,14 @@ class Indexer:
 
     async def _index_file(self, claim: IndexingClaim) -> None:
         try:
+            tries = Tries(claim.tries, self._settings.tries)
             try:
-                await self._read_file(claim)
+                await self._read_or_postpone(claim, tries)
             except UnreadableFile as fault:
                 await self._queue.fail_entry(claim, (fault.code, fault.message))
                 _log.info("file_not_indexed", file_id=claim.file_id, code=fault.code)
-            except (ProviderError, TranslationError) as error:
-                _log.warning("embedding_failed", file_id=claim.file_id, cause=type(error).__name__)
-                await self._queue.fail_entry(
-                    claim, ("server_error", "The model of embeddings has failed: attach the file again later.")
-                )
             except FileNotFound:
                 await self._queue.fail_entry(claim, ("server_error", "The file was deleted."))
-            except FileStorageUnavailable:
-                await self._queue.fail_entry(claim, ("server_error", "The bytes of the file cannot be read now."))
             except StoreUnavailable:
                 raise
             except Exception:
@@ -131,8 +124,23 @@ class Indexer:
         except Exception:  # the lease ends as well
             _log.exception("indexing_interrupted", file_id=claim.file_id)
 
-    async def _read_file(self, claim: IndexingClaim) -> None:
-        settings, embedder = self._settings, self._find_embedder()
+    async def _read_or_postpone(self, claim: IndexingClaim, tries: Tries) -> None:
+        try:
+            try:
+                await self._read_file(claim, tries)
+            except FileStorageUnavailable as error:
+                raise tries.postpone(
+                    None, "The bytes of the file cannot be read now: attach it again later."
+                ) from error
+        except IndexingPostponed as postponed:
+            await self._queue.postpone_entry(claim, postponed.wait_s, postponed.tries)
+            _log.info(
+                "indexing_postponed", file_id=claim.file_id, tries=postponed.tries, wait_s=round(postponed.wait_s)
+            )
+
+    async def _read_file(self, claim: IndexingClaim, tries: Tries) -> None:
+        settings, found = self._settings, self._find_embedder()
+        embedder = None if found is None else PatientEmbedder(found, tries)
         bounds = ParsingBounds(settings.parse_s, settings.parse_mb, settings.parse_chars)
         stored = await self._files.load_file(claim.owner, claim.file_id)
         pieces: list[str] = []
@@ -164,7 +172,9 @@ class Indexer:
             return
         await self._queue.complete_entry(claim)
 
-    async def _add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk], embedder: Embedder | None) -> bool:
+    async def _add_chunks(
+        self, claim: IndexingClaim, chunks: Sequence[NewChunk], embedder: PatientEmbedder | None
+    ) -> bool:
         """Stores chunks, with vectors if there is a model of them. Returns False if the claim is no longer held."""
         if embedder is None:
             return await self._queue.add_chunks(claim, chunks)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,25 @@ import pytest
 
 from gateway.blobs.folder import BlobFolder
 from gateway.config.tool_settings import FileSearchSettings
-from gateway.errors import StoreUnavailable
+from gateway.errors import FileStorageUnavailable, StoreUnavailable
 from gateway.files.blob_keeper import BlobKeeper
 from gateway.files.stored_files import FileRules, StoredFiles
 from gateway.http.forms.form_body import FormPace
 from gateway.http.guard import DrainState
+from gateway.retrieval.embedding import Vector, pack_vector
 from gateway.retrieval.parsing import parser_pool
 from gateway.state.file_records import FileQuota, StoredFile
 from gateway.state.sql.store import SqlStore
-from gateway.state.vector_records import NewEntry, NewVectorStore, StoreEntry
+from gateway.state.vector_records import ChunkQuery, NewEntry, NewVectorStore, StoreEntry
 from gateway.vector_stores import indexer as indexer_module
+from gateway.vector_stores import patient_embedder
 from gateway.vector_stores.indexer import Indexer
+from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamUnreachable
 from tests.polling import read_until, wait_until
 
 OWNER, STORE = "ann", "vs_1"
 PARSE_S = 6.0
+TRIES = 5
 QUEUE_METHODS = ("claim_entries", "renew_claims", "add_chunks", "complete_entry", "remove_chunks")
 
 
@@ -80,15 +84,43 @@ async def add(store: SqlStore, blobs: BlobFolder) -> Callable[[str, bytes], Any]
     return add_file
 
 
+class FaultyEmbedder:
+    """Makes vectors, unless there are `faults`, which its next calls raise. `texts` are those of all calls."""
+
+    name = "model"
+
+    def __init__(self) -> None:
+        self.faults: list[Exception] = []
+        self.texts: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        self.texts += texts
+        if self.faults:
+            raise self.faults.pop(0)
+        return [pack_vector([1.0, 2.0]) for _ in texts]
+
+
+class Found:
+    """Who makes vectors; nobody if a test does not say so."""
+
+    embedder: FaultyEmbedder | None = None
+
+
+@pytest.fixture
+def found() -> Found:
+    return Found()
+
+
 @pytest.fixture
 async def indexer(
-    store: SqlStore, queue: FaultyQueue, blobs: BlobFolder, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, queue: FaultyQueue, blobs: BlobFolder, found: Found, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Indexer]:
     monkeypatch.setattr(indexer_module, "_POLL_S", 0.05)
     pace = FormPace(10, 60)
     files = StoredFiles(store.files, blobs, BlobKeeper(store.files, blobs, 60), FileRules(10, pace), DrainState())
     running: Any = queue
-    made = Indexer(running, files, FileSearchSettings(parse_s=PARSE_S), lease_s=1.0)
+    settings = FileSearchSettings(parse_s=PARSE_S, tries=TRIES)
+    made = Indexer(running, files, settings, lease_s=1.0, find_embedder=lambda: found.embedder)
     async with made.lifespan():
         yield made
 
@@ -164,6 +196,108 @@ async def test_the_time_of_a_slow_store_is_not_that_of_reading_the_file(
     ended = await read_end(store, "file-large")
     assert (ended.status, ended.error) == ("completed", None)
     assert queue.calls["add_chunks"] > 2
+
+
+def make_embedder(found: Found, *faults: Exception) -> FaultyEmbedder:
+    found.embedder = FaultyEmbedder()
+    found.embedder.faults = [*faults]
+    return found.embedder
+
+
+async def test_a_file_is_put_off_until_the_model_answers_and_costs_no_place_meanwhile(
+    store: SqlStore,
+    queue: FaultyQueue,
+    indexer: Indexer,
+    found: Found,
+    add: Callable[[str, bytes], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
+    monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.2)
+    embedder = make_embedder(found, *(UpstreamOverloaded("busy", status=503) for _ in range(TRIES - 1)))
+    await add("file-late", b"A late cat.")
+    indexer.notify()
+    seen = []
+
+    async def record() -> None:
+        entry = await store.vector_stores.load_entry(OWNER, STORE, "file-late")
+        seen.append(entry and (entry.status, entry.error))
+
+    queue.before["postpone_entry"] = record
+    late = await read_end(store, "file-late")
+    assert (late.status, late.error) == ("completed", None)
+    assert seen == [("in_progress", None)] * (TRIES - 1)
+    assert embedder.texts == ["A late cat."] * TRIES
+    [result] = await store.vector_stores.search(OWNER, STORE, ChunkQuery([["acat"]], None, 10)) or []
+    assert result.file_id == "file-late"
+
+
+async def test_after_the_last_try_a_file_fails_and_can_be_attached_again(
+    store: SqlStore,
+    queue: FaultyQueue,
+    indexer: Indexer,
+    found: Found,
+    add: Callable[[str, bytes], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
+    monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.01)
+    embedder = make_embedder(found, *(UpstreamUnreachable("refused") for _ in range(TRIES + 1)))
+    await add("file-a", b"A cat.")
+    indexer.notify()
+    failed = await read_end(store, "file-a")
+    assert (failed.status, failed.error and failed.error[0]) == ("failed", "server_error")
+    assert len(embedder.texts) == TRIES
+    # One fault is left, and the tries are counted anew.
+    await store.vector_stores.attach_files(OWNER, STORE, [NewEntry("file-a")], most=100)
+    indexer.notify()
+    assert (await read_end(store, "file-a")).status == "completed"
+    assert len(embedder.texts) == TRIES + 2
+
+
+async def test_a_file_that_waits_lets_others_pass_and_can_be_detached(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, found: Found, add: Callable[[str, bytes], Any]
+) -> None:
+    make_embedder(found, UpstreamRateLimited("busy", status=429, headers={"retry-after": "3000"}))
+    await add("file-waiting", b"A waiting cat.")
+    indexer.notify()
+    await wait_until(lambda: queue.calls["postpone_entry"])
+    await add("file-next", b"The next cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-next")).status == "completed"
+    waiting = await store.vector_stores.load_entry(OWNER, STORE, "file-waiting")
+    assert waiting is not None
+    assert waiting.status == "in_progress"
+    assert await store.vector_stores.detach_file(OWNER, STORE, "file-waiting")
+    assert await store.vector_stores.load_entry(OWNER, STORE, "file-waiting") is None
+
+
+async def test_bytes_that_cannot_be_read_now_are_read_later(
+    store: SqlStore,
+    queue: FaultyQueue,
+    indexer: Indexer,
+    blobs: BlobFolder,
+    add: Callable[[str, bytes], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.01)
+    opened = type(blobs).open_descriptor
+    faults = [FileStorageUnavailable("the bucket is away") for _ in range(TRIES - 1)]
+
+    def open_later(*arguments: Any, **named: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return opened(*arguments, **named)
+
+    monkeypatch.setattr(type(blobs), "open_descriptor", open_later)
+    await add("file-a", b"A cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-a")).status == "completed"
+    faults += [FileStorageUnavailable("the bucket is away") for _ in range(TRIES)]
+    await add("file-b", b"B cat.")
+    indexer.notify()
+    failed = await read_end(store, "file-b")
+    assert failed.error == ("server_error", "The bytes of the file cannot be read now: attach it again later.")
 
 
 async def test_stopping_survives_a_store_that_refuses(store: SqlStore, queue: FaultyQueue, blobs: BlobFolder) -> None:

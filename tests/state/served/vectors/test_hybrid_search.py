@@ -1,23 +1,28 @@
 """Vector stores with a model of embeddings find texts with other words too, on both databases."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from openai import AsyncOpenAI
+from sqlalchemy import update
 from sqlalchemy.engine import make_url
 
 from gateway.config.settings import parse_settings
 from gateway.config.yaml_file import ConfigError
-from gateway.state.database.migrate import validate_database_schema
+from gateway.state.database.database import Database
+from gateway.state.database.migrate import migrate_database, validate_database_schema
+from gateway.state.database.tables import vector_store_files
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import SchemaMismatch
 from tests.databases import Postgres
-from tests.polling import read_until
-from tests.serving import serving
+from tests.polling import read_until, wait_until
+from tests.serving import Command, serving
+from tests.state.replicas import kill, replica
 from tests.state.served.vectors.meanings import answer
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 from tests.upstream.builders import json_reply
@@ -31,11 +36,12 @@ EMBEDDINGS: Any = {"provider": "up", "model": "meanings"}
 
 
 @pytest.fixture
-def vector_url(store_url: str, request: pytest.FixtureRequest) -> str:
+async def vector_url(store_url: str, request: pytest.FixtureRequest) -> str:
     """The URL of a database that can compare vectors."""
     if store_url.startswith("postgresql"):
         postgres: Postgres = request.getfixturevalue("postgres")
         postgres.sql("CREATE EXTENSION IF NOT EXISTS vector", make_url(store_url).database or "")
+        await migrate_database(store_url)
     return store_url
 
 
@@ -46,13 +52,15 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
         yield running
 
 
-def build_config(upstream: ScriptedUpstream, url: str, folder: Path, **embeddings: Any) -> dict[str, Any]:
+def build_config(
+    upstream: ScriptedUpstream, url: str, folder: Path, *, tries: int = 1, **embeddings: Any
+) -> dict[str, Any]:
     return {
         "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}},
         "models": {"*": {"provider": "up"}},
         "store": {"url": url},
         "files": {"path": str(folder / "files")},
-        "tools": {"file_search": {"embeddings": {**EMBEDDINGS, **embeddings}}},
+        "tools": {"file_search": {"tries": tries, "embeddings": {**EMBEDDINGS, **embeddings}}},
     }
 
 
@@ -174,6 +182,68 @@ async def test_a_failing_model_fails_files_and_searches_by_name(
     assert (await read_until(load, lambda each: each.status != "in_progress")).status == "completed"
 
 
+async def test_a_busy_model_delays_files_and_a_kill_between_two_tries_loses_none(
+    upstream: ScriptedUpstream, vector_url: str, tmp_path: Path
+) -> None:
+    """A file waits in its place, and another one is put off. The next server indexes both."""
+    upstream.on(
+        "/embeddings",
+        json_reply({"error": {"message": "busy"}}, status=429, headers={"retry-after": "30"}),
+        json_reply({"error": {"message": "busy"}}, status=429, headers={"retry-after": "120"}),
+    )
+    config = build_config(upstream, vector_url, tmp_path, tries=12)
+    names = ("files", "providers", "models", "tools")
+    sections = {name: config[name] for name in names} | {"background": {"lease_s": 1.0}}
+
+    @contextmanager
+    def serve(name: str) -> Iterator[Command]:
+        with replica(tmp_path / name, vector_url, upstream.url, **sections) as server:
+            yield server
+
+    running = serve("first")
+    first = await asyncio.to_thread(running.__enter__)
+    try:
+        async with AsyncOpenAI(base_url=first.v1, api_key="none", max_retries=0) as before:
+            store = await before.vector_stores.create()
+            files = [
+                await before.files.create(file=(name, text.encode()), purpose="assistants")
+                for name, text in TEXTS.items()
+            ][:2]
+            for file in files:
+                await before.vector_stores.files.create(store.id, file_id=file.id)
+            await wait_until(lambda: len(upstream.requests) == 2)
+            for file in files:
+                entry = await before.vector_stores.files.retrieve(file.id, vector_store_id=store.id)
+                assert (entry.status, entry.last_error) == ("in_progress", None)
+        await asyncio.to_thread(kill, first)
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
+    upstream.on("/embeddings", answer)
+    await _end_waits(vector_url)
+    second = serve("second")
+    server = await asyncio.to_thread(second.__enter__)
+    try:
+        async with AsyncOpenAI(base_url=server.v1, api_key="none", max_retries=0) as after:
+
+            async def load() -> Any:
+                return await after.vector_stores.retrieve(store.id)
+
+            done = await read_until(load, lambda each: each.file_counts.completed == 2)
+            assert (done.status, done.file_counts.failed) == ("completed", 0)
+            found = await after.vector_stores.search(store.id, query="canine")
+            assert [each.filename for each in found.data] == ["hounds.txt", "felines.txt"]
+    finally:
+        await asyncio.to_thread(second.__exit__, None, None, None)
+
+
+async def _end_waits(url: str) -> None:
+    """Lets the next server claim all files at once."""
+    database = Database(url, deadline_s=20)
+    async with database.write_transaction() as connection:
+        await connection.execute(update(vector_store_files).values(leased_us=0))
+    await database.aclose()
+
+
 async def test_vectors_of_another_model_are_not_compared(
     client: AsyncOpenAI, upstream: ScriptedUpstream, vector_url: str, tmp_path: Path
 ) -> None:
@@ -196,12 +266,21 @@ async def test_vectors_of_another_model_are_not_compared(
 
 async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) -> None:
     url = postgres.database()
-    with pytest.raises(SchemaMismatch, match="CREATE EXTENSION vector"):
-        await validate_database_schema(url, deadline_s=20, needs_vectors=True)
-    settings = parse_settings({"store": {"url": url}}, environ={})
-    store = SqlStore(settings.store, settings.background, needs_vectors=True)
-    with pytest.raises(SchemaMismatch, match=r"tools\.file_search\.embeddings.*CREATE EXTENSION vector"):
-        await store.open()
+
+    async def refuse(remedy: str) -> None:
+        with pytest.raises(SchemaMismatch, match=remedy):
+            await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+        settings = parse_settings({"store": {"url": url}}, environ={})
+        store = SqlStore(settings.store, settings.background, needs_vectors=True)
+        with pytest.raises(SchemaMismatch, match=rf"tools\.file_search\.embeddings.*{remedy}"):
+            await store.open()
+
+    await refuse("CREATE EXTENSION vector")
+    postgres.sql("CREATE EXTENSION vector", make_url(url).database or "")
+    await refuse("run `responses-gateway migrate`")
+    await migrate_database(url)
+    await migrate_database(url)
+    await validate_database_schema(url, deadline_s=20, needs_vectors=True)
     postgres.drop(url)
 
 
