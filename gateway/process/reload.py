@@ -3,9 +3,11 @@
 import structlog
 
 from gateway.config.settings import Settings
-from gateway.process.updates import RejectedConfiguration, SettingsUpdates
+from gateway.errors import StoreUnavailable
+from gateway.process.updates import RejectedConfiguration, SettingsUpdate, SettingsUpdates
 from gateway.service.provider_lifetimes import ProviderLifetimes, build_providers
 from gateway.service.service import Service
+from gateway.state.values import SchemaMismatch
 
 _log = structlog.get_logger(__name__)
 
@@ -20,10 +22,22 @@ class Reloader:
     async def follow(self, updates: SettingsUpdates) -> None:
         """Applies or rejects each update, for ever."""
         async for update in updates.follow():
-            if isinstance(update, Settings):
-                self.apply(update)
+            judged = await self._judge(update) if isinstance(update, Settings) else update
+            if isinstance(judged, Settings):
+                self.apply(judged)
             else:
-                self.reject(update)
+                self.reject(judged)
+
+    async def _judge(self, settings: Settings) -> SettingsUpdate:
+        """Returns the settings, or why the database cannot serve them: what the start of a server checks too."""
+        if settings.tools.file_search.embeddings is None or self._service.settings.tools.file_search.embeddings:
+            return settings
+        place = "tools.file_search.embeddings"
+        try:
+            await self._service.state.require_vectors()
+        except (SchemaMismatch, StoreUnavailable) as error:
+            return RejectedConfiguration(f"not reloaded, see the log: {place}", f"{place}: {error}")
+        return settings
 
     def apply(self, settings: Settings) -> None:
         """Serves all further requests by `settings`, whose fixed sections equal the present ones.

@@ -137,6 +137,10 @@ class ServerState(Protocol):
         """Returns what writes and removes the bytes of files. Raises NotFound without a store."""
         ...
 
+    async def require_vectors(self) -> None:
+        """Raises SchemaMismatch if the store cannot compare vectors, and StoreUnavailable. Passes without a store."""
+        ...
+
     def require_jobs(self) -> StoredJobs:
         """Returns the jobs of this process. Raises NotFound without a store."""
         ...
@@ -177,6 +181,9 @@ class StorelessState:
 
     def require_vector_stores(self) -> StoredVectorStores:
         raise NotFound(_NO_STORE)
+
+    async def require_vectors(self) -> None:
+        pass
 
     def require_uploads(self) -> FileUploads:
         raise NotFound(_NO_STORE)
@@ -275,6 +282,9 @@ class StoredState:
 
     def require_vector_stores(self) -> StoredVectorStores:
         return self._vector_stores
+
+    async def require_vectors(self) -> None:
+        await self._store.require_vectors()
 
     def require_jobs(self) -> StoredJobs:
         return self._jobs

@@ -371,6 +371,10 @@ class Store(Protocol):
         """
         ...
 
+    async def require_vectors(self) -> None:
+        """Raises SchemaMismatch if vectors cannot be compared in this database, and StoreUnavailable."""
+        ...
+
     async def aclose(self) -> None: ...
 
     @property

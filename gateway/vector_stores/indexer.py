@@ -139,8 +139,8 @@ class Indexer:
             )
 
     async def _read_file(self, claim: IndexingClaim, tries: Tries) -> None:
-        settings, found = self._settings, self._find_embedder()
-        embedder = None if found is None else PatientEmbedder(found, tries)
+        settings, maker = self._settings, self._find_embedder()
+        embedder = None if maker is None else PatientEmbedder(maker, tries)
         bounds = ParsingBounds(settings.parse_s, settings.parse_mb, settings.parse_chars)
         stored = await self._files.load_file(claim.owner, claim.file_id)
         pieces: list[str] = []

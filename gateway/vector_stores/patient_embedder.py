@@ -30,7 +30,7 @@ _HELD_IF_NAMED_S: Final = 60.0
 """So long a file keeps its place and what was indexed of it. Upstreams that count requests name such waits again and
 again, so that a large file would never be complete if it began anew after each."""
 
-_PASSING: Final = tuple(
+_TEMPORARY: Final = tuple(
     OUTCOMES[name]
     for name in (
         "unreachable",
@@ -129,7 +129,7 @@ class PatientEmbedder:
 
 def _passes(error: Exception, outcome: Outcome) -> bool:
     headers = getattr(error, "headers", {})
-    return outcome in _PASSING and not forbids_retry(headers)
+    return outcome in _TEMPORARY and not forbids_retry(headers)
 
 
 def _explain_failure(error: ProviderError | TranslationError, outcome: Outcome | None) -> str:

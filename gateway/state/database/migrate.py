@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.errors import StoreUnavailable
 from gateway.state.database.database import Database
 from gateway.state.database.sqlite_file import create_database_file, sqlite_path_of
-from gateway.state.database.vector_table import has_extension, has_table, require_vector_table
+from gateway.state.database.vector_table import ensure_vector_table, require_vector_table
 from gateway.state.values import SchemaMismatch
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def migrate_database(url: str) -> str:
             # If several processes migrate at once, one does it, and the others then have nothing to do.
             await database.acquire_advisory_lock(connection, _MIGRATION_LOCK)
             await migrate_in_transaction(connection)
-            await _ensure_vector_table(connection)
+            await ensure_vector_table(connection)
     finally:
         await database.aclose()
     return read_latest_schema_version()
@@ -76,13 +76,6 @@ async def migrate_in_transaction(connection: AsyncConnection) -> None:
     if await connection.run_sync(_read_schema_version) != read_latest_schema_version():
         await _refuse_newer_schema(connection)
         await connection.run_sync(_upgrade_schema)
-
-
-async def _ensure_vector_table(connection: AsyncConnection) -> None:
-    if connection.dialect.name != "sqlite" and await has_extension(connection) and not await has_table(connection):
-        from gateway.state.migrations.vector_table import create_vector_table
-
-        await connection.run_sync(create_vector_table)
 
 
 async def require_current_schema(connection: AsyncConnection) -> None:

@@ -432,7 +432,7 @@ class TermVector(ColumnElement[str]):
     type = TSVECTOR()
 
 
-@compiles(TermVector, "postgresql")
+@compiles(TermVector)
 def _compile_term_vector(*_: object, **__: object) -> str:
     prefix = "translate(substr(md5(vector_chunks.store_id), 1, 8), '0123456789', 'ghijklmnop')"
     terms = f"{prefix} || replace(vector_chunks.terms, ' ', ' ' || {prefix})"
@@ -443,7 +443,7 @@ Index(
     "ix_vector_chunks_terms",
     TermVector(),
     postgresql_using="gin",
-    postgresql_with={"fastupdate": "off"},
+    postgresql_with={"gin_pending_list_limit": 512},
     _table=vector_chunks,
 )
 

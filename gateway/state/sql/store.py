@@ -100,6 +100,10 @@ class SqlStore:
                     await self.jobs.fail_orphaned_responses(is_only_process=True)
                     await settle_abandoned_calls(self._database, is_only_process=True)
 
+    async def require_vectors(self) -> None:
+        async with self._database.read_transaction() as connection:
+            await require_vector_table(connection)
+
     async def aclose(self) -> None:
         """Stops appending to event logs and listening for changes, and closes every connection."""
         await self.event_log.stop_appending()

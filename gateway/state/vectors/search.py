@@ -11,7 +11,7 @@ from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.embedding import QueryVectors
 from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
 from gateway.state.database.database import fetch_rows
-from gateway.state.database.tables import files, vector_store_files
+from gateway.state.database.tables import files, vector_chunks, vector_store_files
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
 from gateway.state.vectors.term_index import TermIndex, TermQuery
@@ -34,6 +34,15 @@ class _File(NamedTuple):
     attributes: Mapping[str, Any]
     attempt: int
     embedder: str | None
+
+
+class _Candidate(NamedTuple):
+    """A chunk that a search found, by the number of its row."""
+
+    number: int
+    file_id: str
+    position: int
+    score: float
 
 
 async def search_chunks(
@@ -66,17 +75,16 @@ async def search_chunks(
         return []
     terms, vectors = indexes
     limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
-    by_meaning: Sequence[ScoredChunk] = []
+    by_meaning: Sequence[_Candidate] = []
     if query.vectors is not None and query.vectors.vectors:
         name = query.vectors.embedder
         attempts = {file_id: file.attempt for file_id, file in accepted.items() if file.embedder == name}
         closest = await vectors.find_closest(connection, query.vectors.vectors, attempts, limit) if attempts else []
-        by_meaning = [_build_chunk(store_id, row, accepted, 0.0) for row in closest]
+        by_meaning = [_Candidate(row.number, row.file_id, row.position, 0.0) for row in closest]
     # After the vectors, because it changes how the rest of the transaction is planned.
     by_words = await _search_words(connection, terms, (owner, store_id), entries, accepted, query, limit)
-    if query.vectors is None:
-        return by_words[: query.limit]
-    return _join_orders(by_words, by_meaning, query.vectors)[: query.limit]
+    best = by_words if query.vectors is None else _join_orders(by_words, by_meaning, query.vectors)
+    return await _load_chunks(connection, store_id, best[: query.limit], accepted)
 
 
 async def _search_words(
@@ -87,7 +95,7 @@ async def _search_words(
     accepted: Mapping[str, _File],
     query: ChunkQuery,
     limit: int,
-) -> list[ScoredChunk]:
+) -> list[_Candidate]:
     """Returns the chunks that have words of the query, best first."""
     owner, store_id = store
     corpus = Corpus(sum(row.chunks for row in entries), sum(row.terms for row in entries))
@@ -109,7 +117,7 @@ async def _search_words(
         return has_entry if len(accepted) == len(entries) else and_(has_entry, file_id.in_(list(accepted)))
 
     frequencies, rows = await index.find_matches(connection, TermQuery(terms, corpus, is_current, limit))
-    return await run_in_pool(_score_rows, store_id, rows, accepted, corpus, frequencies, query)
+    return await run_in_pool(_score_rows, rows, accepted, corpus, frequencies, query)
 
 
 def _select_entries(entries: Sequence[Row[Any]], query: ChunkQuery) -> Mapping[str, _File]:
@@ -123,13 +131,12 @@ def _select_entries(entries: Sequence[Row[Any]], query: ChunkQuery) -> Mapping[s
 
 
 def _score_rows(
-    store_id: str,
     rows: Sequence[Row[Any]],
     accepted: Mapping[str, _File],
     corpus: Corpus,
     frequencies: Mapping[str, int],
     query: ChunkQuery,
-) -> list[ScoredChunk]:
+) -> list[_Candidate]:
     # A term that no chunk has counts too: a chunk that covers all other terms covers the query only in part.
     scorers = [QueryScorer(corpus, {term: frequencies.get(term, 0) for term in terms}) for terms in query.terms]
     scored = []
@@ -137,19 +144,38 @@ def _score_rows(
         terms = row.terms.split(" ")
         score = join_scores(scorer.score(terms) for scorer in scorers)
         if score and row.file_id in accepted:
-            scored.append(_build_chunk(store_id, row, accepted, score))
+            scored.append(_Candidate(row.number, row.file_id, row.position, score))
     scored.sort(key=lambda chunk: (-chunk.score, chunk.file_id, chunk.position))
     return scored
 
 
-def _build_chunk(store_id: str, row: Row[Any], accepted: Mapping[str, _File], score: float) -> ScoredChunk:
-    file = accepted[row.file_id]
-    return ScoredChunk(store_id, row.file_id, file.filename, file.attributes, row.position, row.text, score)
+async def _load_chunks(
+    connection: AsyncConnection, store_id: str, best: Sequence[_Candidate], accepted: Mapping[str, _File]
+) -> list[ScoredChunk]:
+    """Returns chunks with their texts, which only these few need: on PostgreSQL they lie apart from their rows."""
+    if not best:
+        return []
+    chunks = vector_chunks.c
+    numbers = [candidate.number for candidate in best]
+    query = select(chunks.number, chunks.text).where(chunks.number.in_(numbers))
+    texts = {row.number: row.text for row in await connection.execute(query)}
+    return [
+        ScoredChunk(
+            store_id,
+            candidate.file_id,
+            accepted[candidate.file_id].filename,
+            accepted[candidate.file_id].attributes,
+            candidate.position,
+            texts[candidate.number],
+            candidate.score,
+        )
+        for candidate in best
+    ]
 
 
 def _join_orders(
-    by_words: Sequence[ScoredChunk], by_meaning: Sequence[ScoredChunk], vectors: QueryVectors
-) -> list[ScoredChunk]:
+    by_words: Sequence[_Candidate], by_meaning: Sequence[_Candidate], vectors: QueryVectors
+) -> list[_Candidate]:
     """Returns the chunks of both orders, best first. Their scores say how far in front they are in both."""
     matching = [chunk for chunk in by_words if chunk.score >= _LEAST_SHARE]
     word_ranks, meaning_ranks = (

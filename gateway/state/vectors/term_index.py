@@ -44,9 +44,9 @@ _MATCHES: Final = custom_op[bool]("@@", is_comparison=True)
 
 _TERMS_AT_ONCE: Final = 100
 _MATCH_COLUMNS: Final = (
+    vector_chunks.c.number,
     vector_chunks.c.file_id,
     vector_chunks.c.position,
-    vector_chunks.c.text,
     vector_chunks.c.terms,
 )
 
@@ -76,8 +76,8 @@ class TermQuery(NamedTuple):
 
 
 class TermMatches(NamedTuple):
-    """What an index of terms found: how many chunks have each term, and rows of chunks, best first, with `file_id`,
-    `position`, `text` and `terms`. Of some files the chunks are removed: they may be counted, but are no rows."""
+    """What an index of terms found: how many chunks have each term, and rows of chunks, best first, with `number`,
+    `file_id`, `position` and `terms`. Of some files the chunks are removed: they may be counted, but are no rows."""
 
     frequencies: Mapping[str, int]
     rows: Sequence[Row[Any]]
@@ -236,7 +236,7 @@ class PostgresTermIndex:
 
     def _select_matches(self, query: TermQuery) -> Select[Any]:
         """Returns the query for chunks by the weights of their terms: each term is looked up once, rows of chunks are
-        read without their texts, and texts only of the best."""
+        read without their terms, and terms only of the best."""
         chunks = vector_chunks.c
         hits = union_all(
             *(

@@ -38,8 +38,8 @@ class VectorIndex(Protocol):
     async def find_closest(
         self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
     ) -> Sequence[Row[Any]]:
-        """Returns the chunks that are closest to one of the queries, closest first, with `file_id`, `position` and
-        `text`. `attempts` are the files that count, with their attempts of indexing."""
+        """Returns the chunks that are closest to one of the queries, closest first, with `number`, `file_id` and
+        `position`. `attempts` are the files that count, with their attempts of indexing."""
         ...
 
 
@@ -66,7 +66,7 @@ class SqliteVectorIndex:
         rows_of_best: list[Row[Any]] = []
         for start in range(0, len(scan.numbers), _NUMBERS_PER_STATEMENT):
             numbers = scan.numbers[start : start + _NUMBERS_PER_STATEMENT]
-            query = select(_chunks.file_id, _chunks.position, _chunks.text, _chunks.embedding)
+            query = select(_chunks.number, _chunks.file_id, _chunks.position, _chunks.embedding)
             rows_of_best += await fetch_rows(await connection.execute(query.where(_chunks.number.in_(numbers))))
         return await run_in_pool(_order_rows, rows_of_best, queries, limit)
 
@@ -132,7 +132,7 @@ class PostgresVectorIndex:
             .subquery()
         )
         query = (
-            select(_chunks.file_id, _chunks.position, _chunks.text, _chunks.attempt)
+            select(_chunks.number, _chunks.file_id, _chunks.position, _chunks.attempt)
             .join(best, best.c.number == _chunks.number)
             .order_by(best.c.distance.asc().nulls_last(), _chunks.number)
         )

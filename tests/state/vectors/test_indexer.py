@@ -100,27 +100,27 @@ class FaultyEmbedder:
         return [pack_vector([1.0, 2.0]) for _ in texts]
 
 
-class Found:
+class EmbedderHolder:
     """Who makes vectors; nobody if a test does not say so."""
 
     embedder: FaultyEmbedder | None = None
 
 
 @pytest.fixture
-def found() -> Found:
-    return Found()
+def holder() -> EmbedderHolder:
+    return EmbedderHolder()
 
 
 @pytest.fixture
 async def indexer(
-    store: SqlStore, queue: FaultyQueue, blobs: BlobFolder, found: Found, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, queue: FaultyQueue, blobs: BlobFolder, holder: EmbedderHolder, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Indexer]:
     monkeypatch.setattr(indexer_module, "_POLL_S", 0.05)
     pace = FormPace(10, 60)
     files = StoredFiles(store.files, blobs, BlobKeeper(store.files, blobs, 60), FileRules(10, pace), DrainState())
     running: Any = queue
     settings = FileSearchSettings(parse_s=PARSE_S, tries=TRIES)
-    made = Indexer(running, files, settings, lease_s=1.0, find_embedder=lambda: found.embedder)
+    made = Indexer(running, files, settings, lease_s=1.0, find_embedder=lambda: holder.embedder)
     async with made.lifespan():
         yield made
 
@@ -198,23 +198,23 @@ async def test_the_time_of_a_slow_store_is_not_that_of_reading_the_file(
     assert queue.calls["add_chunks"] > 2
 
 
-def make_embedder(found: Found, *faults: Exception) -> FaultyEmbedder:
-    found.embedder = FaultyEmbedder()
-    found.embedder.faults = [*faults]
-    return found.embedder
+def make_embedder(holder: EmbedderHolder, *faults: Exception) -> FaultyEmbedder:
+    holder.embedder = FaultyEmbedder()
+    holder.embedder.faults = [*faults]
+    return holder.embedder
 
 
 async def test_a_file_is_put_off_until_the_model_answers_and_costs_no_place_meanwhile(
     store: SqlStore,
     queue: FaultyQueue,
     indexer: Indexer,
-    found: Found,
+    holder: EmbedderHolder,
     add: Callable[[str, bytes], Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
     monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.2)
-    embedder = make_embedder(found, *(UpstreamOverloaded("busy", status=503) for _ in range(TRIES - 1)))
+    embedder = make_embedder(holder, *(UpstreamOverloaded("busy", status=503) for _ in range(TRIES - 1)))
     await add("file-late", b"A late cat.")
     indexer.notify()
     seen = []
@@ -236,13 +236,13 @@ async def test_after_the_last_try_a_file_fails_and_can_be_attached_again(
     store: SqlStore,
     queue: FaultyQueue,
     indexer: Indexer,
-    found: Found,
+    holder: EmbedderHolder,
     add: Callable[[str, bytes], Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
     monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.01)
-    embedder = make_embedder(found, *(UpstreamUnreachable("refused") for _ in range(TRIES + 1)))
+    embedder = make_embedder(holder, *(UpstreamUnreachable("refused") for _ in range(TRIES + 1)))
     await add("file-a", b"A cat.")
     indexer.notify()
     failed = await read_end(store, "file-a")
@@ -256,9 +256,9 @@ async def test_after_the_last_try_a_file_fails_and_can_be_attached_again(
 
 
 async def test_a_file_that_waits_lets_others_pass_and_can_be_detached(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, found: Found, add: Callable[[str, bytes], Any]
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, holder: EmbedderHolder, add: Callable[[str, bytes], Any]
 ) -> None:
-    make_embedder(found, UpstreamRateLimited("busy", status=429, headers={"retry-after": "3000"}))
+    make_embedder(holder, UpstreamRateLimited("busy", status=429, headers={"retry-after": "3000"}))
     await add("file-waiting", b"A waiting cat.")
     indexer.notify()
     await wait_until(lambda: queue.calls["postpone_entry"])

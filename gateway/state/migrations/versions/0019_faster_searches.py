@@ -17,8 +17,8 @@ _TERMS = f"array_to_tsvector(string_to_array({_PREFIX} || replace(terms, ' ', ' 
 _POSTGRESQL = (
     # Searches read the rows of many chunks, and the texts of few: these are kept apart from the rows.
     "ALTER TABLE vector_chunks SET (toast_tuple_target = 128)",
-    # Without a list of pending rows, which each search would read.
-    f"CREATE INDEX ix_vector_chunks_terms ON vector_chunks USING gin ({_TERMS}) WITH (fastupdate = off)",
+    # With a short list of pending rows, which each search reads.
+    f"CREATE INDEX ix_vector_chunks_terms ON vector_chunks USING gin ({_TERMS}) WITH (gin_pending_list_limit = 512)",
 )
 
 
