@@ -7,7 +7,7 @@ values, which are 30 MB of empty lists, would stop every stream for seconds.
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from translation.framing.reply_weight import iterate_outside_strings
+from translation.framing.reply_weight import SLICE_BYTES, StringCutter
 
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
 """Maps each byte that separates values to the change of the nesting level behind it."""
@@ -28,7 +28,9 @@ class JsonShape(NamedTuple):
 def measure_json(text: bytes) -> JsonShape:
     """Returns the shape of a JSON text. For a text that is not JSON it has no meaning."""
     values, depth, level = 1, 0, 0
-    for outside in iterate_outside_strings(text):
+    strings = StringCutter()
+    for position in range(0, len(text), SLICE_BYTES):
+        outside = strings.cut(text[position : position + SLICE_BYTES])
         separators = outside.translate(None, _OTHER_BYTES)
         values += len(separators) - separators.count(b"]") - separators.count(b"}")
         levels = list(accumulate(map(_STEPS.__getitem__, separators), initial=level))

@@ -3,7 +3,7 @@
 from typing import Final, NoReturn
 
 from translation.errors import ProtocolViolation
-from translation.framing.reply_weight import LIGHT_BYTES, is_light, require_light
+from translation.framing.reply_weight import LIGHT_BYTES, ReadStructure, is_light, require_light
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES, Frame
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -23,6 +23,8 @@ class LineDecoder:
         self._max_line_bytes = max_line_bytes
         self._buffer: list[bytes] = []
         self._buffered_bytes = 0
+        self._structure: ReadStructure | None = None
+        """What the line in the buffer consists of, once it is long."""
         self._at_start = True
 
     def parse_payloads(self, read: bytes) -> list[bytes]:
@@ -33,11 +35,16 @@ class LineDecoder:
         whole, _, rest = b"".join([*self._buffer, read]).rpartition(b"\n")
         if len(whole) > self._max_line_bytes and max(map(len, whole.split(b"\n"))) > self._max_line_bytes:
             self._refuse_line()
+        structure, self._structure = self._structure, None
         self._buffer.clear()
         self._buffered_bytes = 0
         self._buffer_read(rest)
         lines = self._split_lines(whole)
-        for line in lines:
+        is_first_light = False
+        if structure is not None and lines:
+            first = whole.partition(b"\n")[0].rstrip()
+            is_first_light = structure.proves_light(first, lines[0], self._max_line_bytes)
+        for line in lines[1:] if is_first_light else lines:
             if len(line) > LIGHT_BYTES:
                 require_light(line, self._max_line_bytes)
         return lines
@@ -64,6 +71,10 @@ class LineDecoder:
             self._refuse_line()
         if read:
             self._buffer.append(read)
+        if self._structure is not None:
+            self._structure.add(read)
+        elif self._buffered_bytes > LIGHT_BYTES:
+            self._structure = ReadStructure(self._buffer)
 
     def _refuse_line(self) -> NoReturn:
         raise ProtocolViolation(f"a line of the stream is longer than {self._max_line_bytes} bytes")

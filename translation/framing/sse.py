@@ -7,7 +7,7 @@ The decoder accepts what servers send in practice: LF, CRLF or CR line ends, a b
 from typing import NamedTuple, NoReturn
 
 from translation.errors import ProtocolViolation
-from translation.framing.reply_weight import LIGHT_BYTES, is_light, require_light
+from translation.framing.reply_weight import LIGHT_BYTES, ReadStructure, require_light
 
 DONE_FRAME = b"data: [DONE]\n\n"
 """The last frame of a stream in OpenAI's APIs."""
@@ -58,6 +58,8 @@ class FrameDecoder:
         self._max_light_bytes = min(max_frame_bytes, LIGHT_BYTES)
         self._buffer: list[bytes] = []
         self._buffered_bytes = 0
+        self._structure: ReadStructure | None = None
+        """What the frame in the buffer consists of, once it is long."""
         self._at_start = True
         self._skip_lf = False
         self.at_boundary = False
@@ -91,11 +93,19 @@ class FrameDecoder:
         return [frame.payload for frame in self._parse_frames(read)]
 
     def _parse_frames(self, read: bytes) -> list[Frame]:
-        frames = [frame for whole in self._split_frames(read) if (frame := _parse_frame(whole)) is not None]
-        for frame in frames:
-            if len(frame.payload) > LIGHT_BYTES and not self._is_own:
-                require_light(frame.payload, self._max_frame_bytes)
+        structure = self._structure
+        frames: list[Frame] = []
+        for whole in self._split_frames(read):
+            if (frame := _parse_frame(whole)) is not None:
+                frames.append(frame)
+                if len(frame.payload) > LIGHT_BYTES and not self._is_own:
+                    self._require_light(whole, frame.payload, structure)
+            structure = None  # it is that of the first frame
         return frames
+
+    def _require_light(self, whole: bytes, payload: bytes, structure: ReadStructure | None) -> None:
+        if structure is None or not structure.proves_light(whole, payload, self._max_frame_bytes):
+            require_light(payload, self._max_frame_bytes)
 
     def _split_frames(self, read: bytes) -> list[bytes]:
         """Returns the whole frames of the stream so far without their blank lines, and buffers the rest."""
@@ -112,6 +122,7 @@ class FrameDecoder:
             read = b"".join(buffer)
             buffer.clear()
             self._buffered_bytes = 0
+            self._structure = None
         *wholes, rest = read.split(b"\n\n")
         if len(read) > self._max_frame_bytes and max(map(len, wholes)) > self._max_frame_bytes:
             self._refuse_frame()
@@ -128,7 +139,12 @@ class FrameDecoder:
         rest = b"".join(self._buffer).rstrip(b"\n")
         self._buffer.clear()
         frame = _parse_frame(rest)
-        if frame is None or not (self._is_own or is_light(frame.payload, self._max_frame_bytes)):
+        if frame is None:
+            return []
+        try:
+            if not self._is_own:
+                self._require_light(rest, frame.payload, self._structure)
+        except ProtocolViolation:
             return []
         return [frame]
 
@@ -138,6 +154,10 @@ class FrameDecoder:
             self._refuse_frame()
         if read:
             self._buffer.append(read)
+        if self._structure is not None:
+            self._structure.add(read)
+        elif self._buffered_bytes > LIGHT_BYTES and not self._is_own:
+            self._structure = ReadStructure(self._buffer)
 
     def _refuse_frame(self) -> NoReturn:
         raise ProtocolViolation(f"an event of the stream is longer than {self._max_frame_bytes} bytes")

@@ -333,17 +333,17 @@ class Database:
             await connection.execute(select(responses.c.id).limit(1))
 
 
-_ROWS_AT_ONCE: Final = 1000
+ROWS_AT_ONCE: Final = 1000
 """So many rows take a few milliseconds."""
 
 
 async def fetch_rows(result: CursorResult[Any]) -> Sequence[Row[Any]]:
     """Returns all rows of a result. Many are built in a thread."""
-    rows = result.fetchmany(_ROWS_AT_ONCE)
-    return rows if len(rows) < _ROWS_AT_ONCE else [*rows, *await run_in_pool(result.all)]
+    rows = result.fetchmany(ROWS_AT_ONCE)
+    return rows if len(rows) < ROWS_AT_ONCE else [*rows, *await run_in_pool(result.all)]
 
 
 async def insert_rows(connection: AsyncConnection, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> None:
     """Inserts rows, a part of them at a time."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        await connection.execute(statement, rows[start : start + _ROWS_AT_ONCE])
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        await connection.execute(statement, rows[start : start + ROWS_AT_ONCE])

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
-from gateway.state.database.database import Database, insert_rows
+from gateway.state.database.database import ROWS_AT_ONCE, Database, insert_rows
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput
@@ -91,7 +91,7 @@ class SqlResponseStore:
         renews_lease = new.worker is not None and self._is_lease_renewal_due(new.worker)
         is_alone = new.thread is None and new.keyed is None and new.answers.is_empty and not new.continues_message
         is_plain = new.job_request is None and not new.logged and is_alone
-        if is_plain and not renews_lease and self._takes_one_statement(new):
+        if is_plain and not renews_lease and self._takes_one_statement(new, len(item_rows)):
             await self._insert_plain(new, row, item_rows)
         else:
             await self._create_in_transaction(new, row, item_rows, renews_lease=renews_lease)
@@ -106,7 +106,7 @@ class SqlResponseStore:
             row |= headers._asdict()
         item_rows = await _build_rows_of_items(new.owner, row["id"], INPUT_PLACE, new.input_items)
         item_rows += await _build_rows_of_items(new.owner, row["id"], OUTPUT_PLACE, response["output"])
-        if new.conversation_id is None and new.answers.is_empty and self._takes_one_statement(new):
+        if new.conversation_id is None and new.answers.is_empty and self._takes_one_statement(new, len(item_rows)):
             await self._insert_plain(new, row, item_rows)
             return
         async with self._database.write_transaction(new.owner) as connection:
@@ -135,6 +135,8 @@ class SqlResponseStore:
             "ended_upstream": None if headers is None else headers.upstream,
         }
         seems_plain = last is None and not response.get("background") and response.get("conversation") is None
+        # PostgreSQL's one statement would encode the parameters of all items at once.
+        seems_plain = seems_plain and (self._database.is_sqlite or len(response["output"]) <= ROWS_AT_ONCE)
         if has_calls or not (seems_plain and await self._finish_plain(owner, response, parameters)):
             await self._finish_in_transaction(owner, response, parameters, last, has_calls=has_calls)
         self._notifier.notify_changed(response["id"])
@@ -150,7 +152,8 @@ class SqlResponseStore:
             if row is None:
                 return None
             output = await load_item_bodies(connection, owner, [response_id], OUTPUT_PLACE)
-            response = _response_from_row(row, output.get(response_id, ()))
+            bodies = output.get(response_id, ())
+            response = await run_for_count(len(bodies), _response_from_row, row, bodies)
             if row.left:
                 response["output"] = await load_recorded_output(connection, owner, response_id)
         return StoredResponse(
@@ -173,9 +176,8 @@ class SqlResponseStore:
             rows = result.all()
             page_rows = rows[: page.limit]
             output = await load_item_bodies(connection, owner, [row.id for row in page_rows], OUTPUT_PLACE)
-        return Page(
-            [_response_from_row(row, output.get(row.id, ())) for row in page_rows], has_more=len(rows) > page.limit
-        )
+        item_count = sum(map(len, output.values()))
+        return Page(await run_for_count(item_count, _read_rows, page_rows, output), has_more=len(rows) > page.limit)
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
@@ -245,12 +247,12 @@ class SqlResponseStore:
             has_more = len(entries) == _DECODED_ENTRIES
         return output
 
-    def _takes_one_statement(self, new: NewResponse) -> bool:
-        """Whether a plain response can be inserted without a transaction of several trips.
+    def _takes_one_statement(self, new: NewResponse, item_count: int) -> bool:
+        """Whether a plain response with so many items can be inserted without a transaction of several trips.
 
-        On PostgreSQL a parent has to be locked first.
+        On PostgreSQL a parent has to be locked first, and the parameters of all items would be encoded at once.
         """
-        return self._database.is_sqlite or new.parent_id is None
+        return self._database.is_sqlite or (new.parent_id is None and item_count <= ROWS_AT_ONCE)
 
     async def _insert_plain(self, new: NewResponse, row: RowValues, item_rows: Sequence[RowValues]) -> None:
         if not self._database.is_sqlite:
@@ -403,6 +405,11 @@ def _size_of(body: str, item_rows: Sequence[RowValues]) -> int:
 def _response_from_row(row: Any, output: Sequence[str]) -> Json:
     response = parse_with_output(row.body, output)
     return endings.build_interrupted_response(response, response["output"]) if row.left else response
+
+
+def _read_rows(rows: Sequence[Any], output: Mapping[str, Sequence[str]]) -> list[Json]:
+    """Returns the responses of these rows, for the texts of their output items."""
+    return [_response_from_row(row, output.get(row.id, ())) for row in rows]
 
 
 def _order_columns(page: PageRequest, order: Iterable[ColumnElement[Any]]) -> list[ColumnElement[Any]]:

@@ -121,6 +121,7 @@ CONTENTS: Final[dict[str, Callable[[str], dict[str, bytes]]]] = {
     "calls up to the bound": lambda dialect: {"calls": calls_of(dialect, 2_600)},
     "tokens up to the bound": lambda _: {"logprobs": repeated(TOKEN, 2_300)},
     "a text of 15 MB": lambda _: {"extra": b'"' + b"a, [b] " * (FULL_BYTES // 7) + b'"'},
+    "escapes of 15 MB": lambda _: {"extra": b'"' + b'\\",' * (FULL_BYTES // 3) + b'"'},
 }
 
 CLIENTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from dataplane import core, json_shape
-from translation.framing import reply_weight
 
 VALUES = some.recursive(
     some.none() | some.integers() | some.text(alphabet='a\\",[{]}:é'),
@@ -33,7 +32,7 @@ def shape(value: Any) -> tuple[int, int]:
 def test_a_text_is_measured_in_slices_of_any_size(value: Any, size: int) -> None:
     text = json.dumps(value, ensure_ascii=False).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reply_weight, "_SLICE_BYTES", size)
+        patch.setattr(json_shape, "SLICE_BYTES", size)
         assert json_shape.measure_json(text) == shape(value)
     assert core.measure_json(text) == shape(value)
 

@@ -150,3 +150,72 @@ def test_frames_are_the_same_however_they_are_split() -> None:
     for reads in every_split(b'data: {"a":1}\n\n'):
         decoder = FrameDecoder(MAX_BYTES)
         assert [payload for read in reads for payload in decoder.parse_payloads(read)] == [b'{"a":1}']
+
+
+FRAMINGS: dict[str, tuple[type[FrameDecoder] | type[LineDecoder], bytes, bytes]] = {
+    "data": (FrameDecoder, b"data: ", b"\n\n"),
+    "an event": (FrameDecoder, b"event: x\r\ndata: ", b"\r\n\r\n"),
+    "a quote in the event": (FrameDecoder, b'event: a"b\ndata: ', b"\n\n"),
+    "a comment with a quote": (FrameDecoder, b': "\ndata: ', b"\n\n"),
+    "a backslash before it": (FrameDecoder, b"id: a\\\ndata: ", b"\n\n"),
+    "a line after it": (FrameDecoder, b"data: ", b"\nid: 1\n\n"),
+    "a line": (LineDecoder, b"", b"\n"),
+    "a line with spaces": (LineDecoder, b"  ", b" \r\n"),
+    "a line after a blank one": (LineDecoder, b" " * 2 * LIGHT_BYTES + b"\n", b"\n"),
+}
+
+
+def parse_in_reads(framing: str, text: bytes, size: int) -> list[bytes]:
+    make, before, after = FRAMINGS[framing]
+    decoder, wire = make(MAX_BYTES), before + text + after
+    return [payload for at in range(0, len(wire), size) for payload in decoder.parse_payloads(wire[at : at + size])]
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("text", LIGHT.values(), ids=LIGHT)
+def test_what_is_light_is_light_in_many_reads(text: bytes, framing: str) -> None:
+    assert parse_in_reads(framing, text, LIGHT_BYTES + 1) == [text]
+
+
+@pytest.mark.parametrize("size", [1_001, 7_000])
+def test_an_escape_may_be_cut_by_the_end_of_a_read(size: int) -> None:
+    for name in ("texts that end with a backslash", "only a text", "no object"):
+        assert parse_in_reads("data", LIGHT[name], size) == [LIGHT[name]]
+    escaped = b'{"a":"' + rb"\\" * 2 * LIGHT_BYTES + b'",' + HEAVY_TEXT[1:-1] + b"}"
+    with pytest.raises(ProtocolViolation):
+        parse_in_reads("data", escaped.replace(b'",{', b'","b":[{', 1)[:-1] + b"]}", size)
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize(("text", "words"), HEAVY.values(), ids=HEAVY)
+def test_what_is_heavy_is_refused_in_many_reads(text: bytes, words: str, framing: str) -> None:
+    with pytest.raises(ProtocolViolation, match=words):
+        parse_in_reads(framing, text, LIGHT_BYTES + 1)
+
+
+def test_a_chunk_beside_a_long_one_is_weighed_by_itself() -> None:
+    light = b'["' + b"a" * 2 * LIGHT_BYTES + b'"]'
+    wire = b"data: " + light + b"\n\ndata: " + HEAVY_TEXT + b"\n\n"
+    decoder = FrameDecoder(MAX_BYTES)
+    assert decoder.parse_payloads(wire[:LIGHT_BYTES]) == decoder.parse_payloads(wire[LIGHT_BYTES : len(light)]) == []
+    with pytest.raises(ProtocolViolation, match="objects"):
+        decoder.parse_payloads(wire[len(light) :])
+
+
+@pytest.mark.parametrize("framing", ["data", "an event", "a line"])
+@pytest.mark.parametrize("content", ESCAPED.values(), ids=ESCAPED)
+def test_the_last_read_of_a_long_chunk_takes_less_time_than_those_before_it(content: bytes, framing: str) -> None:
+    make, before, after = FRAMINGS[framing]
+    wire = before + b'"' + content * (15 * 1024 * 1024 // len(content)) + b'"' + after
+    reads = [wire[at : at + 256 * 1024] for at in range(0, len(wire), 256 * 1024)]
+    shares: list[float] = []
+    while len(shares) < 5 and min(shares, default=1) >= 0.75:
+        decoder = make(MAX_BYTES)
+        started = time.thread_time()
+        for read in reads[:-1]:
+            assert decoder.parse_payloads(read) == []
+        before_last = time.thread_time()
+        assert len(decoder.parse_payloads(reads[-1])) == 1
+        ended = time.thread_time()
+        shares.append((ended - before_last) / (ended - started))
+    assert min(shares) < 0.75, shares
