@@ -107,9 +107,8 @@ def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
     """Returns a final item with the texts that were streamed, where it has another form of them."""
     parts = final.get("content") or ()
     pairs = zip(_pair_texts(item, "content", parts) or (), parts, strict=False)
-    for text, part in pairs:
-        if text is not None:
-            keep_streamed_text(text, part)
+    for text, part in [(text, part) for text, part in pairs if text is not None]:
+        keep_streamed_text(text, part)
     keep_streamed_text(item.own_text, final)
     return final
 
@@ -296,7 +295,7 @@ def compare_ended_texts(item: OutputItem, final: Item) -> list[Event]:
             continue
         if (texts := _pair_texts(item, list_key, parts)) is None:
             if not item.is_open:
-                _end_split_part(item, list_key, parts)
+                events += _end_split_part(item, list_key, parts)
             continue
         for text, part in zip(texts, parts, strict=True):
             if text is not None and not text.is_open:

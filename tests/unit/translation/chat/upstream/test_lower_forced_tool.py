@@ -64,3 +64,36 @@ def test_a_translated_choice_is_made_the_same_way() -> None:
     body, losses = lower(turn, ALONE)
     assert (body["tools"], body["tool_choice"]) == (NESTED[1:], "required")
     assert list(map(str, losses)) == LEFT_OUT
+
+
+SCHEMA: Json = {"type": "object", "properties": {}}
+CHAT_FORMAT: Json = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
+FORMAT: Json = {"type": "json_schema", "name": "place", "schema": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("choice", "given", "left", "losses"),
+    [
+        ("required", {"response_format": CHAT_FORMAT}, {}, ["response_format=dropped"]),
+        ("required", {"response_format": {"type": "json_object"}}, {}, ["response_format=dropped"]),
+        ("required", {"json_schema": SCHEMA}, {}, ["json_schema=dropped"]),
+        ("required", {"response_format": {"type": "text"}}, {"response_format": {"type": "text"}}, []),
+        ("auto", {"response_format": CHAT_FORMAT}, {"response_format": CHAT_FORMAT}, []),
+        (named("a"), {"response_format": CHAT_FORMAT}, {}, [*LEFT_OUT, "response_format=dropped"]),
+    ],
+)
+def test_a_required_call_is_relayed_without_the_format_of_an_answer(
+    choice: Any, given: Json, left: Json, losses: list[str]
+) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": NESTED, "tool_choice": choice}
+    sent, lost = relay_body(body | given, ALONE, model="m")
+    assert {key: sent[key] for key in ("response_format", "json_schema") if key in sent} == left
+    assert [str(loss) for loss in lost] == losses
+
+
+def test_a_required_call_is_lowered_without_the_format_of_an_answer() -> None:
+    turn = Turn(model="m", items=[ITEM], tools=FLAT, tool_choice="required", text_format=FORMAT)
+    body, lost = lower(turn, ALONE)
+    assert ("response_format" in body, [str(loss) for loss in lost]) == (False, ["text.format=dropped"])
+    body, lost = lower(turn, Profile())
+    assert ("response_format" in body, list(lost)) == (True, [])

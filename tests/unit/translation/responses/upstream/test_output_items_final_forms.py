@@ -258,3 +258,62 @@ def test_parts_of_several_types_are_not_joined() -> None:
     whole = {**message("Hello"), "content": [*message("Hello")["content"], refusal]}
     events = decode([*begin(message("")), *deltas("Hel", "lo", numbers=True), item_done(whole)])
     assert "".join(event.text for event in events if isinstance(event, Delta)) == "HelloNo."
+
+
+def announced(*numbers: int) -> list[Json]:
+    part = message("")["content"][0]
+    return [
+        {"type": "response.content_part.added", **PLACE, "content_index": number, "part": part} for number in numbers
+    ]
+
+
+def numbered(number: int, text: str) -> Json:
+    return {**deltas(text)[0], "content_index": number}
+
+
+def parts_of(*texts: str) -> Json:
+    return {**message(""), "content": [message(text)["content"][0] for text in texts]}
+
+
+def test_a_whole_text_with_a_number_that_no_part_has_is_a_repetition() -> None:
+    stream = [*begin(message("")), *announced(0), *deltas("Hel", "lo"), {**text_done("Hello"), "content_index": 4}]
+    events = decode([*stream, item_done(message("Hello"))])
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == "Hello"
+    assert len([event for event in events if isinstance(event, PartStarted)]) == 1
+
+
+def test_a_part_that_had_no_events_gets_a_free_number() -> None:
+    stream = [*begin(message("")), *announced(2, 5), numbered(2, "a"), numbered(5, "b")]
+    events = decode([*stream, item_done(parts_of("a", "b", "c"))])
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == "abc"
+
+
+def test_announced_parts_that_are_one_at_the_end_have_its_text_together() -> None:
+    stream = [*begin(message("")), *announced(0, 1), numbered(0, "<think>Hm.</think>"), numbered(1, "Hello")]
+    for final in ("<think>Hm.</think>Hello", "Hello"):
+        events = decode([*stream, item_done(message(final)), completed(message(final))])
+        assert len(reports(events)) == (final == "Hello")
+        assert len(reports(decode([*stream, completed(message(final))]))) == (final == "Hello")
+    for final in ("Hullo", "<think>Hm.</think>Hello!"):
+        with pytest.raises(ProtocolViolation, match="lacks a part"):
+            decode(
+                [
+                    *stream,
+                    *[part_done("<think>Hm.</think>"), {**part_done("Hello"), "content_index": 1}],
+                    item_done(message(final)),
+                ]
+            )
+        with pytest.raises(ProtocolViolation, match="lacks a part"):
+            decode([*stream, item_done(message("Hello")), completed(message(final))])
+
+
+def test_thinking_in_more_parts_than_at_the_end_is_shown_as_it_was_streamed() -> None:
+    thinking = {**THOUGHT, "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    part = {"type": "reasoning_text", "text": ""}
+    stream = begin(thinking)
+    for number in (0, 1):
+        place = {**PLACE, "content_index": number}
+        stream.append({"type": "response.content_part.added", **place, "part": part})
+        stream.append({"type": "response.reasoning_text.delta", **place, "delta": f"{number}."})
+    events = decode([*stream, item_done(thinking)])
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == "0.1."
