@@ -25,6 +25,7 @@ from translation.hosted.compaction import HostedContextParts, split_hosted_conte
 from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
 from translation.hygiene.item_groups import CompactionInput, split_for_compaction
+from translation.lowering.input_files import FileContent, take_files_out
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (
     Event,
@@ -47,6 +48,8 @@ from translation.responses.compaction import (
     build_compaction_item,
     build_summary_message,
 )
+
+_NO_FILES: Final[Mapping[str, FileContent]] = {}
 
 _SUMMARY_SAMPLING = ("service_tier", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Parameters that the summary turn shares with the client's turn: they identify the client and set the price, but do
@@ -132,11 +135,28 @@ async def request_summary(turn: Turn, items: Sequence[Item], make_exchange: Exch
     return ContextSummary(text, collector.usage)
 
 
+async def build_sealed_item(content: CompactionContent, files: Mapping[str, FileContent]) -> Item:
+    """Returns the compaction item of a context that has these contents of files. The item names them: it would carry
+    whole files from then on, and later turns read them by their ids as they do in any other history."""
+    lead, rest = await run_for_items(
+        (*content.lead, *content.rest), lambda: [take_files_out(items, files) for items in (content.lead, content.rest)]
+    )
+    return build_compaction_item(new_id("cmp"), content._replace(lead=lead, rest=rest))
+
+
 class SummaryExchange:
     """An exchange whose reply is one compaction item for the whole turn."""
 
-    def __init__(self, turn: Turn, parts: CompactionInput, make_exchange: ExchangeFactory) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        parts: CompactionInput,
+        make_exchange: ExchangeFactory,
+        files: Mapping[str, FileContent] = _NO_FILES,
+    ) -> None:
+        """`files` are the contents that the turn has in place of the client's ids."""
         self.losses: Final[Sequence[Loss]] = ()
+        self._files = files
         self._turn = turn
         self._parts = parts
         self._make_exchange = make_exchange
@@ -144,7 +164,7 @@ class SummaryExchange:
     async def batches(self) -> AsyncGenerator[Batch, None]:
         lead, older, rest = self._parts
         summary = await request_summary(self._turn, older, self._make_exchange)
-        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
+        item = await build_sealed_item(CompactionContent(summary.text, lead, rest), self._files)
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
         yield [Finished("stop", "stop", summary.usage)]
 
@@ -161,7 +181,10 @@ class CompactingExchange:
         make_summary_exchange: ExchangeFactory,
         make_exchange: ExchangeFactory,
         is_due: Callable[[], Awaitable[bool]],
+        files: Mapping[str, FileContent] = _NO_FILES,
     ) -> None:
+        """`files` are the contents that the turn has in place of the client's ids."""
+        self._files = files
         self.losses: Final[Sequence[Loss]] = ()
         self._turn = turn
         self._make_summary_exchange = make_summary_exchange
@@ -178,7 +201,7 @@ class CompactingExchange:
                     yield batch
             return
         summary = await request_summary(self._turn, older, self._make_summary_exchange)
-        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest))
+        item = await build_sealed_item(CompactionContent(summary.text, lead, rest), self._files)
         yield [Started(self._turn.model), ItemStarted(0, item), ItemEnded(0, item)]
         shorter = replace(self._turn, items=[*lead, build_summary_message(item, summary.text), *rest])
         exchange = await run_for_items(shorter.items, self._make_exchange, shorter)
@@ -232,7 +255,8 @@ class LoopCompactor:
             return None
         summary = await request_summary(turn, parts.summarizable, self._make_exchange)
         sealed = [item if _is_sealed(item) else self._seal_item(item) for item in parts.sealed]
-        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, parts.instructions, sealed))
+        content = CompactionContent(summary.text, parts.instructions, sealed)
+        item = await build_sealed_item(content, self._request.files or {})
         items = [*parts.instructions, build_summary_message(item, summary.text), *parts.retained]
         return CompactedContext(item, items, summary.usage)
 

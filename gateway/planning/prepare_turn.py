@@ -43,8 +43,6 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
     if tools.servers:
         turn.tools = [*turn.tools, *tools.servers]
     params = ClientParams(endpoint.param_names, body, turn, history_count)
-    if request.files is not None:
-        turn = _put_files_in(turn, request.files, target, params)
     reply = endpoint.reply
     if reply.carries_seals:
         if target.reasoning_seal is not None:
@@ -53,18 +51,16 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
             turn = replace(turn, sealed_reasoning=True)  # its client sends encrypted content back
     if reply.shows_search_results and target.capabilities.search_sources and any(map(is_search_tool, turn.tools)):
         turn = replace(turn, search_sources=True)  # a result of a search without its pages is worth little
-    if endpoint.context is None:
-        return turn, params
-    try:
-        windowed_turn = endpoint.context.apply_compaction(turn, native=native_compaction)
-    except InvalidRequest as error:
-        params.rename_param_of(error)
-        raise
-    return (
-        (turn, params)
-        if windowed_turn is turn
-        else (windowed_turn, ClientParams(endpoint.param_names, body, windowed_turn, history_count))
-    )
+    if endpoint.context is not None:
+        try:
+            windowed_turn = endpoint.context.apply_compaction(turn, native=native_compaction)
+        except InvalidRequest as error:
+            params.rename_param_of(error)
+            raise
+        if windowed_turn is not turn:
+            turn, params = windowed_turn, ClientParams(endpoint.param_names, body, windowed_turn, history_count)
+    # Last, because a compacted context names files too.
+    return (turn if request.files is None else _put_files_in(turn, request.files, target, params)), params
 
 
 def find_needed_files(turn: Turn, params: ClientParams) -> dict[str, str]:

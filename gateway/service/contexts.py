@@ -10,7 +10,7 @@ from dataplane.body_weight import run_for_items
 from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
-from gateway.planning.compaction import build_summary_turn, request_summary, require_compactable
+from gateway.planning.compaction import build_sealed_item, build_summary_turn, request_summary, require_compactable
 from gateway.planning.continued_history import HistorySource
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
@@ -37,7 +37,7 @@ from translation.representation.loss import Loss
 from translation.representation.turn import LoweredRequest, Turn
 from translation.responses import usage as usage_object
 from translation.responses.client.storable_items import to_storable_items
-from translation.responses.compaction import CompactionContent, build_compaction_item
+from translation.responses.compaction import CompactionContent
 from translation.tools.tool_rewriting import has_accepted_names
 
 
@@ -176,7 +176,7 @@ class ContextService:
             summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
         files = prepared.planned.files or {}
         user_messages = await run_for_items(turn.items, _list_user_messages, turn, files)
-        item = build_compaction_item(new_id("cmp"), CompactionContent(summary.text, lead, rest, after_users=True))
+        item = await build_sealed_item(CompactionContent(summary.text, lead, rest, after_users=True), files)
         compaction = {
             "id": new_id("resp"),
             "object": "response.compaction",

@@ -22,8 +22,8 @@ _FACT_PARAMS: Final = frozenset(
 )
 """The parameters that facts besides those about the reply's form and its storage are read from."""
 
-_KINDS: Final = frozenset({"function", "custom"})
-"""The kinds of tools of the API. Others are an upstream's own."""
+_KINDS: Final = frozenset({"function", "custom"}) | HOSTED_TOOL_TYPES
+"""The kinds of tools that the gateway knows. Others are an upstream's own."""
 
 _NO_SEARCH: Final[Sequence[Json]] = ()
 _SEARCH: Final[Sequence[Json]] = ({"type": WEB_SEARCH},)

@@ -1,6 +1,7 @@
 """A reply that continues after a compaction, event by event."""
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gateway.planning.compaction import CompactingExchange, build_summary_turn
 from providers.base import Batch, Exchange
 from tests.unit.support.event_grammar import EventGrammar
+from translation.lowering.input_files import FileContent
 from translation.representation.events import (
     Annotated,
     Delta,
@@ -28,6 +30,7 @@ from translation.representation.events import (
 from translation.representation.json_types import Item
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
+from translation.responses.compaction import unseal_compaction
 
 
 def message_item(role: str, text: str) -> Item:
@@ -77,6 +80,29 @@ def compacting(answer: Script, *, due: bool = True) -> tuple[CompactingExchange,
         return due
 
     return CompactingExchange(TURN, say(Script(SUMMARY)), say(answer), is_due), requests
+
+
+async def test_the_sealed_context_names_files_that_the_turn_holds() -> None:
+    data = {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,QUJD"}
+    last: Item = {"type": "message", "role": "user", "content": [data]}
+    turn = replace(TURN, items=[*TURN.items[:2], last])
+    asked: list[Turn] = []
+
+    def answer(sent: Turn) -> Any:
+        asked.append(sent)
+        return Script([Started("m"), *message("hi"), Finished("stop")])
+
+    async def is_due() -> bool:
+        return True
+
+    files = {"file-1": FileContent("a.pdf", data["file_data"], is_image=False, text=None)}
+    exchange = CompactingExchange(turn, lambda _: Script(SUMMARY), answer, is_due, files)
+    events = await played(exchange)
+    assert isinstance(events[1], ItemStarted)
+    content = unseal_compaction(events[1].item["encrypted_content"], "input")
+    assert content is not None
+    assert content.rest[0]["content"] == [{"type": "input_file", "filename": "a.pdf", "file_id": "file-1"}]
+    assert asked[0].items[-1] == last, "the model reads the file itself"
 
 
 async def played(exchange: CompactingExchange) -> list[Event]:

@@ -22,7 +22,9 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
     "a call in the legacy form": ({"functions": [{}]}, RequestFacts(tools=ToolFacts(is_single_call=True))),
     "tools of the gateway beside them": (
         {"tools": [FUNCTION, SEARCH], "web_search_options": {}},
-        RequestFacts(tools=ToolFacts(hosted=({"type": "web_search"}, SEARCH), kinds=frozenset({"function"}))),
+        RequestFacts(
+            tools=ToolFacts(hosted=({"type": "web_search"}, SEARCH), kinds=frozenset({"function", "file_search"}))
+        ),
     ),
     "thinking": ({"thinking": True}, RequestFacts(sets_thinking=True)),
     "extensions": ({"extensions": True}, RequestFacts(has_extensions=True, needs_translation=True)),
