@@ -43,8 +43,13 @@ def diagnose(
     """
     models = select_models(settings, names)
     provider_names = {row.provider for model in models.values() for row in model.config.rows}
+    # The model of embeddings is examined by itself, and its provider may be none of these.
+    file_search = settings.tools.file_search.model_copy(update={"embeddings": None})
     reduced_settings = settings.model_copy(
-        update={"providers": {name: config for name, config in settings.providers.items() if name in provider_names}}
+        update={
+            "providers": {name: config for name, config in settings.providers.items() if name in provider_names},
+            "tools": settings.tools.model_copy(update={"file_search": file_search}),
+        }
     )
     providers = build_providers(reduced_settings)
     with ExitStack() as stack:

@@ -394,3 +394,17 @@ async def test_a_relayed_stream_is_checked_for_the_same_order(upstream: Scripted
     settings = parse_settings({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}, environ={})
     found = finding(await examined(settings, "streaming"), "streaming")
     assert (found.verdict, found.detail) == ("fail", "an item's id changed")
+
+
+def test_models_are_examined_beside_a_model_of_embeddings_of_another_provider() -> None:
+    settings = parse_settings(
+        {
+            "providers": {"demo": {"type": "scripted"}, "vectors": {"type": "ollama"}},
+            "models": {"m": {"provider": "demo"}},
+            "tools": {"file_search": {"embeddings": {"provider": "vectors", "model": "x"}}},
+        },
+        environ={},
+    )
+    checks = [check for check in CHECKS if check.name == "streaming"]
+    (diagnosis,) = diagnose(settings, (), serve_locally, DEADLINE_S, checks=checks)
+    assert verdicts(diagnosis) == {"streaming": "pass"}
