@@ -33,7 +33,7 @@ def find_makers(request: AdmittedRequest) -> Sequence[int]:
 def find_prefix_key(request: AdmittedRequest) -> AffinityKey | None:
     """Returns the key of a prompt by how it begins: its tools, its instructions, its first message. Lines that change
     with every request are not part of it."""
-    turn = request.endpoint.request.lift(request.body, relayed=True)
+    turn = _lift(request)
     first = next((item for item in turn.items if item.get("role") not in ("system", "developer")), None)
     if request.target.profile.volatile_lines:
         # They are moved to the newest message, which may be the first one.
@@ -53,8 +53,13 @@ def _list_sealed_items(request: AdmittedRequest) -> Sequence[Item]:
         return [item for item in items if ENCRYPTED_CONTENT in item]
     if not request.endpoint.reply.carries_seals:
         return ()
-    turn = request.endpoint.request.lift(request.body, relayed=True)
-    return [item for item in turn.items if ENCRYPTED_CONTENT in item]
+    return [item for item in _lift(request).items if ENCRYPTED_CONTENT in item]
+
+
+def _lift(request: AdmittedRequest) -> Turn:
+    """Returns the turn of a request, as leniently as its API allows: of a thread, which no upstream keeps, as it is
+    translated. Raises InvalidRequest for a thread that no upstream could be asked for."""
+    return request.endpoint.request.lift(request.body, relayed=request.facts.state.thread is None)
 
 
 def _list_prompt_pieces(turn: Turn, first: Item | None) -> list[str]:

@@ -123,6 +123,10 @@ class ThreadedRequest(Protocol):
         """Returns the endpoint for this turn alone, whose lifted turn begins with the history."""
         ...
 
+    def fit_to_seal(self, seal: ReasoningSeal | None) -> "ThreadedRequest":
+        """Returns the turn for another target of its request, whose reply the same recorder stores."""
+        ...
+
     def make_recorder(
         self, store: Store, lease: Lease, owner: str, find_headers: FindHeaders, *, begin_delay_s: float
     ) -> ForegroundRecorder:

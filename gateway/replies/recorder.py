@@ -80,6 +80,10 @@ class ForegroundRecorder:
         self._begun_us = read_clock_us()
         self.call_records: CallTracker | None = None
         """The calls of a response that runs hosted tools; None for any other."""
+        self.find_beginning: Callable[[], Json] | None = None
+        """Returns the response as its upstream began it, if that is known only with its first content; None if the
+        upstream changes nothing in it."""
+        self._answer_timer: asyncio.TimerHandle | None = None
         self._begin_timer: asyncio.TimerHandle | None = None
         self._begin_task: asyncio.Task[None] | None = None
         self._end_task: asyncio.Task[None] | None = None
@@ -92,6 +96,31 @@ class ForegroundRecorder:
 
     def begin(self) -> None:
         self._ensure_begun()
+
+    def note_content(self) -> None:
+        """Stores which upstream answers, because its content has begun. A reply that ends soon is stored at its end."""
+        if self._answer_timer is None:
+            loop = asyncio.get_running_loop()
+            self._answer_timer = loop.call_later(self._begin_delay_s, self._store_answer)
+
+    def _store_answer(self) -> None:
+        self._answer_timer = None
+        if self._begin_task is not None and self._end_task is None:
+            start_detached_task(self._replace_beginning(self._begin_task))
+
+    async def _replace_beginning(self, begin: asyncio.Task[None]) -> None:
+        """Replaces what was stored for the upstream that was to be asked first."""
+        new = self._new_response
+        try:
+            await begin
+            response = new.response if self.find_beginning is None else self.find_beginning()
+            await self._store.responses.replace_beginning(
+                new.owner, response, worker=self._lease.worker, headers=self._find_headers()
+            )
+        except (StoreUnavailable, LeaseLost, InvalidRequest):
+            _log.debug(
+                "response_beginning_kept", why="it has ended meanwhile, or its end will be stored with all of it"
+            )
 
     def _ensure_begun(self) -> asyncio.Task[None]:
         if self._begin_task is None:
@@ -135,7 +164,7 @@ class ForegroundRecorder:
     async def finish(self, result: Json | None) -> None:
         if result is None:
             raise ValueError("a response has a result, however it ended")
-        self._stop_begin_timer()
+        self._stop_timers()
         self._end_task = start_detached_task(
             self._commit_whole(result) if self._begin_task is None else self._commit_end(self._begin_task, result)
         )
@@ -143,7 +172,7 @@ class ForegroundRecorder:
         await asyncio.shield(self._end_task)
 
     async def abandon(self, unfinished: Json | None) -> None:
-        self._stop_begin_timer()
+        self._stop_timers()
         if self._end_task is None and self._begin_task is not None:
             self._end_task = start_detached_task(self._commit_abandonment(self._begin_task, unfinished))
             await asyncio.shield(self._end_task)
@@ -155,6 +184,11 @@ class ForegroundRecorder:
     def _stop_begin_timer(self) -> None:
         if self._begin_timer is not None:
             self._begin_timer.cancel()
+
+    def _stop_timers(self) -> None:
+        self._stop_begin_timer()
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
 
     async def _commit_whole(self, result: Json) -> None:
         try:

@@ -17,10 +17,7 @@ def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker
 
     `is_queued`: it has not begun when it is stored. `worker` is the name of this process in the store.
     """
-    identity = run.identity
-    initial = new_response(
-        run.body, response_id=identity.id, created_at=identity.created, model=identity.model, prompt=identity.prompt
-    )
+    initial = build_initial_response(run)
     # History that exists only on the connection has no stored parent, so it is stored with the input.
     input_items = state.new_items if state.parent_id or state.conversation_id else state.context
     return NewResponse(
@@ -31,6 +28,14 @@ def build_new_response(run: Run, state: Continuation, *, is_queued: bool, worker
         conversation_id=state.conversation_id,
         worker=worker,
         headers=run.find_stored_headers(),
+    )
+
+
+def build_initial_response(run: Run) -> Json:
+    """Returns the response at its beginning, as the upstream of the present attempt gives it its parameters."""
+    identity = run.identity
+    return new_response(
+        run.body, response_id=identity.id, created_at=identity.created, model=identity.model, prompt=identity.prompt
     )
 
 

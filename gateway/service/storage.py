@@ -22,7 +22,7 @@ from gateway.planning.continued_history import HistorySource
 from gateway.planning.resolver import Route, Target
 from gateway.replies.endpoints import CompletionForm, Endpoint, LoadedThread, ResponseForm, ThreadForm, UpstreamInput
 from gateway.replies.recorder import ForegroundRecorder, LenientRecorder
-from gateway.service.new_response import build_job_request, build_new_response
+from gateway.service.new_response import build_initial_response, build_job_request, build_new_response
 from gateway.service.run import UNSTORED, Run
 from gateway.service.run_factory import EchoBody, RunFactory
 from gateway.state.store import Lease, Store
@@ -225,15 +225,22 @@ class ThreadStorage:
         )
 
         def replan(target: Target) -> AdmittedRequest:
-            own = history.add_turn(request.endpoint, body, request.facts, request.identity, target.reasoning_seal)
-            return threaded._replace(endpoint=own.build_endpoint(), target=target)
+            endpoint = turn.fit_to_seal(target.reasoning_seal).build_endpoint()
+            return threaded._replace(endpoint=endpoint, target=target)
 
         run = self._runs.build_run(threaded, replan=replan, is_stored=True, weight=weight)
         run.recorder = recorder = turn.make_recorder(
             parts.store, parts.lease, request.owner, run.find_stored_headers, begin_delay_s=parts.begin_delay_s
         )
         parts.journal_calls(run, recorder)
+        _note_answer(run, recorder)
         return run
+
+
+def _note_answer(run: Run, recorder: ForegroundRecorder) -> None:
+    """Lets the recorder of a reply know when its upstream has answered, if that is not known from the start."""
+    if run.attempts is not None and run.streams:
+        run.attempts.note_content = recorder.note_content
 
 
 def _restore_body(request: AdmittedRequest, history: LoadedThread) -> AdmittedRequest:
@@ -393,6 +400,9 @@ class ForegroundResponse:
         if run.approvals is not None:
             run.approvals.confirmation = recorder.wait_until_begun
         parts.journal_calls(run, recorder)
+        if run.attempts is not None:
+            recorder.find_beginning = partial(build_initial_response, run)
+            _note_answer(run, recorder)
         if self._falls_back and run.request.tool_host is None:
             # With tools that the gateway runs, the response is stored before they are called.
             run.recorder = LenientRecorder(recorder, run.report_unstored)

@@ -67,6 +67,13 @@ class ResponseStore(Protocol):
         """
         ...
 
+    async def replace_beginning(self, owner: str, response: Json, *, worker: str, headers: StoredHeaders) -> None:
+        """Replaces a response that runs, and its headers, by those of the upstream that has answered.
+
+        Raises LeaseLost unless the response is active and held by this worker.
+        """
+        ...
+
     async def finish_response(
         self,
         owner: str,

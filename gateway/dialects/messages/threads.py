@@ -104,9 +104,15 @@ class ThreadedMessage:
         facts: RequestFacts,
         identity: ReplyIdentity,
         seal: ReasoningSeal | None,
+        *,
+        reply: ThreadReply | None = None,
     ) -> None:
-        """Lifts a body that has what the thread keeps. Raises InvalidRequest."""
+        """Lifts a body that has what the thread keeps. `reply` is given if another target of the same request has it.
+        Raises InvalidRequest."""
         self._history = history
+        self._endpoint = endpoint
+        self._facts = facts
+        self._identity = identity
         self._body = body
         self._servers = facts.tools.servers
         turn = lift_thread_turn(body)
@@ -114,7 +120,13 @@ class ThreadedMessage:
             turn = seal.remove_foreign_content(turn)
         self._turn = turn
         self._response = self._build_response(identity)
-        self._reply = ThreadReply(endpoint, self._response)
+        self._reply = reply or ThreadReply(endpoint, self._response)
+
+    def fit_to_seal(self, seal: ReasoningSeal | None) -> "ThreadedMessage":
+        """Returns the turn for another target of its request. Both have one reply, which one recorder stores."""
+        return ThreadedMessage(
+            self._history, self._endpoint, self._body, self._facts, self._identity, seal, reply=self._reply
+        )
 
     def build_endpoint(self) -> Endpoint:
         """Returns the Messages endpoint for this turn alone, whose lifted turn begins with the history."""

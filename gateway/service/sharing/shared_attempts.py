@@ -1,5 +1,6 @@
 """Begins, observes and ends the attempts of one run whose model has several upstreams."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.logs import bind_fields
@@ -42,6 +43,8 @@ class SharedAttempts:
     planner: AttemptPlanner
     keeper: str | None = None
     """The owner of a reply that its upstream stores, and no one else. It has to be asked for what continues it."""
+    note_content: Callable[[], None] | None = None
+    """Is called with the first content of an attempt, if what is stored of the reply depends on its upstream."""
     _stream: AttemptStream | None = None
     """The stream of a reply that its upstream stores."""
 
@@ -174,6 +177,8 @@ class SharedAttempts:
     def observe_content(self) -> None:
         if self.rounds is None:
             self.turn.observe_content()
+        if self.note_content is not None:
+            self.note_content()
         self.observer.observe_content()
 
     def observe_model(self, model: str) -> None:

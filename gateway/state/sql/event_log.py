@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Integer, LargeBinary, Text, and_, bindparam, cast, delete, func, select, update
+from sqlalchemy import Integer, LargeBinary, Text, and_, bindparam, cast, delete, func, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 
@@ -20,9 +20,9 @@ from gateway.state.database.change_notifier import ChangeNotifier, KeyWatch
 from gateway.state.database.database import MAINTENANCE, Database
 from gateway.state.database.tables import events, responses
 from gateway.state.database.write_queue import ROW_BYTES
-from gateway.state.row_values import dump_without_output, is_valid_id
+from gateway.state.row_values import is_valid_id
 from gateway.state.sql import single_trip
-from gateway.state.sql.response_rows import insert_log_entry
+from gateway.state.sql.response_rows import insert_log_entry, replace_active_response
 from gateway.state.store import ChangeWatch
 from gateway.state.values import ACTIVE_STATUSES, LeaseLost, LogEntry, LogOpening, LogPage
 
@@ -156,18 +156,7 @@ class SqlEventLog:
     async def replace_opening(self, owner: str, response_id: str, opening: LogOpening, *, worker: str) -> None:
         its_first = (events.c.owner == owner, events.c.response_id == response_id, events.c.first == 0)
         async with self._database.write_transaction(owner) as connection:
-            updated = await connection.execute(
-                update(responses)
-                .where(
-                    responses.c.owner == owner,
-                    responses.c.id == response_id,
-                    responses.c.worker == worker,
-                    responses.c.status.in_(ACTIVE_STATUSES),
-                )
-                .values(body=dump_without_output(opening.response), **opening.headers._asdict())
-            )
-            if updated.rowcount == 0:
-                raise LeaseLost(response_id)
+            await replace_active_response(connection, owner, opening.response, opening.headers, worker=worker)
             # Not an update: triggers count the bytes of rows that are inserted and deleted.
             await connection.execute(delete(events).where(*its_first))
             await insert_log_entry(connection, owner, response_id, LogEntry(0, 0, opening.created))

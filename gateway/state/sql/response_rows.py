@@ -20,6 +20,7 @@ from gateway.state.values import (
     MESSAGE_THREAD_KEY,
     THREAD_ALREADY_CONTINUED,
     THREAD_IN_FLIGHT,
+    LeaseLost,
     LogEntry,
     StoredHeaders,
 )
@@ -109,6 +110,24 @@ def _build_turn_items(input_bodies: Sequence[str], output: Sequence[Item]) -> li
 async def load_recorded_output(connection: AsyncConnection, owner: str, response_id: str) -> list[Item]:
     """Returns the output of a response without an event log whose replica died: its calls, as the journal has them."""
     return endings.build_output_from_calls(await load_call_records(connection, owner, response_id))
+
+
+async def replace_active_response(
+    connection: AsyncConnection, owner: str, response: Json, headers: StoredHeaders, *, worker: str
+) -> None:
+    """Replaces a response that runs, and its headers. Raises LeaseLost unless this worker holds it."""
+    updated = await connection.execute(
+        update(responses)
+        .where(
+            responses.c.owner == owner,
+            responses.c.id == response["id"],
+            responses.c.worker == worker,
+            responses.c.status.in_(ACTIVE_STATUSES),
+        )
+        .values(body=dump_without_output(response), **headers._asdict())
+    )
+    if updated.rowcount == 0:
+        raise LeaseLost(response["id"])
 
 
 async def end_locked_response(connection: AsyncConnection, row: Any, ended: Json) -> None:

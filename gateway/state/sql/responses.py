@@ -40,6 +40,7 @@ from gateway.state.sql.response_rows import (
     load_recorded_output,
     match_response,
     read_headers,
+    replace_active_response,
     select_responses,
 )
 from gateway.state.sql.single_trip import RowValues, finish_plain_response, insert_plain_response
@@ -113,6 +114,10 @@ class SqlResponseStore:
             await _insert_rows(connection, new, row, item_rows)
             if new.conversation_id is not None and _belongs_to_conversation(response):
                 await append_turn(connection, new.owner, new.conversation_id, response)
+
+    async def replace_beginning(self, owner: str, response: Json, *, worker: str, headers: StoredHeaders) -> None:
+        async with self._database.write_transaction(owner) as connection:
+            await replace_active_response(connection, owner, response, headers, worker=worker)
 
     async def finish_response(
         self,

@@ -252,3 +252,24 @@ async def test_a_parent_deleted_while_a_child_begins_is_refused_or_preserved(sto
         else:
             assert begun is None
             assert await history(store, child) == ["a", "A", "b"]
+
+
+@pytest.mark.parametrize("why", ["running", "another worker", "another owner", "ended"])
+async def test_the_beginning_is_replaced_only_by_the_worker_of_a_running_response(why: str, store: SqlStore) -> None:
+    begun = response()
+    await store.responses.create_response(new(begun, message_item("a")))
+    if why == "ended":
+        await store.responses.finish_response("ann", completed(begun, answered("b")), worker=WORKER)
+    owner, worker = ("bob" if why == "another owner" else "ann"), ("w2" if why == "another worker" else WORKER)
+    replacing = store.responses.replace_beginning(
+        owner, begun | {"temperature": 0.5}, worker=worker, headers=StoredHeaders("n=dropped", "second")
+    )
+    if why == "running":
+        await replacing
+    else:
+        with pytest.raises(LeaseLost):
+            await replacing
+    stored = await store.responses.load_response("ann", begun["id"])
+    assert stored is not None
+    found = stored.response.get("temperature"), stored.headers.upstream
+    assert found == ((0.5, "second") if why == "running" else (None, None))

@@ -8,6 +8,7 @@ import pytest
 from gateway.errors import StoreUnavailable
 from gateway.replies.recorder import ForegroundRecorder
 from gateway.state.values import LeaseLost, NewResponse, StoredHeaders
+from tests.polling import wait_until
 from translation.errors import InvalidRequest
 
 Json = dict[str, Any]
@@ -63,6 +64,10 @@ class Log:
         self, owner: str, response: Json, *, worker: str, headers: StoredHeaders | None = None, has_calls: bool = False
     ) -> None:
         await self._write("finish", response["status"])
+        self.headers = headers
+
+    async def replace_beginning(self, owner: str, response: Json, *, worker: str, headers: StoredHeaders) -> None:
+        await self._write("replace", response.get("temperature"))
         self.headers = headers
 
     async def store_ended_response(
@@ -211,3 +216,61 @@ async def test_a_failed_beginning_is_not_sent_to_a_client_that_left(
 async def test_a_reply_that_never_began_stores_nothing(recording: ForegroundRecorder, log: Log) -> None:
     await recording.abandon(None)
     assert log.said == []
+
+
+async def test_the_upstream_that_answers_replaces_what_was_stored_for_another(
+    hurried: ForegroundRecorder, log: Log
+) -> None:
+    hurried.find_beginning = lambda: HEAD | {"temperature": 0.5}
+    hurried.begin()
+    for _ in range(2):  # two attempts may have content, if a filter ends the first
+        hurried.note_content()
+    await wait_until(lambda: len(log.said) == 2)
+    assert (log.said[-1], log.headers) == (("replace", 0.5), LATE)
+    await hurried.finish(DONE)
+    assert log.said[-1] == ("finish", "completed")
+
+
+async def test_headers_alone_are_replaced_if_the_upstream_changes_no_parameter(
+    hurried: ForegroundRecorder, log: Log
+) -> None:
+    hurried.begin()
+    hurried.note_content()
+    await wait_until(lambda: log.headers == LATE)
+    assert log.said[-1] == ("replace", None)
+    await hurried.abandon(HEAD)
+
+
+async def test_a_reply_that_ends_soon_after_its_content_is_stored_at_its_end(
+    recording: ForegroundRecorder, log: Log
+) -> None:
+    recording.begin()
+    recording.note_content()
+    await recording.finish(DONE)
+    assert log.said == [("begin", "in_progress"), ("finish", "completed")]
+
+
+async def test_content_of_a_reply_that_is_not_stored_yet_stores_nothing(hurried: ForegroundRecorder, log: Log) -> None:
+    hurried.note_content()
+    await asyncio.sleep(0)
+    await hurried.finish(DONE)
+    assert log.said == [("whole", ("resp_1", "completed"))]
+
+
+@pytest.mark.parametrize("failure", [LeaseLost("resp_1"), StoreUnavailable()], ids=["ended", "unavailable"])
+async def test_a_beginning_that_cannot_be_replaced_does_not_end_the_reply(
+    failure: Exception, hurried: ForegroundRecorder, log: Log
+) -> None:
+    await hurried.wait_until_begun()
+    refused = asyncio.Event()
+
+    async def refuse(*_: object, **__: object) -> None:
+        refused.set()
+        raise failure
+
+    log.replace_beginning = refuse  # type: ignore[method-assign]
+    hurried.note_content()
+    async with asyncio.timeout(30):
+        await refused.wait()
+    await hurried.finish(DONE)
+    assert log.said[-1] == ("finish", "completed")
