@@ -62,6 +62,9 @@ class AdmittedRequest(NamedTuple):
     """The host of the request's tools that its upstream does not run; None if there are none."""
     approvals: ResponseApprovals | None = None
     """The approvals of calls of these tools; None if no call can need one."""
+    approval_refusal: InvalidRequest | None = None
+    """Why the gateway does not take the approvals in the input. An upstream that runs the tools itself may have asked
+    for them."""
     in_background: bool = False
     """Whether no client waits for the reply."""
     refusal: InvalidRequest | None = None

@@ -26,6 +26,7 @@ from providers.profiles import build_profile
 from translation.errors import InvalidRequest
 from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 
 _LIST_PARAM: Final = "models"
@@ -59,6 +60,8 @@ class Target:
     """The providers of the account that can read the reasoning that it seals, if they are more than its own."""
     request_defaults: Mapping[str, Any] = field(default_factory=dict)
     """The defaults of requests that other targets of its route do not have."""
+    losses: Sequence[Loss] = ()
+    """What this target cannot honour of the client's own request, of which the request to plan was made."""
     candidate: Candidate | None = None
     """The state of the upstream, if its turns are shared or limited."""
     compact_threshold: int | None = None
@@ -71,6 +74,11 @@ class Target:
     def adds_tools(self) -> bool:
         """Whether the configuration adds tools to each request, which the gateway runs."""
         return bool(self.mcp_servers or self.added_tools)
+
+    @cached_property
+    def runs_mcp(self) -> bool:
+        """Whether the upstream calls the tools of MCP servers itself, and asks for their approvals."""
+        return "mcp" in self.capabilities.hosted_tools
 
     @cached_property
     def relayed_dialects(self) -> frozenset[Dialect]:

@@ -138,18 +138,20 @@ class Admission:
     def _find_shared_host(
         self, endpoint: Endpoint, facts: RequestFacts, route: Route, principal: Principal, prepared: ToolHost
     ) -> ToolHost | None:
-        """Returns the host of the tools for the first target that can serve them. Each plan finds its own again.
+        """Returns the host of the tools for the first target that does not run them itself; None if each that can serve
+        the request does. Each plan finds its own again.
 
-        Raises the refusal of the first target if none can.
+        Raises the refusal of the first target if none can serve the request.
         """
-        refusal: InvalidRequest | None = None
+        refusals: list[InvalidRequest] = []
         for target in route.targets:
             try:
-                return self.find_tool_host(endpoint, facts, target, principal, prepared)
+                if (host := self.find_tool_host(endpoint, facts, target, principal, prepared)) is not None:
+                    return host
             except InvalidRequest as error:
-                refusal = refusal or error
-        if refusal is not None:
-            raise refusal
+                refusals.append(error)
+        if len(refusals) == len(route.targets):
+            raise refusals[0]
         return None
 
     def find_tool_host(

@@ -26,7 +26,7 @@ from gateway.upstreams.affinity import AffinityFacts, find_affinity_key
 from gateway.upstreams.registry import Sharing
 from gateway.upstreams.shared_turn import SharedTurn
 from providers.redaction import Redactor
-from translation.errors import InvalidRequest
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
@@ -184,6 +184,7 @@ class RunFactory:
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.adds_tools):
             host = self._find_tool_host(planned.endpoint, planned.facts, target, planned.principal, planned.tool_host)
             planned = planned._replace(tool_host=host)
+            _require_own_approvals(planned)
         if target is not planned.target:
             planned = planned.with_target(target)
         return self._plan_attempt(request, planned, view, is_stored=is_stored)
@@ -201,11 +202,11 @@ class RunFactory:
             tools = request.facts.tools
             reports = tools.reports_events or self._reports_tools
             set_tool_options(request.endpoint, plan, reports_events=reports, takes_input=tools.takes_input)
-        if request.losses or request.param_names:
-            # The plan may add losses to this list while it runs, so the list itself stays.
-            plan.losses[:] = request.rename_losses(plan.losses)
-            require_no_loss(request.losses, strict=request.is_strict)
         target, credentials = planned.target, planned.facts.tools.credentials
+        if request.losses or request.param_names or target.losses:
+            # The plan may add losses to this list while it runs, so the list itself stays.
+            plan.losses[:] = [*request.rename_losses(plan.losses), *target.losses]
+            require_no_loss([*request.losses, *target.losses], strict=request.is_strict)
         presentation = self._build_presentation(request.route, target, plan, credentials, is_stored=is_stored)
         if target.reasoning_seal is not None:
             carries_seals = request.endpoint.reply.carries_seals or request.facts.wants_sealed_reasoning
@@ -309,6 +310,15 @@ def _plan_first(turn: SharedTurn, planner: _TargetPlanner, route: Route) -> tupl
             refusals[candidate.index] = refusal
             turn.exclude(candidate.index)
     raise refusals[min(refusals)]
+
+
+def _require_own_approvals(planned: AdmittedRequest) -> None:
+    """Raises InvalidRequest if others have asked for the approvals in the input of a request than those who would run
+    its tools: the gateway, if the request has a host of tools, or else the upstream."""
+    if planned.tool_host is not None and planned.approval_refusal is not None:
+        raise planned.approval_refusal
+    if planned.tool_host is None and planned.approvals is not None and not planned.approvals.answers.is_empty:
+        raise Unrepresentable("another upstream was to make the calls that the input approves", param="input")
 
 
 def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRequest:

@@ -299,8 +299,13 @@ class ResponseStorage:
         state = await self._history.load(owner, facts, request.thread)
         if (host := request.tool_host) is not None:
             labels = host.list_callable_labels(facts.tools.hosted, request.target.mcp_servers)
-            approvals = await self._history.load_approvals(owner, request.identity.id, state, labels)
-            request = request._replace(approvals=approvals)
+            try:
+                approvals = await self._history.load_approvals(owner, request.identity.id, state, labels)
+                request = request._replace(approvals=approvals)
+            except InvalidRequest as refusal:
+                if request.route.sharing is None:
+                    raise
+                request = request._replace(approval_refusal=refusal)
         if state.conversation_id is not None and not self._options.stored:
             request = request._replace(losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
         weight += state.weight

@@ -90,7 +90,8 @@ class _AguiRun:
             self._head = restore_state(body, self._thread.conversation)
             self._limits.require_storable(body.get("state"))
             body = {**body, "state": self._head.state}
-            runs_tools = "mcp" not in route.target.capabilities.hosted_tools
+            route = self._thread.keep_requesters(route)
+            runs_tools = not route.target.runs_mcp
             request_states = self._thread.find_request_states(runs_tools=runs_tools)
             request = build_run_request(
                 body, model=route.name, stored=self._thread.items, request_states=request_states, stores_state=True

@@ -11,6 +11,7 @@ import orjson
 from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import RunInProgress
 from gateway.planning.continuation import refuse_long_history
+from gateway.planning.resolver import Route
 from gateway.state.store import Store
 from gateway.state.values import ACTIVE_STATUSES, LAST_RUN_KEY, STATE_KEY, WeighedItems
 from gateway.tools.approvals import ApprovalFactory
@@ -59,6 +60,19 @@ class StoredThread:
     records: Mapping[str, ApprovalRecord] = field(default_factory=dict)
     calls: Mapping[str, Item] = field(default_factory=dict)
     """Approved calls of runs that failed afterwards, by the ids of their approval requests."""
+
+    def keep_requesters(self, route: Route) -> Route:
+        """Returns the route with the targets that understand an answer to the thread's open requests for approvals.
+
+        Upstreams that run the tools themselves have made those without a record, and know of no others. If no target
+        is left, because the configuration has changed, the route is unchanged.
+        """
+        requests = open_requests(self.items) if len(route.targets) > 1 else ()
+        if not requests:
+            return route
+        is_foreign = any(item["id"] not in self.records for item in requests)
+        targets = [target for target in route.serving_targets if target.runs_mcp == is_foreign]
+        return route.keep_targets(targets) if targets else route
 
     def find_request_states(self, *, runs_tools: bool) -> RequestStates:
         """Returns the states of the approval requests. Without `runs_tools` the upstream knows them, and there are no

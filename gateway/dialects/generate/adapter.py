@@ -56,8 +56,6 @@ class GenerateAdapter:
         route, profile = self._adjust_targets(body, route)
         two_pass = profile.two_pass != "off"
         budget = body.get("max_thinking_tokens")
-        drops_parser = body.get("tool_parser") not in (None, "openai") and not self._parses_text_calls(route.target)
-        losses = [Loss("tool_parser", "dropped")] if drops_parser else []
         param_names = _map_chat_names(body, two_pass=two_pass)
         with rename_params_in_errors(param_names):
             chat = self._chat.request.add_defaults(
@@ -66,7 +64,7 @@ class GenerateAdapter:
             self._chat.request.validate(chat)
             if budget is not None:
                 chat = set_thinking_budget(chat, budget, two_pass=two_pass)
-        return AdaptedRequest(chat, route, param_names, losses)
+        return AdaptedRequest(chat, route, param_names)
 
     def choose_default_model(self, allowed: Sequence[str]) -> str:
         """Returns the first exact model name in the config that `allowed` matches. Raises InvalidRequest."""
@@ -74,11 +72,13 @@ class GenerateAdapter:
 
     def _adjust_targets(self, body: Json, route: Route) -> tuple[Route, Profile]:
         """Returns the route with profiles that the request's parameters adjust, and the profile of its first target.
+        Each target has what it cannot honour of these parameters as its losses.
 
         Targets that get no turns or do not support them are left out, and so are those whose prompt would have another
         form. Raises InvalidRequest for values that no target supports, as the first one says.
         """
         targets: list[Target] = []
+        wants_parser = body.get("tool_parser") not in (None, "openai")
         refusal: InvalidRequest | None = None
         for target in route.serving_targets:
             try:
@@ -87,7 +87,9 @@ class GenerateAdapter:
                 refusal = refusal or error
                 continue
             if not targets or (profile.two_pass == "off") == (targets[0].profile.two_pass == "off"):
-                targets.append(replace(target, profile=profile))
+                drops_parser = wants_parser and not self._parses_text_calls(target)
+                losses = (Loss("tool_parser", "dropped"),) if drops_parser else ()
+                targets.append(replace(target, profile=profile, losses=losses))
         if not targets and refusal is not None:
             raise refusal
         return route.keep_targets(targets), targets[0].profile
