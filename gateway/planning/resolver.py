@@ -455,7 +455,7 @@ class _ServingUpstream:
         row = self._row
         if row.model is None and not is_exact:
             return self._registry.list_healths(row.provider, pattern)
-        return [self._registry.find_upstream(UpstreamName(row.provider, row.model or pattern)).health]
+        return [self._registry.find_upstream(UpstreamName(row.provider, row.model or pattern))]
 
     def _build_profile(self, name: str | None) -> Profile:
         """Returns the profile of this row's models of one family. `name` is None for models of an unknown family."""

@@ -8,12 +8,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import structlog
 
 from gateway.config.routing_settings import RoutingSettings
+from gateway.upstreams.load import ContentTimes
 
 _log = structlog.get_logger(__name__)
 
 HealthState: TypeAlias = Literal["available", "parked", "ejected", "trial"]
 
 EjectionReason: TypeAlias = Literal["failures", "unauthorized", "not_found"]
+
+Worth: TypeAlias = Literal["none", "little", "much"]
 
 ParkingReason: TypeAlias = Literal["rate_limit_exceeded", "insufficient_quota"]
 
@@ -45,10 +48,13 @@ class UpstreamHealth:
 
     def __init__(self, name: UpstreamName, settings: RoutingSettings, rng: random.Random) -> None:
         self.name = name
+        self.content_times = ContentTimes()
+        """How long it takes until its first content."""
         self.ejections = 0
         """Ejections since the process began."""
         self.ejection_reasons: Counter[EjectionReason] = Counter()
         """The same, by reason."""
+        self._last_reason: EjectionReason | None = None
         self.parking_reason: ParkingReason = "rate_limit_exceeded"
         self._settings = settings
         self._rng = rng
@@ -85,6 +91,16 @@ class UpstreamHealth:
         if now < self.parked_until:
             return self.parked_until
         return self.ejected_until if self.ejected_until is not None and now < self.ejected_until else None
+
+    def find_worth(self, now: float) -> Worth:
+        """Returns what would be lost if the health were forgotten.
+
+        `little`: that of a name which the upstream does not know, or of an upstream that has failed less often than
+        ejects it. Both are found out again, and any client can cause them by a name that it makes up.
+        """
+        if self.find_state(now) == "available":
+            return "little" if self._failures_in_a_row else "none"
+        return "little" if self._last_reason == "not_found" and now >= self.parked_until else "much"
 
     def begin_attempt(self, attempt: object, now: float) -> None:
         """Makes an attempt the trial if an ejection is over and no trial is in progress."""
@@ -125,6 +141,7 @@ class UpstreamHealth:
         self._ejections_in_a_row += 1
         self.ejections += 1
         self.ejection_reasons[reason] += 1
+        self._last_reason = reason
         seconds = settings.eject_max_s
         if not longest:
             seconds = min(settings.eject_s * 2.0 ** min(self._ejections_in_a_row - 1, 64), settings.eject_max_s)

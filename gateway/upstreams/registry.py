@@ -5,28 +5,26 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from gateway.config.routing_settings import Balance, RoutingSettings, TurnRouting
 from gateway.config.settings import Settings
 from gateway.upstreams.affinity import ResponseMakers
 from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.health import UpstreamHealth, UpstreamName
-from gateway.upstreams.load import ContentTimes, ProviderLoad
+from gateway.upstreams.load import ProviderLoad
 from gateway.upstreams.load_reports import LOAD_HEADER, read_load_header
 from gateway.upstreams.retry_budget import RetryBudget
 from gateway.upstreams.turn_counts import TurnCounts
 from gateway.upstreams.waiting_turns import WaitingTurns
 
 _MAX_UPSTREAMS: Final = 4096
-"""The most upstreams whose state is kept. Patterns let clients choose names of models."""
+"""The most upstreams that are kept. Patterns let clients choose names of models."""
 
-
-class UpstreamState(NamedTuple):
-    """The state of one model of one provider."""
-
-    health: UpstreamHealth
-    content_times: ContentTimes
+_MAX_LOOKS: Final = 32
+"""The most upstreams that are looked at to find one that may be forgotten."""
 
 
 class NameState(NamedTuple):
@@ -60,7 +58,9 @@ class UpstreamRegistry:
         self.clock = clock
         self.rng = rng or random.Random()
         self._settings = RoutingSettings()
-        self._upstreams: OrderedDict[UpstreamName, UpstreamState] = OrderedDict()
+        self._upstreams: OrderedDict[UpstreamName, UpstreamHealth] = OrderedDict()
+        self._used: WeakValueDictionary[UpstreamName, UpstreamHealth] = WeakValueDictionary()
+        """Those that routes and attempts refer to, also if they are not kept."""
         self._loads: dict[str, ProviderLoad] = {}
         self._names: dict[str, NameState] = {}
 
@@ -68,8 +68,8 @@ class UpstreamRegistry:
         """Applies a new configuration. Attempts in progress keep their slots, even if there are more than a new limit
         allows."""
         self._settings = settings.routing
-        for upstream in self._upstreams.values():
-            upstream.health.use_settings(settings.routing)
+        for upstream in list(self._used.values()):
+            upstream.use_settings(settings.routing)
         for name_state in self._names.values():
             name_state.budget.use_settings(settings.routing)
         for provider, config in settings.providers.items():
@@ -101,19 +101,43 @@ class UpstreamRegistry:
 
         return observe_head
 
-    def find_upstream(self, name: UpstreamName) -> UpstreamState:
-        if (state := self._upstreams.get(name)) is None:
-            state = UpstreamState(self.build_health(name), ContentTimes())
-            self._upstreams[name] = state
-            if len(self._upstreams) > _MAX_UPSTREAMS:
-                self._upstreams.popitem(last=False)
-        return state
+    def find_upstream(self, name: UpstreamName) -> UpstreamHealth:
+        """Returns what is known of an upstream, which all routes that have it share.
+
+        If there are too many, one of which nothing has to be remembered is forgotten. If there is none, the new one is
+        not kept: names that clients make up must not end the ejections of others.
+        """
+        if (health := self._upstreams.get(name)) is not None:
+            self._upstreams.move_to_end(name)
+            return health
+        if (health := self._used.get(name)) is None:
+            health = self._used[name] = self.build_health(name)
+        if len(self._upstreams) < _MAX_UPSTREAMS or self._make_room():
+            self._upstreams[name] = health
+        return health
+
+    def _make_room(self) -> bool:
+        """Removes one of the upstreams that were not asked for lately. Returns whether one may be removed.
+
+        Those that must stay become the last that are looked at again.
+        """
+        now, doubtful = self.clock(), None
+        for name in list(islice(self._upstreams, _MAX_LOOKS)):
+            worth = self._upstreams[name].find_worth(now)
+            if worth == "none":
+                del self._upstreams[name]
+                return True
+            if worth == "little":
+                doubtful = doubtful or name
+            self._upstreams.move_to_end(name)
+        if doubtful is None:
+            return False
+        del self._upstreams[doubtful]
+        return True
 
     def list_ejected(self, now: float) -> list[tuple[UpstreamName, UpstreamHealth]]:
         """Returns the upstreams whose ejection has not ended, those of patterns by each name that was requested."""
-        return [
-            (name, state.health) for name, state in self._upstreams.items() if state.health.find_state(now) == "ejected"
-        ]
+        return [(name, health) for name, health in list(self._used.items()) if health.find_state(now) == "ejected"]
 
     def build_health(self, name: UpstreamName) -> UpstreamHealth:
         """Returns a new health without any results, which no other candidate shares."""
@@ -122,8 +146,8 @@ class UpstreamRegistry:
     def list_healths(self, provider: str, pattern: str) -> list[UpstreamHealth]:
         """Returns what is known of the provider's models whose names match the pattern."""
         return [
-            state.health
-            for name, state in list(self._upstreams.items())
+            health
+            for name, health in list(self._upstreams.items())
             if name.provider == provider and name.model != pattern and fnmatchcase(name.model, pattern)
         ]
 
@@ -140,5 +164,5 @@ class UpstreamRegistry:
 
     def build_candidate(self, index: int, name: UpstreamName, label: str, weight: float, tier: int) -> Candidate:
         """Returns the upstream in a row of a name as a candidate."""
-        state = self.find_upstream(name)
-        return Candidate(index, label, weight, tier, state.health, self.find_load(name.provider), state.content_times)
+        health = self.find_upstream(name)
+        return Candidate(index, label, weight, tier, health, self.find_load(name.provider), health.content_times)
