@@ -9,7 +9,6 @@ import pytest
 
 from tests.agui_client import PATIENCE_S, AguiThread, user
 from tests.faults.client_view import client
-from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.mcp_server import CountingServer
 from tests.serving import serving
@@ -24,7 +23,7 @@ Json = dict[str, Any]
 def configure(first: str, second: str, dialects: tuple[str, str]) -> Json:
     config = shared(first, second)
     for provider, dialect in zip(config["providers"].values(), dialects, strict=True):
-        provider |= {"dialects": [dialect], "silence_s": LONG_S, "answer_s": LONG_S}
+        provider["dialects"] = [dialect]
     return config
 
 

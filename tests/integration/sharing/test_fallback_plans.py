@@ -11,7 +11,6 @@ import pytest
 
 from tests.agui_client import run_input, user
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
-from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import read_until, wait_until
 from tests.serving import Gateway, serving
@@ -30,8 +29,6 @@ def configure(first: str, second: str, tmp_path: Path, dialect: str = "chat") ->
     config = shared(first, second)
     config["store"] = {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"}
     config["providers"]["second"]["dialects"] = [dialect]
-    for provider in config["providers"].values():
-        provider |= {"silence_s": LONG_S, "answer_s": LONG_S}
     first_row, second_row = config["models"]["*"]["upstreams"]
     first_row |= {"request_defaults": {"temperature": 0.1, "top_p": 0.2}, "parallel_tool_calls": True}
     second_row |= {"request_defaults": {"temperature": 0.9}, "parallel_tool_calls": False}

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from tests.faults.client_view import MESSAGES, RESPONSES, client, question
-from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import read_until
 from tests.serving import serving
@@ -44,7 +43,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
         for name in ("first", "second"):
             config["providers"][name]["capabilities"] = {"service_tiers": name == "second"}
         for provider in config["providers"].values():
-            provider |= {"dialects": ["chat"], "silence_s": LONG_S, "answer_s": LONG_S}
+            provider["dialects"] = ["chat"]
         with serving(config) as running:
             async with client() as asking:
                 asking.base_url = httpx.URL(running.v1)

@@ -12,7 +12,6 @@ from gateway.replies import log_replay
 from gateway.replies.log_replay import LogReplay
 from gateway.service.idempotency import requests
 from tests.faults.client_view import CHAT, RESPONSES, client, question
-from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.polling import read_until, wait_until
 from tests.serving import serving
@@ -67,8 +66,6 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
         config = shared(first.url, second.url)
         config["store"] = {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"}
         config["providers"]["first"]["capabilities"] = {"logprobs": False}
-        for provider in config["providers"].values():
-            provider |= {"silence_s": LONG_S, "answer_s": LONG_S}  # upstreams wait for what the test sees
         with serving(config) as running:
             async with client() as asking:
                 asking.base_url = httpx.URL(running.v1)
