@@ -111,8 +111,9 @@ class ServerSettings(_Section):
     idle_s: WholeNumber = Field(
         default=75,
         ge=1,
-        description="Seconds for which a connection stays open without a request. Longer than clients and load "
-        "balancers keep theirs: a request that is sent just as the server closes its connection is lost.",
+        description="Seconds for which a connection stays open without a request, also one of `metrics.listen`. "
+        "Longer than clients and load balancers keep theirs: a request that is sent just as the server closes its "
+        "connection is lost.",
     )
     linger_s: Number = Field(
         default=0.0,

@@ -15,3 +15,5 @@ class MetricsPlace(NamedTuple):
     """The socket of `metrics.listen`; None if `/metrics` is on the main port."""
     protocol: type[asyncio.Protocol] = asyncio.Protocol
     """The protocol of the server's connections, with its limits."""
+    idle_s: int = 75
+    """Seconds for which a connection of the listener stays open without a request."""

@@ -16,6 +16,7 @@ from gateway.errors import GatewayError, MethodNotAllowed, NotAdministrator, Not
 from gateway.http.error_forms import ErrorReplyBuilder
 from gateway.http.headers import headers_of
 from gateway.http.middleware import FindRefusal
+from gateway.metrics.place import MetricsPlace
 from gateway.metrics.samples import Sample, WorkerSamples, merge_samples
 from gateway.service.service import Service
 
@@ -142,19 +143,18 @@ def build_listener_app(replies: MetricsReplies, build_error_reply: ErrorReplyBui
 
 
 @asynccontextmanager
-async def run_listener(
-    listener: socket.socket, app: ASGIApp, protocol: type[asyncio.Protocol]
-) -> AsyncGenerator[None, None]:
-    """Serves `app` on a listening socket until the block ends. `protocol` is the server's own, with its limits."""
+async def run_listener(listener: socket.socket, app: ASGIApp, place: MetricsPlace) -> AsyncGenerator[None, None]:
+    """Serves `app` on a listening socket until the block ends, on connections that are kept as the server's own are."""
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
-        http=protocol,
+        http=place.protocol,
         interface="asgi3",
         lifespan="off",
         ws="none",
         server_header=False,
+        timeout_keep_alive=place.idle_s,
     )
     config.load()
     state = ServerState()

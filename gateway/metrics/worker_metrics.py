@@ -57,7 +57,7 @@ class WorkerMetrics:
             await running.enter_async_context(self._activity_sockets.listen())
             if (listener := self._place.listener) is not None:
                 app = build_listener_app(self._replies, build_error_reply)
-                await running.enter_async_context(run_listener(listener, app, self._place.protocol))
+                await running.enter_async_context(run_listener(listener, app, self._place))
             tasks = await running.enter_async_context(asyncio.TaskGroup())
             loops = [tasks.create_task(loop) for loop in (add_up_regularly(self.reader), self._activity.add_marks())]
             try:

@@ -311,7 +311,8 @@ def make_server(
     protocol = limit_heads(
         HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head, gate.on_connection
     )
-    app = build_app(settings, drain, all_providers, metrics_place=metrics_place._replace(protocol=protocol))
+    place = metrics_place._replace(protocol=protocol, idle_s=accepting.idle_s)
+    app = build_app(settings, drain, all_providers, metrics_place=place)
     config = uvicorn.Config(
         app.asgi,
         log_config=None,
@@ -326,7 +327,7 @@ def make_server(
         lifespan="on",
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=settings.server.idle_s,
+        timeout_keep_alive=accepting.idle_s,
         timeout_graceful_shutdown=int(settings.server.drain_s) + _CLOSE_TIMEOUT_S,
     )
     engines = EmbeddedEngines(all_providers.values())

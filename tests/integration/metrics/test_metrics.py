@@ -315,6 +315,30 @@ async def test_all_workers_are_added_up_on_the_own_listener(tmp_path: Path) -> N
     assert value_of(values, "gateway_draining") == 0
 
 
+async def test_idle_connections_of_the_own_listener_stay_open_as_those_of_the_server(tmp_path: Path) -> None:
+    port = find_free_port()
+    config = {
+        **CONFIG,
+        "store": {"url": None},
+        "server": {"idle_s": 3600},
+        "metrics": {"listen": f"127.0.0.1:{port}"},
+    }
+    with command(config, tmp_path) as running:
+        connections = [await asyncio.open_connection("127.0.0.1", each) for each in (port, httpx.URL(running.url).port)]
+        for _, writer in connections:
+            writer.write(b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        for reader, _ in connections:
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
+        # uvicorn's own rule is to close them after 5 s.
+        ends = [asyncio.ensure_future(reader.read(1)) for reader, _ in connections]
+        closed, open_ = await asyncio.wait(ends, timeout=6.0)
+        assert (len(closed), len(open_)) == (0, 2)
+        for end, (_, writer) in zip(ends, connections, strict=True):
+            end.cancel()
+            writer.close()
+
+
 async def test_without_metrics_there_is_nothing(tmp_path: Path) -> None:
     with serving({**CONFIG, "metrics": {"enabled": False}}) as running:
         assert (await send(running.url)).status_code == 200
