@@ -18,6 +18,7 @@ from gateway.metrics.families import ALL_FAMILIES
 from tests.faults.upstreams.test_attempts import rejected, shared
 from tests.serving import serving
 from tests.upstream.faults import ANSWERS, sound
+from tests.upstream.script import Hang, Reply
 from tests.upstream.server import ScriptedUpstream
 
 ROOT = Path(__file__).parents[3]
@@ -70,28 +71,37 @@ def find_unknown(expr: str, texts: str, series: Series) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def series() -> Series:
-    """What a server reports that has seen replies, an ejected upstream, a retry, and a loss."""
+def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
+    """What a server reports that has seen replies, an ejected upstream, a retry, a loss, and a limit."""
     found: dict[str, set[str]] = {}
-    for family in parse_text(asyncio.run(fetch_metrics())):
+    for family in parse_text(asyncio.run(fetch_metrics(tmp_path_factory.mktemp("store")))):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
 
 
-async def fetch_metrics() -> str:
-    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+async def fetch_metrics(folder: Path) -> str:
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second, ScriptedUpstream() as busy:
         first.script(rejected(401))
         second.script(sound(ANSWERS["responses"]), sound(ANSWERS["responses"]))
         config = shared(first.url, second.url)
         config["models"] = {"m": {**config["models"]["*"], "model": "scripted-model"}, "demo": {"provider": "demo"}}
         config["providers"]["demo"] = {"type": "scripted"}
+        config["models"]["busy"] = {"provider": "busy"}
+        config["providers"]["busy"] = {"type": "openai_compatible", "base_url": busy.url, "max_in_flight": 1}
+        config["routing"] = {"queue_length": 0}
+        config["store"] = {"url": f"sqlite+aiosqlite:///{folder}/state.db"}
+        busy.script(Reply(headers=ANSWERS["chat"].headers, body=[ANSWERS["chat"].opening, Hang()]))
         with serving(config) as running:
             async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
                 for model, stream in (("m", False), ("m", True), ("demo", True)):
                     body = {"model": model, "input": "Hello", "stream": stream, "top_k": 3}
                     reply = await client.post(f"{running.v1}/responses", json=body)
                     assert reply.status_code == 200, reply.text
+                body = {"model": "busy", "input": "Hello", "stream": True}
+                async with client.stream("POST", f"{running.v1}/responses", json=body) as held:
+                    assert held.status_code == 200
+                    assert (await client.post(f"{running.v1}/responses", json=body)).status_code == 503
                 return (await client.get(f"{running.url}/metrics")).text
 
 
