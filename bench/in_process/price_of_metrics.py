@@ -16,6 +16,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import Scope
 
+from bench.in_process.bytecodes import compare_bytecodes
 from bench.in_process.no_sockets import InProcessClient, run_upstream_loop
 from gateway.config.settings import Settings
 from gateway.histograms import OVERHEAD_BOUNDS, SECONDS_BOUNDS
@@ -143,6 +144,8 @@ def _build_library_recorder() -> Callable[[], None]:
 
 async def _print_ratios() -> None:
     for name, (model, stream) in _SCENARIOS.items():
+        clients = [InProcessClient(model, stream=stream, counts=on) for on in (True, False)]
+        print(f"{await compare_bytecodes(clients)} bytecodes, with metrics and without: a request, {name}")
         ratio = await measure_ratio(model, stream=stream, blocks=200, requests=60)
         print(f"{ratio:7.3f} x without metrics: a request, {name}")
 

@@ -5,8 +5,10 @@ of requests. Its collector cannot be reached, so that all spans are built, queue
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
+from bench.in_process.bytecodes import compare_bytecodes
 from bench.in_process.no_sockets import InProcessClient, run_upstream_loop
 from bench.in_process.price_of_metrics import compare
 
@@ -20,14 +22,21 @@ async def measure_price(model: str, *, stream: bool, sample: float, blocks: int,
 
     It must run on an `UpstreamLoop`.
     """
+    return await compare(_build_clients(model, stream=stream, sample=sample), blocks, requests)
+
+
+def _build_clients(model: str, *, stream: bool, sample: float) -> Sequence[InProcessClient]:
+    """Returns a client with traces of this share of requests, and one without traces."""
     traces: dict[str, Any] = {"endpoint": "http://127.0.0.1:9", "sample": sample}
-    clients = [InProcessClient(model, stream=stream, traces=section) for section in (traces, None)]
-    return await compare(clients, blocks, requests)
+    return [InProcessClient(model, stream=stream, traces=section) for section in (traces, None)]
 
 
 async def _print_ratios() -> None:
     for name, (model, stream) in _SCENARIOS.items():
         for sample in _SHARES:
+            clients = _build_clients(model, stream=stream, sample=sample)
+            counts = await compare_bytecodes(clients)
+            print(f"{counts} bytecodes, with traces and without: a request, {name}, sampled {sample:.0%}")
             ratio = await measure_price(model, stream=stream, sample=sample, blocks=100, requests=60)
             print(f"{ratio:7.3f} x without traces: a request, {name}, sampled {sample:.0%}")
 
