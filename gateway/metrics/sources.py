@@ -48,7 +48,8 @@ class WorkerFigures(NamedTuple):
         for upstream, load in list(service.upstreams.loads.items()):
             in_flight[upstream] = in_flight.get(upstream, 0) + load.in_flight
         for upstream, count in in_flight.items():
-            yield Sample("gateway_in_flight", (upstream,), count)
+            if count or upstream in service.settings.providers:  # others have left the configuration
+                yield Sample("gateway_in_flight", (upstream,), count)
 
     def _sample_worker(self, service: Service) -> Iterator[Sample]:
         yield Sample("gateway_streams_open", (), self.reader.open_streams)
@@ -64,7 +65,8 @@ class WorkerFigures(NamedTuple):
 def _sample_turns(service: Service) -> Iterator[Sample]:
     for model, state in list(service.upstreams.names.items()):
         counts = state.counts
-        yield Sample("gateway_queued", (model,), len(state.waiting))
+        if len(state.waiting) or model in service.settings.models:
+            yield Sample("gateway_queued", (model,), len(state.waiting))
         yield Sample("gateway_retry_budget_empty_total", (model,), counts.empty_budgets)
         yield sample_histogram("gateway_queue_seconds", (model,), counts.waits)
         for kind, count in list(counts.repetitions.items()):

@@ -1,11 +1,13 @@
 """`GET /metrics` of a real server: what it counts, who may read it, and that all workers are added up."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -337,6 +339,30 @@ async def test_idle_connections_of_the_own_listener_stay_open_as_those_of_the_se
         for end, (_, writer) in zip(ends, connections, strict=True):
             end.cancel()
             writer.close()
+
+
+async def test_gauges_forget_what_has_left_the_configuration(tmp_path: Path) -> None:
+    gauges = ("gateway_in_flight", "gateway_queued", "gateway_upstream_state")
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(sound(ANSWERS["chat"]))
+        config = {**shared(first.url, second.url), "store": {"url": None}}
+        config["models"] = {"kept": config["models"]["*"], "gone": {"upstreams": [{"provider": "a"}]}}
+        config["providers"]["a"] = {"type": "openai_compatible", "base_url": second.url}
+        with command(config, tmp_path, forked=True) as running:
+            await send(running.url, model="kept")
+            before = await read_values(running.url)
+            del config["models"]["gone"], config["providers"]["a"]
+            (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+            running.process.send_signal(signal.SIGHUP)
+            gone = {("model", "gone"), ("upstream", "a")}
+            after = await read_until(
+                lambda: read_values(running.url),
+                lambda values: not any(name in gauges and gone & labels for name, labels in values),
+            )
+    assert {name for name, labels in before if gone & labels} >= {*gauges}
+    assert value_of(after, "gateway_in_flight", upstream="first") == 0
+    assert ("gateway_queued", frozenset({("model", "kept")})) in after
+    assert value_of(after, "gateway_attempts_total", model="kept") == 1
 
 
 async def test_without_metrics_there_is_nothing(tmp_path: Path) -> None:
