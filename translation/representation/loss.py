@@ -46,7 +46,9 @@ def list_reply_losses(reply: Json) -> list[str]:
     """Returns what a relayed reply lacks, as far as the gateway wrote it in the reply or in one of its choices."""
     choices = reply.get("choices")
     holders = [reply, *(choices if isinstance(choices, list) else ())]
-    listed = [holder.get(LOSSES) for holder in holders if isinstance(holder, dict)]
+    listed = [holder[LOSSES] for holder in holders if isinstance(holder, dict) and LOSSES in holder]
+    if not listed:
+        return []
     entries = [entry for entries in listed if isinstance(entries, list) for entry in entries]
     return [name for name in _RELAYED_LOSSES if str(build_reply_loss(name)) in entries]
 
