@@ -33,17 +33,20 @@ _VERSION_TABLE: Final = Table("alembic_version", MetaData(), Column("version_num
 async def migrate_database(url: str) -> str:
     """Migrates the schema to the latest version, in one transaction. Returns that version.
 
+    What the extensions of the database allow beside the schema is made in a second transaction: it may copy much, and
+    the first one has locks that keep out servers of the older version. If it fails, the next call makes it.
+
     Raises SchemaMismatch if the schema is newer than this gateway, and StoreUnavailable.
     """
     if (file := sqlite_path_of(url)) is not None:
         create_database_file(file)
     database = Database(url, deadline_s=MIGRATION_DEADLINE_S)
     try:
-        async with database.write_transaction() as connection:
-            # If several processes migrate at once, one does it, and the others then have nothing to do.
-            await database.acquire_advisory_lock(connection, _MIGRATION_LOCK)
-            await migrate_in_transaction(connection)
-            await ensure_vector_table(connection)
+        for migrate in (migrate_in_transaction, ensure_vector_table):
+            async with database.write_transaction() as connection:
+                # If several processes migrate at once, one does it, and the others then have nothing to do.
+                await database.acquire_advisory_lock(connection, _MIGRATION_LOCK)
+                await migrate(connection)
     finally:
         await database.aclose()
     return read_latest_schema_version()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import stat
 import subprocess
@@ -16,7 +17,22 @@ from alembic.autogenerate import compare_metadata
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, String, Table, column, delete, insert, select, table, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    String,
+    Table,
+    column,
+    delete,
+    event,
+    insert,
+    inspect,
+    select,
+    table,
+    text,
+    update,
+)
 from sqlalchemy.schema import MetaData
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
@@ -29,6 +45,7 @@ from gateway.state.values import PageRequest, SchemaMismatch, StoredCompletion, 
 from tests import databases
 from tests.databases import Postgres
 from tests.forking import run_forked
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import turn
 from tests.state.sql.test_lineage import queries_that_contain
 
@@ -100,6 +117,36 @@ async def test_all_statements_of_migrations_add(empty_url: str) -> None:
     # A parameter of storage changes how later rows are stored, and nothing that a replica reads or writes.
     altering = [text for text in statements if text.startswith("ALTER TABLE ") and " SET (" not in text]
     assert [text for text in altering if " ADD " not in text] == []
+
+
+async def test_no_migration_keeps_readers_out_while_it_reads_all_rows(
+    postgres: Postgres, request: pytest.FixtureRequest
+) -> None:
+    """Servers of the older version go on working. What reads all rows of a table takes minutes in a large database, so
+    the transaction may have no lock by then that readers of a table wait for, but those of tables that it has made."""
+    url = postgres.database(empty=True)
+    own_locks = text(
+        "SELECT c.relname FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() "
+        "AND l.mode = 'AccessExclusiveLock' AND c.relkind = 'r' AND c.relname = ANY(:readable)"
+    )
+    kept_out: dict[str, set[str]] = {}
+    readable: list[str] = []
+
+    def note(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if re.match(r"\s*(CREATE (UNIQUE )?INDEX|INSERT INTO \w+ .*SELECT)", statement, re.DOTALL):
+            locked = set(connection.scalars(own_locks, {"readable": readable}))
+            kept_out.update({" ".join(statement.split())[:60]: locked} if locked else {})
+
+    database = Database(url, deadline_s=DEADLINE_S)
+    async with database.write_transaction() as connection:
+        await connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+        await connection.run_sync(upgrade, "0018")
+        readable += await connection.run_sync(lambda each: inspect(each).get_table_names())
+    await database.aclose()
+    event.listen(Engine, "before_cursor_execute", note)
+    request.addfinalizer(lambda: event.remove(Engine, "before_cursor_execute", note))
+    await migrate_database(url)
+    assert kept_out == {}
 
 
 async def test_a_running_store_works_with_tables_of_a_later_version(store_url: str, database: Database) -> None:

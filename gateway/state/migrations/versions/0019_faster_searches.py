@@ -23,6 +23,11 @@ _POSTGRESQL = (
 
 
 def upgrade() -> None:
+    # The index is built before the statements whose locks keep out all readers until the transaction ends: to build it
+    # takes minutes in a large database, and servers of the older version go on searching meanwhile.
+    if op.get_bind().dialect.name == "postgresql":
+        for statement in _POSTGRESQL:
+            op.execute(statement)
     op.add_column(
         "vector_store_files",
         sa.Column(
@@ -33,7 +38,4 @@ def upgrade() -> None:
             comment="How often its indexing was put off.",
         ),
     )
-    if op.get_bind().dialect.name == "postgresql":
-        for statement in _POSTGRESQL:
-            op.execute(statement)
     op.drop_index("ix_vector_chunks_vector", "vector_chunks")
