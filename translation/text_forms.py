@@ -1,7 +1,7 @@
 """The forms in which an upstream may write one text twice: with its thinking or without, trimmed, normalized."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Final, NamedTuple
 from unicodedata import normalize
@@ -27,6 +27,9 @@ _MAX_SPACES: Final = 3
 _MAX_MIXED_FORMS: Final = 2000
 _MAX_MIXED_BYTES: Final = 2_000_000
 """The most forms of a text that are tried, and the most bytes of all of them: more would hold other requests up."""
+
+_MAX_MIXED_CHARS: Final = 100_000
+"""The longest text of which forms are tried. Of a longer one so few could be that hardly any would be found."""
 
 
 class TextStart(NamedTuple):
@@ -68,10 +71,13 @@ def list_starts_after_thought(thought: str) -> list[TextStart]:
     return [start.move_past(tag) for tag in (*CLOSING_TAG_OF.values(), "[/THINK]")]
 
 
+def may_spell_white_space(size: int) -> bool:
+    """Returns whether so many bytes may be a few characters of white space beyond ASCII."""
+    return 0 < size <= _MAX_SPACES * max(map(len, _SPACES))
+
+
 def spells_white_space(size: int, before: int, after: int) -> bool:
     """Returns whether a few characters of white space beyond ASCII, of `size` bytes, change one checksum to another."""
-    if not 0 < size <= _MAX_SPACES * max(map(len, _SPACES)):
-        return False
     for count in range(1, _MAX_SPACES + 1):
         for spaces in product(_SPACES, repeat=count):
             if sum(map(len, spaces)) == size and crc32(b"".join(spaces), before) == after:
@@ -97,20 +103,26 @@ def list_mixed_forms(text: str, ink_size: int) -> Iterator[bytes]:
     """
     composed = normalize("NFC", text)
     missing = ink_size - len(remove_white_space(composed.encode()))
-    if missing <= 0:
+    if missing <= 0 or len(composed) > _MAX_MIXED_CHARS:
         return
-    apart = {
-        place: letters
-        for place, letter in enumerate(composed)
-        if not letter.isascii() and (letters := normalize("NFD", letter)) != letter
-    }
-    growth = {place: len(letters.encode()) - len(composed[place].encode()) for place, letters in apart.items()}
+    apart = {letter: normalize("NFD", letter) for letter in set(composed) if not letter.isascii()}
+    growth = {letter: len(form.encode()) - len(letter.encode()) for letter, form in apart.items() if form != letter}
+    places = [place for place, letter in enumerate(composed) if letter in growth]
     tries = min(_MAX_MIXED_FORMS, _MAX_MIXED_BYTES // (len(composed) + 1))
-    for count in range(1, len(apart)):
-        for places in combinations(apart, count):
+    for count in range(1, len(places)):
+        for chosen in combinations(places, count):
             tries -= 1
             if tries < 0:
                 return
-            if sum(growth[place] for place in places) == missing:
-                mixed = (apart[place] if place in places else letter for place, letter in enumerate(composed))
-                yield "".join(mixed).encode()
+            if sum(growth[composed[place]] for place in chosen) == missing:
+                yield _take_apart(composed, chosen, apart).encode()
+
+
+def _take_apart(text: str, places: Sequence[int], apart: Mapping[str, str]) -> str:
+    """Returns a text with the letters at some places in the forms that `apart` has for them."""
+    pieces: list[str] = []
+    start = 0
+    for place in places:
+        pieces += (text[start:place], apart[text[place]])
+        start = place + 1
+    return "".join([*pieces, text[start:]])

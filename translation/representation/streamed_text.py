@@ -12,6 +12,7 @@ from translation.text_forms import (
     list_normal_forms,
     list_starts_after_thought,
     may_become_opening_tag,
+    may_spell_white_space,
     normalize_like,
     opens_thought,
     remove_white_space,
@@ -20,6 +21,9 @@ from translation.text_forms import (
 
 _MAX_BEGINNING: Final = 1000
 """The longest beginning of white space in which a text without a visible character is examined, in characters."""
+
+_MAX_COMPARED_CHARS: Final = 200_000
+"""The longest final value that is compared in other forms than its own: each takes time of other requests."""
 
 _START: Final = TextStart(0, 0)
 
@@ -132,10 +136,13 @@ class StreamedText:
         for start in dict.fromkeys((_START, self.visible_start)):
             if (rest_after := self._find_rest_after(start, final)) is not None:
                 return FinalRest(rest_after)
+        if len(final) > _MAX_COMPARED_CHARS:
+            return None
         answers = list_starts_after_thought(thought) if self.answer_start is None else [self.answer_start]
+        forms = list_normal_forms(final)
         for start in dict.fromkeys((_START, self.visible_start, *answers)):
             lacks_thought = start not in (_START, self.visible_start)
-            for form in list_normal_forms(final) if start.ink_size <= self.ink_size else ():
+            for form in forms if start.ink_size <= self.ink_size else ():
                 if (rest_after := self._find_rest_after(start, form)) is not None:
                     return FinalRest(normalize_like(final, rest_after), form != final, lacks_thought)
             if any(self._is_all(form, start) for form in list_mixed_forms(final, self.ink_size - start.ink_size)):
@@ -168,7 +175,10 @@ class StreamedText:
             if self._is_all(data[:end], start):
                 rest = data[end:].decode()
                 return rest if rest.strip(WHITE_SPACE) else ""
-        end_of_final = start.move_past(final.strip(WHITE_SPACE))
+        trimmed = final.strip(WHITE_SPACE)
+        if not may_spell_white_space(self.ink_size - start.ink_size - len(remove_white_space(trimmed.encode()))):
+            return None
+        end_of_final = start.move_past(trimmed)
         missing = self.ink_size - end_of_final.ink_size
         return "" if spells_white_space(missing, end_of_final.checksum, self.checksum) else None
 

@@ -1,5 +1,6 @@
 """A final value may be the streamed text in another form: trimmed, normalized, or without the thinking in its text."""
 
+from typing import Literal
 from unicodedata import normalize
 
 import pytest
@@ -126,3 +127,30 @@ def test_a_copy_knows_its_beginning() -> None:
     copied.add("Hello")
     assert copied.find_rest("Hello") == WITHOUT_THOUGHT
     assert find_rest("Hello", "Hello") == SAME
+
+
+@pytest.mark.parametrize("thought", ["", "Hm."])
+@pytest.mark.parametrize("syllables", [20_000, 90_000, 250_000])
+def test_a_comparison_does_not_take_longer_for_each_letter(
+    monkeypatch: pytest.MonkeyPatch, syllables: int, thought: str
+) -> None:
+    """An upstream whose final text lacks the end of a long answer holds up no other request."""
+    normalized: list[int] = []
+
+    def note(form: Literal["NFC", "NFD"], letters: str) -> str:
+        normalized.append(len(letters))
+        return normalize(form, letters)
+
+    monkeypatch.setattr("translation.text_forms.normalize", note)
+    streamed = "한국어 é" * (syllables // 5)
+    assert find_rest(streamed, streamed[:-10]) is None
+    assert stream(streamed, 1000).find_rest(streamed[:-10], thought) is None
+    assert len(normalized) < 200
+    assert sum(normalized) < 20 * syllables
+
+
+def test_a_very_long_final_value_is_compared_as_it_is() -> None:
+    long = f"{CAFE} " * 50_000
+    assert find_rest(long, long[:-1]) == SAME
+    assert find_rest(f"\u00a0{long}", long) == SAME
+    assert find_rest(normalize("NFD", long), long) is None
