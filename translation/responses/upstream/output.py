@@ -112,8 +112,10 @@ class OutputReader:
         if not place.part_type:
             return []  # a call that was not started has no name yet: the event that ends it has everything
         events, text = self._ensure_text(place, chunk)
-        text.numbered.setdefault(chunk.get(place.position_key, 0), chunk.get("delta"))
-        return events + build_delta_events(text, chunk.get("delta"), chunk.get("logprobs"))
+        deltas = build_delta_events(text, chunk.get("delta"), chunk.get("logprobs"))
+        if deltas:
+            text.numbered.setdefault(chunk.get(place.position_key, 0), []).append(chunk["delta"])
+        return events + deltas
 
     def end_text(self, place: TextPlace, chunk: Json) -> list[Event]:
         """Reads an event that ends a text and repeats the whole of it."""

@@ -48,6 +48,8 @@ class TextState:
     """Whether the upstream's final text is another form of this one."""
     has_thought: bool = False
     """Whether it has thinking that the upstream's final text does not have."""
+    is_of_summary: bool = False
+    """Whether the part is one of a summary, whose parts are paragraphs: each has a number also if it is one piece."""
     stray_count: int = 0
     """How many events with a number that no part has were taken as its own."""
 
@@ -55,8 +57,8 @@ class TextState:
     """Whether an event with the part's own number had the whole text."""
     is_settled: bool = False
     """Whether an event ended one of several pieces that came with numbers of their own. Then nothing more may come."""
-    numbered: dict[int, Any] = field(default_factory=dict)
-    """The upstream's number of a part -> the first piece that came with it."""
+    numbered: dict[int, list[str]] = field(default_factory=dict)
+    """The upstream's number of a part -> the pieces that came with it, except for further ones of the first number."""
 
     @property
     def takes_strays(self) -> bool:
@@ -64,11 +66,14 @@ class TextState:
         part's own number, or announced no part, and sent each piece with a number of its own."""
         if self.is_announced:
             return len(self.pieces) <= self.stray_count
+        if self.is_of_summary:
+            return False
         return self.is_open and not self.is_repeated and len(self.pieces) <= self.stray_count + 1
 
     def has_numbered(self, number: int, whole: Any) -> bool:
-        """Returns whether the whole text of a part is only the piece that came with its number, of several."""
-        return self.stray_count > 0 and not self.is_announced and self.numbered.get(number) == whole
+        """Returns whether the whole text of a part is only what came with its number, and not all of the text."""
+        is_split = self.stray_count > 0 and not self.is_announced and number in self.numbered
+        return is_split and "".join(self.numbered[number]) == whole
 
 
 @dataclass(slots=True)
@@ -127,6 +132,7 @@ def start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tu
     text_key = text_field and text_field.key
     part_index = len(item.texts)
     text = item.texts[list_key, position] = TextState(item.index, part_index, text_key, item.type == "reasoning")
+    text.is_of_summary = list_key == "summary"
     item.newest[list_key] = text
     return [PartStarted(item.index, part_index, {**start, **emptied})], text
 
