@@ -26,7 +26,7 @@ from translation.messages.client.encode import PING_FRAME, MessagesEncoder
 from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.client.param_names import PARAM_NAMES
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
-from translation.messages.relaying.calls import relay_message
+from translation.messages.relaying.calls import accepts_unchecked_inputs, relay_message
 from translation.messages.relaying.relay import MessagesRelay, is_message_filtered, read_message_reason
 from translation.messages.relaying.reply_forms import build_message
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
@@ -81,11 +81,12 @@ def _collector(body: Json, identity: ReplyIdentity, presentation: Presentation) 
     )
 
 
-def _relay(_body: Json, _identity: ReplyIdentity, presentation: Presentation) -> MessagesRelay:
+def _relay(body: Json, _identity: ReplyIdentity, presentation: Presentation) -> MessagesRelay:
     return MessagesRelay(
         model=presentation.common.reported_model,
         max_frame_bytes=presentation.common.max_frame_bytes,
         scrub=presentation.scrub,
+        accepts_unchecked_inputs=accepts_unchecked_inputs(body),
     )
 
 

@@ -27,6 +27,19 @@ _OTHER_REASON: Final = {True: (_ENDED, CLIENT_CALL), False: (CLIENT_CALL, _ENDED
 BROKEN_INPUT: Final = "the upstream ended the input of a tool before it was a JSON object"
 
 
+_UNCHECKED_BETA: Final = "fine-grained-tool-streaming"
+"""How the name of the beta begins that all tools of a request are in."""
+
+
+def accepts_unchecked_inputs(body: Json) -> bool:
+    """Returns whether a client has asked for the inputs of calls as the model writes them. Its API does not promise
+    such a client that they are JSON, and the client checks them."""
+    tools, betas = body.get("tools"), body.get("anthropic_beta")
+    return any(isinstance(tool, dict) and tool.get("eager_input_streaming") for tool in tools or ()) or any(
+        str(beta).startswith(_UNCHECKED_BETA) for beta in betas or ()
+    )
+
+
 class RelayedInputs:
     """The inputs of the calls of one relayed stream.
 

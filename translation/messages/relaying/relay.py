@@ -45,6 +45,7 @@ class MessagesRelay(StreamEnd):
     """Takes the upstream's bytes, and returns whole frames with LF line ends.
 
     `model` replaces the model's name; None keeps the upstream's. `scrub` redacts the upstream's error messages.
+    `accepts_unchecked_inputs`: the client takes inputs of calls that are no JSON.
 
     A stream that breaks off or reports a failure sets `failed`. After content the closing frame is then the event
     `error`, with the upstream's own error object if it sent one. Before content nothing more is returned, because the
@@ -57,8 +58,10 @@ class MessagesRelay(StreamEnd):
         model: str | None,
         max_frame_bytes: int = sse.DEFAULT_MAX_FRAME_BYTES,
         scrub: Callable[[str], str] = str,
+        accepts_unchecked_inputs: bool = False,
     ) -> None:
         super().__init__()
+        self._checks_inputs = not accepts_unchecked_inputs
         self.has_content = False
         """Whether content was forwarded. Then the request must not be retried."""
         self.is_filtered = False
@@ -192,7 +195,8 @@ class MessagesRelay(StreamEnd):
 
     def _has_broken_call(self, reason: str) -> bool:
         """Returns whether a call is not complete, although the reason says that the message is."""
-        return self._calls.has_broken_input and reason not in CUT_STOP_REASONS and self._cut_reason is None
+        is_cut = reason in CUT_STOP_REASONS or self._cut_reason is not None
+        return self._checks_inputs and self._calls.has_broken_input and not is_cut
 
     def _read_end(self, event: Json) -> bool:
         """Reads the usage and the stop reason of an event `message_delta`, of which there may be several.

@@ -7,7 +7,7 @@ import pytest
 
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
-from translation.messages.relaying.calls import relay_message
+from translation.messages.relaying.calls import accepts_unchecked_inputs, relay_message
 from translation.messages.relaying.relay import MessagesRelay
 
 Json = dict[str, Any]
@@ -38,8 +38,10 @@ BEGIN: Json = {"type": "message_start", "message": {"id": "m", "model": "u", "co
 MESSAGE_STOP: Json = {"type": "message_stop"}
 
 
-def relay(*events: Json, has_names: bool = True) -> tuple[MessagesRelay, list[Json]]:
-    relayed = MessagesRelay(model=None)
+def relay(
+    *events: Json, has_names: bool = True, accepts_unchecked_inputs: bool = False
+) -> tuple[MessagesRelay, list[Json]]:
+    relayed = MessagesRelay(model=None, accepts_unchecked_inputs=accepts_unchecked_inputs)
     sent = b""
     for event in (BEGIN, *events, MESSAGE_STOP):
         payload = orjson.dumps(event)
@@ -71,6 +73,28 @@ def test_half_an_input_is_no_complete_message(events: list[Json], reason: str, h
     assert relayed.failed.code == "upstream_garbled"
     assert sent[-1]["type"] == "error"
     assert "message_delta" not in {event["type"] for event in sent}
+
+
+def test_a_client_that_takes_unchecked_inputs_gets_them_as_they_are() -> None:
+    events = [start(), piece('{"city": "Par'), stop()]
+    relayed, sent = relay(*events, end("tool_use"), accepts_unchecked_inputs=True)
+    assert relayed.failed is None
+    assert sent == [BEGIN, *events, end("tool_use"), MESSAGE_STOP]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, False),
+        ({"tools": None, "anthropic_beta": None}, False),
+        ({"tools": [{"name": "f"}, {"name": "g", "eager_input_streaming": False}]}, False),
+        ({"tools": [{"name": "f"}, {"name": "g", "eager_input_streaming": True}]}, True),
+        ({"anthropic_beta": ["interleaved-thinking-2025-05-14"]}, False),
+        ({"anthropic_beta": ["a", "fine-grained-tool-streaming-2025-05-14"]}, True),
+    ],
+)
+def test_who_takes_unchecked_inputs_says_so_in_its_request(body: Json, expected: bool) -> None:
+    assert accepts_unchecked_inputs(body) is expected
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "refusal", "pause_turn"])
