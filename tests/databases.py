@@ -104,6 +104,12 @@ class Postgres:
         schema: str = await connection.fetchval(_READ_SCHEMA)
         return schema
 
+    async def _disconnect(self) -> None:
+        """Closes its own connections. Their sockets are closed in the next turn of the loop."""
+        for connection in self._connections.values():
+            connection.terminate()
+        await asyncio.sleep(0)
+
     def url(self, name: str) -> str:
         return f"postgresql+asyncpg://postgres@/{name}?host={self._folder}"
 
@@ -148,8 +154,7 @@ class Postgres:
 
     def close(self) -> None:
         """Stops the server for good. The package that started it knows only its first process."""
-        for connection in self._connections.values():
-            self._loop.call_soon_threadsafe(connection.terminate)
+        asyncio.run_coroutine_threadsafe(self._disconnect(), self._loop).result(_PATIENCE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE_S)
         self._loop.close()
