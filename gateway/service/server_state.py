@@ -137,6 +137,10 @@ class ServerState(Protocol):
         """Returns what writes and removes the bytes of files. Raises NotFound without a store."""
         ...
 
+    def use_settings(self, settings: Settings) -> None:
+        """Serves all further requests by these settings, of which only sections that may be reloaded differ."""
+        ...
+
     async def require_vectors(self) -> None:
         """Raises SchemaMismatch if the store cannot compare vectors, and StoreUnavailable. Passes without a store."""
         ...
@@ -181,6 +185,9 @@ class StorelessState:
 
     def require_vector_stores(self) -> StoredVectorStores:
         raise NotFound(_NO_STORE)
+
+    def use_settings(self, settings: Settings) -> None:
+        pass
 
     async def require_vectors(self) -> None:
         pass
@@ -282,6 +289,10 @@ class StoredState:
 
     def require_vector_stores(self) -> StoredVectorStores:
         return self._vector_stores
+
+    def use_settings(self, settings: Settings) -> None:
+        self._indexer.use_settings(settings.tools.file_search)
+        self._vector_stores.use_settings(settings.tools.file_search)
 
     async def require_vectors(self) -> None:
         await self._store.require_vectors()

@@ -121,6 +121,7 @@ class Service:
         # Nothing below can fail.
         name_upstreams(addresses)
         self.upstreams.use_settings(settings)
+        self.state.use_settings(settings)
         self.current: Configuration = configuration
         self.loaded_at: float = time.time()
         """When the present configuration was loaded, in seconds since 1970."""

@@ -23,6 +23,10 @@ _POLL_S: Final = 5.0
 """Seconds between two looks for files that another process left."""
 
 _RENEWALS_PER_LEASE: Final = 3
+
+_MOST_WORKERS: Final = 64
+"""The most that `tools.file_search.workers` may be. The files in progress are no more than that key says."""
+
 _CHUNKS_AT_ONCE: Final = 24
 
 
@@ -43,9 +47,14 @@ class Indexer:
         self._settings = settings
         self._lease_s = lease_s
         self._find_embedder = find_embedder
-        self._parsers = ParserPool(settings.workers)
+        self._parsers = ParserPool(_MOST_WORKERS)
         self._changed = asyncio.Event()
         self._running: dict[IndexingClaim, asyncio.Task[None]] = {}
+
+    def use_settings(self, settings: FileSearchSettings) -> None:
+        """Indexes all further files by these settings."""
+        self._settings = settings
+        self._changed.set()
 
     def notify(self) -> None:
         """Makes the indexer look for waiting files at once, and not only at its next regular look."""

@@ -88,6 +88,10 @@ class StoredVectorStores:
         self._notify = notify
         self._find_embedder = find_embedder
 
+    def use_settings(self, settings: FileSearchSettings) -> None:
+        """Serves all further requests by these settings."""
+        self._settings = settings
+
     async def create_store(self, owner: str, body: Json, most: int) -> StoredVectorStore:
         """Creates a store with its first files. `most` is how many the owner may have."""
         refuse_unknown_names(body, _CREATE_NAMES)

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from openai import AsyncOpenAI
+from openai import APIStatusError, AsyncOpenAI
+from openai.types.vector_stores import VectorStoreFile
 from sqlalchemy.engine import make_url
 
 from gateway.config.settings import parse_settings
@@ -147,3 +148,33 @@ async def test_a_reload_that_enables_embeddings_is_checked_like_a_start(
     finally:
         await asyncio.to_thread(running.__exit__, None, None, None)
     postgres.drop(url)
+
+
+async def test_a_reload_changes_how_files_are_indexed(
+    upstream: ScriptedUpstream, store_url: str, tmp_path: Path
+) -> None:
+    running = replica(tmp_path / "gateway", store_url, upstream.url)
+    server = await asyncio.to_thread(running.__enter__)
+    file = server.log.with_name("config.yaml")
+    config: Any = yaml.safe_load(file.read_text())
+    config["tools"] = {"file_search": {"max_file_tokens": 4, "max_files": 2}}
+    try:
+        async with AsyncOpenAI(base_url=server.v1, api_key="none", max_retries=0) as client:
+            store = await client.vector_stores.create()
+
+            async def attach() -> VectorStoreFile:
+                content = b"A cat sleeps for sixteen hours on each day of the year."
+                file_id = (await client.files.create(file=("a.txt", content), purpose="assistants")).id
+                return await client.vector_stores.files.create_and_poll(file_id, vector_store_id=store.id)
+
+            assert (await attach()).status == "completed"
+            file.write_text(yaml.safe_dump(be_patient(config)))
+            server.process.send_signal(signal.SIGHUP)
+            await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+            failed = await attach()
+            assert failed.last_error is not None
+            assert failed.last_error.message == "The file has more than 4 tokens."
+            with pytest.raises(APIStatusError, match="2 files"):
+                await attach()
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
