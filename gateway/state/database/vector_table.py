@@ -59,7 +59,7 @@ async def ensure_vector_table(connection: AsyncConnection) -> None:
 
     The caller makes sure that no other process does the same at the same time.
     """
-    if connection.dialect.name != "sqlite" and await _has_extension(connection) and not await _has_table(connection):
+    if connection.dialect.name != "sqlite" and await _has_type(connection) and not await _has_table(connection):
         await connection.run_sync(_create_table)
 
 
@@ -76,10 +76,16 @@ async def require_vector_table(connection: AsyncConnection) -> None:
     """Raises SchemaMismatch if vectors cannot be compared in this database."""
     if connection.dialect.name == "sqlite" or await _has_table(connection):
         return
-    if await _has_extension(connection):
+    if await _has_type(connection):
         raise SchemaMismatch(
             "tools.file_search.embeddings needs a table for vectors, which the database can have now that it has the "
             "extension vector: run `responses-gateway migrate`"
+        )
+    if await _has_extension(connection):
+        raise SchemaMismatch(
+            "tools.file_search.embeddings needs the type vector, whose schema is not in the search_path of this "
+            "database user: add it (ALTER ROLE ... SET search_path) or move it (ALTER EXTENSION vector SET SCHEMA "
+            "public), and then run `responses-gateway migrate`"
         )
     raise SchemaMismatch(
         "tools.file_search.embeddings needs the extension vector (pgvector) in the database: install it on its "
@@ -91,6 +97,11 @@ async def _has_extension(connection: AsyncConnection) -> bool:
     """Whether the database has the extension `vector`."""
     name = _EXTENSIONS.c.extname
     return await connection.scalar(select(name).where(name == "vector")) is not None
+
+
+async def _has_type(connection: AsyncConnection) -> bool:
+    """Whether the type `vector` is found without the name of its schema. The extension may be in another schema."""
+    return await connection.scalar(select(cast(func.to_regtype("vector"), Text))) is not None
 
 
 async def _has_table(connection: AsyncConnection) -> bool:

@@ -284,6 +284,21 @@ async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) 
     postgres.drop(url)
 
 
+async def test_a_database_whose_pgvector_is_out_of_sight_is_migrated_without_it(postgres: Postgres) -> None:
+    url = postgres.database()
+    database = make_url(url).database or ""
+    for statement in ("CREATE SCHEMA elsewhere", "CREATE EXTENSION vector SCHEMA elsewhere"):
+        postgres.sql(statement, database)
+    await migrate_database(url)
+    await validate_database_schema(url, deadline_s=20)
+    with pytest.raises(SchemaMismatch, match=r"tools\.file_search\.embeddings.*search_path.*SET SCHEMA public"):
+        await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+    postgres.sql("ALTER EXTENSION vector SET SCHEMA public", database)
+    await migrate_database(url)
+    await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+    postgres.drop(url)
+
+
 @pytest.mark.parametrize(
     ("provider", "name", "problem"),
     [
