@@ -4,7 +4,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from string import ascii_letters
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import orjson
 
@@ -36,6 +36,23 @@ def render_arguments(value: object) -> str:
 def is_object(text: str) -> bool:
     """Returns whether a text is a JSON object."""
     return isinstance(_parse_object(text), dict)
+
+
+def is_written_as_object(text: str) -> bool:
+    """Returns whether a text has the form of a JSON object, whatever it holds.
+
+    It may hold what the gateway does not read, as half a surrogate, a number without end or many levels.
+    """
+    try:
+        return isinstance(json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant), dict)
+    except RecursionError:
+        return text.strip().endswith("}")
+    except ValueError:
+        return False
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
 
 
 def is_same_json(one: str, other: str) -> bool:

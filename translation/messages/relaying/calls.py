@@ -6,7 +6,7 @@ from typing import Any, Final
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_tool_data
 from translation.representation.json_types import Json
-from translation.tools.arguments import is_object, strip_code_fence
+from translation.tools.arguments import is_object, is_written_as_object, strip_code_fence
 
 REFUSAL: Final = "refusal"
 """The stop reason of a message that the model refused to write."""
@@ -79,7 +79,7 @@ class RelayedInputs:
 
 def _is_broken(pieces: Iterable[str]) -> bool:
     text = "".join(pieces)
-    return bool(text.strip()) and not is_object(text)
+    return bool(text.strip()) and not is_written_as_object(text)
 
 
 def correct_stop_reason(reason: Any, *, has_calls: bool) -> Any:

@@ -75,6 +75,31 @@ def test_half_an_input_is_no_complete_message(events: list[Json], reason: str, h
     assert "message_delta" not in {event["type"] for event in sent}
 
 
+UNREAD_INPUTS: dict[str, str] = {
+    "half a surrogate": r'{"emoji": "\ud83d"}',
+    "a number beyond all": '{"n": 1e999}',
+    "many digits": '{"n": 12345678901234567890123}',
+    "many levels": '{"a": ' * 300 + "1" + "}" * 300,
+    "more levels than Python reads": '{"a": ' * 50_000 + "1" + "}" * 50_000,
+    "white space around it": ' {"a": 1}\n',
+}
+
+
+@pytest.mark.parametrize("text", UNREAD_INPUTS.values(), ids=UNREAD_INPUTS)
+def test_a_whole_input_is_relayed_even_if_the_gateway_could_not_read_it(text: str) -> None:
+    events = [start(), piece(text), stop()]
+    relayed, sent = relay(*events, end("tool_use"))
+    assert relayed.failed is None
+    assert sent == [BEGIN, *events, end("tool_use"), MESSAGE_STOP]
+
+
+@pytest.mark.parametrize("text", ['{"n": NaN}', '{"n": Infinity}', '{"a": ' * 50_000, '{"a": 1}}', "1e999"])
+def test_what_is_no_object_for_any_client_is_no_input(text: str) -> None:
+    relayed, _ = relay(start(), piece(text), stop(), end("tool_use"))
+    assert relayed.failed is not None
+    assert relayed.failed.code == "upstream_garbled"
+
+
 def test_a_client_that_takes_unchecked_inputs_gets_them_as_they_are() -> None:
     events = [start(), piece('{"city": "Par'), stop()]
     relayed, sent = relay(*events, end("tool_use"), accepts_unchecked_inputs=True)
