@@ -11,10 +11,13 @@ FINAL_TEXT: Final = "output.final_text"
 OTHER_CHOICE: Final = "output.choice"
 """The name of what a reply lacks if the upstream sent choices that were not requested."""
 
+MISSING_CHOICES: Final = "n"
+"""The name of what a reply lacks if the upstream sent fewer choices than were requested."""
+
 LOSSES: Final = "losses"
 """The key of what a reply lacks, as entries of `x-gateway-loss`."""
 
-_RELAYED_LOSSES: Final = (FINAL_TEXT, OTHER_CHOICE)
+_RELAYED_LOSSES: Final = (FINAL_TEXT, OTHER_CHOICE, MISSING_CHOICES)
 _DIFFERS: Final = "differs from the deltas"
 _NOT_REPORTED: Final = "not reported"
 

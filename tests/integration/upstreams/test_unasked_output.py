@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.conformance.test_visible_output import APIS, FORMS, Json, ask
-from tests.upstream.builders import chat_chunk, chat_json, chat_sse, either, json_reply
+from tests.serving import serving
+from tests.upstream import ScriptedUpstream
+from tests.upstream.builders import chat_chunk, chat_json, chat_sse, chat_text, either, json_reply
 from tests.upstream.script import Script
 from translation.decoding.unshown_output import find_unknown_media
 from translation.representation.events import Opaque
@@ -50,6 +53,24 @@ async def test_a_choice_that_nobody_asked_for_is_a_loss(api: str, stream: bool) 
     assert reply.status_code == 200, reply.text
     assert "Here." in reply.text
     assert "output.choice" in reply.text + str(reply.headers)
+
+
+@FORMS
+async def test_choices_that_the_upstream_left_out_are_told(stream: bool) -> None:
+    async with ScriptedUpstream() as upstream:
+        upstream.script(chat_text("Here."))
+        provider = {"type": "openai_compatible", "base_url": upstream.url, "retries": 0}
+        config = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}
+        body = {"model": "m", "n": 2, "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
+        with serving(config) as gateway:
+            async with httpx.AsyncClient(timeout=20) as client:
+                reply = await client.post(f"{gateway.v1}/chat/completions", json=body)
+    assert reply.status_code == 200, reply.text
+    assert "Here." in reply.text
+    if stream:
+        assert "upstream_truncated" in reply.text
+    else:
+        assert reply.headers["x-gateway-loss"] == "n=not reported"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason
 from translation.representation.json_types import Json
-from translation.representation.loss import LOSSES, OTHER_CHOICE, render_reply_losses
+from translation.representation.loss import LOSSES, MISSING_CHOICES, OTHER_CHOICE, render_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 _OPTIONAL_OBJECT: Final = (dict, NoneType)
@@ -69,21 +69,25 @@ def relay_completion(
     return relayed
 
 
-def remove_unrequested_choices(completion: Json, count: int) -> Json:
-    """Returns a completion without choices that the client did not request, with their loss in the first other one.
+def select_requested_choices(completion: Json, count: int) -> Json:
+    """Returns a completion with the choices that the client requested, and with losses in the first of them.
 
-    Clients that requested one choice read the first of the list, or join all. Returns the same object if there are no
-    others. Raises ProtocolViolation if nothing else is left.
+    Other choices are left out, because clients that requested one choice read the first of the list, or join all. Too
+    few are reported: the upstream may have ignored the number. Returns the same object if nothing is lost. Raises
+    ProtocolViolation if no choice is left.
     """
     choices = completion.get("choices")
     if not isinstance(choices, list):
         return completion
     requested = [choice for place, choice in enumerate(choices) if _find_index(choice, place) in range(count)]
-    if len(requested) == len(choices):
-        return completion
-    if not requested:
+    losses = [OTHER_CHOICE] if len(requested) < len(choices) else []
+    if losses and not requested:
         raise ProtocolViolation("the upstream sent only choices that were not requested")
-    first = {**requested[0], LOSSES: render_reply_losses((OTHER_CHOICE,))}
+    if len(requested) < count:
+        losses.append(MISSING_CHOICES)
+    if not losses or not requested or not isinstance(requested[0], dict):
+        return completion  # what is no choice is refused where choices are read
+    first = {**requested[0], LOSSES: render_reply_losses(losses)}
     return {**completion, "choices": [first, *requested[1:]]}
 
 

@@ -8,7 +8,7 @@ from translation.chat.relaying.whole_completion import (
     is_completion_filtered,
     read_completion_reason,
     relay_completion,
-    remove_unrequested_choices,
+    select_requested_choices,
 )
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
@@ -147,21 +147,51 @@ YES, NO = at(0, "Yes."), at(1, "No.")
 def test_choices_that_were_not_requested_are_left_out_and_reported(
     choices: list[Json], count: int, expected: list[str]
 ) -> None:
-    left = remove_unrequested_choices({"id": "c", "choices": choices}, count)
+    left = select_requested_choices({"id": "c", "choices": choices}, count)
     assert [each["message"]["content"] for each in left["choices"]] == expected
     assert (left["id"], list_reply_losses(left)) == ("c", ["output.choice"])
 
 
-@pytest.mark.parametrize("choices", [[YES], [YES, NO], None, "text", [at(None, "Yes.")], ["text"]])
-def test_a_completion_with_the_requested_choices_is_unchanged(choices: Any) -> None:
+@pytest.mark.parametrize(
+    ("choices", "count", "expected"),
+    [
+        ([YES], 2, ["n"]),
+        ([at(None, "Yes.")], 2, ["n"]),
+        ([YES, NO], 3, ["n"]),
+        ([YES, at(5, "Maybe.")], 2, ["output.choice", "n"]),
+    ],
+)
+def test_choices_that_are_missing_are_reported(choices: list[Json], count: int, expected: list[str]) -> None:
+    left = select_requested_choices({"id": "c", "choices": choices}, count)
+    assert left["id"] == "c"
+    assert [each["message"] for each in left["choices"]] == [
+        each["message"] for each in choices if each.get("index") != 5
+    ]
+    assert list_reply_losses(left) == expected
+
+
+@pytest.mark.parametrize(
+    ("choices", "count"),
+    [
+        ([YES], 1),
+        ([YES, NO], 2),
+        ([at(None, "Yes."), at(None, "No.")], 2),
+        ([], 2),
+        (None, 2),
+        ("text", 2),
+        (["text"], 2),
+        (["text", NO], 1),
+    ],
+)
+def test_a_completion_with_the_requested_choices_or_with_none_is_unchanged(choices: Any, count: int) -> None:
     completion = {"choices": choices}
-    assert remove_unrequested_choices(completion, 2) is completion
+    assert select_requested_choices(completion, count) is completion
     assert list_reply_losses(completion) == []
 
 
 def test_a_completion_without_a_requested_choice_is_none() -> None:
     with pytest.raises(ProtocolViolation, match="not requested"):
-        remove_unrequested_choices({"choices": [NO]}, 1)
+        select_requested_choices({"choices": [NO]}, 1)
 
 
 @pytest.mark.parametrize("losses", ["text", ["text", 5], {"a": 1}, ["output.image=not reported"]])
