@@ -25,7 +25,13 @@ from translation.responses.relaying.final_output import (
     DoneItems,
     join_output,
 )
-from translation.responses.relaying.streamed_deltas import DELTA_EVENTS, DONE_EVENTS, StreamedDeltas
+from translation.responses.relaying.streamed_deltas import (
+    DELTA_EVENTS,
+    DONE_EVENTS,
+    PART_DONE,
+    PART_PREFIXES,
+    StreamedDeltas,
+)
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
     OwnResponse,
@@ -48,10 +54,10 @@ _LIFECYCLE_EVENTS = _START_EVENTS | _TERMINAL_EVENTS
 
 _ITEM_ADDED = "response.output_item.added"
 _ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
-_PART_EVENTS: Final = frozenset({"response.content_part.added", "response.content_part.done"})
+_PART_EVENTS: Final = frozenset({"response.content_part.added", PART_DONE})
 _CALL_TYPES: Final = ("function_call", "custom_tool_call")
 """Types of the calls that clients run, by their names."""
-_INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS | DONE_EVENTS.keys()
+_INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS | DONE_EVENTS.keys() | {PART_DONE}
 """Events that may have to be parsed. All others are forwarded without parsing."""
 
 _TEXT_KEYS: Final = {
@@ -61,7 +67,7 @@ _TEXT_KEYS: Final = {
 }
 """Type of an event of a text -> the key of the text."""
 
-_ENDS_OF_TEXTS: Final = DONE_EVENTS.keys() | {ITEM_DONE}
+_ENDS_OF_TEXTS: Final = DONE_EVENTS.keys() | {PART_DONE, ITEM_DONE}
 
 _PLACE_KEYS: Final = ("item_id", "output_index", "content_index")
 """Keys of an event about a text that say which text it is."""
@@ -227,7 +233,7 @@ class ResponsesRelay(StreamEnd):
             return True
         if name in ARGUMENT_EVENTS:
             return bool(self._calls.watched_indexes)
-        if name in DONE_EVENTS:
+        if name in DONE_EVENTS or name == PART_DONE:
             return False
         if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._is_stored):
             return True
@@ -278,8 +284,12 @@ class ResponsesRelay(StreamEnd):
         """
         if not self._deltas.has_texts:
             return ()
-        if (prefix := DONE_EVENTS.get(event_type)) is not None:
-            rest = self._deltas.end_text(prefix, event)
+        if event_type == PART_DONE:
+            prefix, end_text = PART_PREFIXES.get(event["part"].get("type")), self._deltas.end_part
+        else:
+            prefix, end_text = DONE_EVENTS.get(event_type), self._deltas.end_text
+        if prefix is not None:
+            rest = end_text(prefix, event)
             place: Json = {key: event[key] for key in _PLACE_KEYS if key in event}
             return [{"type": f"{prefix}.delta", **place, "delta": rest}] if rest else ()
         return self._deltas.end_item(event.get("output_index"), event["item"]) if event_type == ITEM_DONE else ()

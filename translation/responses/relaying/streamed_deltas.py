@@ -22,9 +22,14 @@ DELTA_EVENTS: Final = {f"{prefix}.delta": prefix for prefix in _PLACES}
 DONE_EVENTS: Final = {f"{prefix}.done": prefix for prefix in _PLACES}
 """Types of the events that end such a text -> the prefix of the type."""
 
+PART_DONE: Final = "response.content_part.done"
+PART_PREFIXES: Final = {place.part_type: prefix for prefix, place in _PLACES.items() if place.part_type}
+"""Type of a part that `PART_DONE` ends -> the prefix of the events of its text."""
+
 _PAYLOADS_PER_READ: Final = 64
 """So many payloads are kept until they are read together, which costs less than to parse each."""
 
+_ENDED_TWICE: Final = "the upstream ended a text twice, with two different texts"
 _LACKS_TEXT: Final = "the upstream's final output lacks a text that it streamed"
 
 _DELTA: Final = re.compile(rb'"delta": ?("(?:[^"\\]++|\\.)*+")')
@@ -80,6 +85,10 @@ class _ItemTexts:
             return ""
         raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
 
+    def may_be_one(self, whole: Any) -> bool:
+        """Returns whether several texts may be pieces of one, to which the upstream gave numbers of their own."""
+        return len(self.texts) > 1 and isinstance(whole, str) and self.joined.find_rest(whole) is not None
+
     def pair(self, wholes: dict[int, Any]) -> list[tuple[int, StreamedText, Any]]:
         """Returns (index of the part, streamed text, whole text) for the streamed texts, given the item's whole ones.
 
@@ -123,14 +132,30 @@ class StreamedDeltas:
 
         Raises ProtocolViolation if the deltas were another text.
         """
+        return self._end_text(prefix, event, event, is_first=True)
+
+    def end_part(self, prefix: str, event: Json) -> str:
+        """Takes the event that ends the part with a text and has the whole of it. Returns what the deltas lacked of it.
+
+        Raises ProtocolViolation if the deltas, or the event that ended the text, had another text.
+        """
+        return self._end_text(prefix, event, event["part"], is_first=False)
+
+    def _end_text(self, prefix: str, event: Json, holder: Json, *, is_first: bool) -> str:
+        """Compares a text with the whole of it in `holder`. `is_first` says that no event can have ended it before."""
         self._read()
         place = _PLACES[prefix]
         position = _position_of(place, event)
         texts = self._texts.get((prefix, _output_index_of(event)))
         if texts is None or (streamed := texts.texts.get(position)) is None:
             return ""  # the client got no delta of this text
-        rest = texts.find_rest(streamed, event.get(place.text_key))
+        whole = holder.get(place.text_key)
+        if not is_first and texts.may_be_one(whole):
+            return ""  # the item tells whether these are several texts
+        rest = texts.find_rest(streamed, whole)
         self.has_other_form |= texts.has_other_form
+        if rest and position in texts.ended and not is_first:
+            raise ProtocolViolation(_ENDED_TWICE)
         texts.ended.add(position)
         if rest:
             texts.add(position, rest)
@@ -192,7 +217,7 @@ class StreamedDeltas:
                 if not rest:
                     continue
                 if position in texts.ended:
-                    raise ProtocolViolation("the upstream ended a text twice, with two different texts")
+                    raise ProtocolViolation(_ENDED_TWICE)
                 at: Json = {"output_index": output_index}
                 at |= {place.position_key: position} if place.position_key else {}
                 at |= {"item_id": item["id"]} if isinstance(item.get("id"), str) else {}

@@ -48,6 +48,30 @@ def text_stream(deltas: list[str], done: Any, item: Any, final: Any, kind: str =
     ]
 
 
+def part_stream(
+    deltas: list[str], done: str | None, part: Any, item: str | None, kind: str = "output_text"
+) -> list[Json]:
+    """Returns the events of a text whose part has an end of its own."""
+    events = text_stream(deltas, done, item, item, kind)
+    end = event("content_part.done", **PLACE, part=part)
+    return [*events[: len(deltas) + 2 + (done is not None)], end, *events[len(deltas) + 2 + (done is not None) :]]
+
+
+def text_part(text: Any) -> Json:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+def numbered_stream(part: str, item: str) -> list[Json]:
+    """Returns the events of one text whose deltas have numbers of their own."""
+    deltas = [
+        event("output_text.delta", **{**PLACE, "content_index": number}, delta=delta)
+        for number, delta in enumerate(["The ", "answer ", "is "])
+    ]
+    ends = [event("content_part.done", **PLACE, part=text_part(part))]
+    begin, *_, item_done, last = text_stream([], None, item, item)
+    return [begin, event("output_item.added", output_index=0, item=message(None)), *deltas, *ends, item_done, last]
+
+
 def call_stream(deltas: list[str], done: Any, item: Any) -> list[Json]:
     return [
         event("created", response=response("in_progress")),
@@ -71,6 +95,15 @@ SAME: dict[str, tuple[list[Json], str]] = {
     "white space that is trimmed": (text_stream(["\nThe answer ", "is 42.\n"], WHOLE, WHOLE, WHOLE), f"\n{WHOLE}\n"),
     "no deltas": (text_stream([], WHOLE, WHOLE, WHOLE), ""),
     "characters and escapes": (text_stream(['Grü"', "ße\n😀"], 'Grü"ße\n😀', 'Grü"ße\n😀', None), 'Grü"ße\n😀'),
+    "the same in the part": (part_stream([*HALF, "42."], WHOLE, text_part(WHOLE), WHOLE), WHOLE),
+    "an empty part": (part_stream([*HALF, "42."], WHOLE, text_part(""), WHOLE), WHOLE),
+    "a part without its text": (part_stream([*HALF, "42."], WHOLE, {"type": "output_text"}, WHOLE), WHOLE),
+    "a part of a kind that is not known": (part_stream([*HALF, "42."], WHOLE, {"type": "hologram"}, WHOLE), WHOLE),
+    "a part without deltas": (part_stream([], None, text_part(WHOLE), WHOLE), ""),
+    "deltas with numbers of their own": (
+        numbered_stream("The answer is ", "The answer is "),
+        "The answer is ",
+    ),
     "a call": (call_stream(['{"a"', ":1}"], '{"a":1}', '{"a":1}'), '{"a":1}'),
     "a call, written in another way": (call_stream(['{"a": ', "1}"], '{"a":1}', '{"a":1}'), '{"a": 1}'),
     "a call in a code fence": (
@@ -85,6 +118,13 @@ MORE: dict[str, tuple[list[Json], str]] = {
     "in the item": (text_stream(HALF, None, WHOLE, WHOLE), WHOLE),
     "in the whole response": (text_stream(HALF, None, None, WHOLE), WHOLE),
     "in a refusal": (text_stream(["I "], "I cannot.", "I cannot.", "I cannot.", "refusal"), "I cannot."),
+    "in the part": (part_stream(HALF, None, text_part(WHOLE), WHOLE), WHOLE),
+    "in the event and the part": (part_stream(HALF, WHOLE, text_part(WHOLE), WHOLE), WHOLE),
+    "in the part of a refusal": (
+        part_stream(["I "], None, {"type": "refusal", "refusal": "I cannot."}, "I cannot.", "refusal"),
+        "I cannot.",
+    ),
+    "after deltas with numbers of their own": (numbered_stream(WHOLE, WHOLE), WHOLE),
     "in the arguments": (
         call_stream(['{"city"', ': "Par'], '{"city": "Paris"}', '{"city": "Paris"}'),
         '{"city": "Paris"}',
@@ -97,6 +137,9 @@ OTHER: dict[str, list[Json]] = {
     "the event that ends it": text_stream(HALF, "The question.", "The question.", "The question."),
     "the item": text_stream(HALF, None, "The question.", "The question."),
     "the item after the event": text_stream(HALF, "The answer is ", WHOLE, WHOLE),
+    "the part": part_stream(HALF, None, text_part("The question."), WHOLE),
+    "the part after the event": part_stream(HALF, "The answer is ", text_part(WHOLE), WHOLE),
+    "the item after the part": part_stream(HALF, None, text_part("The answer is "), WHOLE),
     "the whole response": text_stream(HALF, None, None, "The question."),
     "a shorter text": text_stream(HALF, "The", "The", "The"),
     "a refusal": text_stream(["I "], "You cannot.", None, None, "refusal"),
