@@ -8,6 +8,7 @@ from translation.agui.run import RunHead, is_empty_state
 from translation.agui.tool_items import require_call
 from translation.representation.events import Failed, Finished, FinishReason, Usage
 from translation.representation.json_types import Item, Json
+from translation.representation.loss import LOSSES, render_reply_losses
 
 CANCELLED: Final = "cancelled"
 """The code of a Failed event that stands for a run that was stopped."""
@@ -41,6 +42,8 @@ class RunEnd:
         self.usage: Usage | None = None
         self.reason: FinishReason = "stop"
         self.unknown_reason: str | None = None
+        self.lacks: Sequence[str] = ()
+        """What the client does not get of the reply, by the names that losses have for it."""
         self.limit: str | None = None
         """The limit of the gateway that ended the run, as text."""
         self.pending_ids: list[str] = []
@@ -57,6 +60,7 @@ class RunEnd:
         """Records the end of the reply."""
         self.usage = event.usage or self.usage
         self.reason, self.unknown_reason = event.reason, event.unknown_reason
+        self.lacks = event.lacks
         details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
         message = details.get("message") if isinstance(details, dict) else None
         self.limit = message if isinstance(message, str) else None
@@ -94,6 +98,9 @@ class RunEnd:
             finished["result"] = {"status": "incomplete", "incompleteDetails": details}
         elif self.unknown_reason is not None:
             finished["result"] = {"status": "completed", "nativeFinishReason": self.unknown_reason}
+        if self.lacks:
+            finished["result"] = {"status": "completed"} | finished.get("result", {})
+            finished["result"][LOSSES] = render_reply_losses(self.lacks)
         return [*events, finished | self._build_usage()]
 
     def build_state(self) -> Sequence[Json]:

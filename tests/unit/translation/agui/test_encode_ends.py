@@ -17,6 +17,7 @@ from translation.representation.events import (
     Delta,
     Failed,
     Finished,
+    FinishReason,
     ItemEnded,
     ItemStarted,
     Noted,
@@ -98,6 +99,21 @@ def test_an_end_whose_meaning_is_not_known_shows_the_reason_of_the_upstream(head
     end = encode(*message("He"), Finished("other", raw_reason="load_shed"), head=head)[-1]
     assert end["result"] == {"status": "completed", "nativeFinishReason": "load_shed"}
     assert "result" not in encode(*message("He"), Finished("other"), head=head)[-1]
+
+
+@pytest.mark.parametrize("head", [HEAD, OLD])
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("stop", {"status": "completed"}),
+        ("length", {"status": "incomplete", "incompleteDetails": {"reason": "max_output_tokens"}}),
+        ("other", {"status": "completed", "nativeFinishReason": "load_shed"}),
+    ],
+)
+def test_an_end_says_what_the_reply_lacks(head: RunHead, reason: FinishReason, expected: Json) -> None:
+    finished = Finished(reason, raw_reason="load_shed" if reason == "other" else None, lacks=("output.fileData",))
+    end = encode(*message("He"), finished, head=head)[-1]
+    assert (end["type"], end["result"]) == ("RUN_FINISHED", {**expected, "losses": ["output.fileData=not reported"]})
 
 
 def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:
