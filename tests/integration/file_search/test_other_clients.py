@@ -48,7 +48,7 @@ async def test_a_client_of_gemini_gets_the_answer_and_the_loss_of_its_citations(
     assert [key for part in parts for key in part if key != "text"] == []
     end = replies[-1]["candidates"][0]
     assert end["finishReason"] == "STOP"
-    assert end["finishMessage"] == "This reply lacks what the API has no form for: output.file_citation"
+    assert end["finishMessage"] == "Losses of this reply: output.file_citation=not reported"
     assert offered == ["file_search"]
     assert store_id not in str(replies)
 

@@ -48,10 +48,15 @@ def response_end(status: str, *, output: Json | None = None, reason: str | None 
     return either(responses_sse(events), json_reply(whole))
 
 
-def message_end(reason: str) -> Script:
+def message_end(reason: str, *calls: Json) -> Script:
     block = anthropic.text_block(traffic.TEXT)
-    events = [*anthropic.text_events(traffic.TEXT)[:-2], *anthropic.closing(reason)]
-    return either(sse_reply(*map(named_frame, events)), json_reply(anthropic.message(block, stop_reason=reason)))
+    events = [
+        *anthropic.text_events(traffic.TEXT)[:-2],
+        *(event for index, call in enumerate(calls, 1) for event in anthropic.block(index, call)),
+        *anthropic.closing(reason),
+    ]
+    whole = anthropic.message(block, *calls, stop_reason=reason)
+    return either(sse_reply(*map(named_frame, events)), json_reply(whole))
 
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look_up", "arguments": "{}"}
@@ -70,7 +75,7 @@ ENDS: list[tuple[str, Script, str, str]] = [
     ("/v1/messages", message_end("end_turn"), "stop", "ok"),
     ("/v1/messages", message_end("max_tokens"), "length", "incomplete"),
     ("/v1/messages", message_end("refusal"), "content_filter", "incomplete"),
-    ("/v1/messages", message_end("tool_use"), "tool_calls", "ok"),
+    ("/v1/messages", message_end("tool_use", anthropic.call_block("look_up")), "tool_calls", "ok"),
     ("/v1/messages", message_end("of_tomorrow"), "other", "ok"),
 ]
 

@@ -59,7 +59,7 @@ async def test_many_rows_and_heavy_items_are_read_in_a_thread(
     load = await build(store)
     reader = SqlHistoryReader(database, HistoryLimits())
     here = await load(reader)
-    monkeypatch.setattr("gateway.state.database.database._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("gateway.state.database.database.ROWS_AT_ONCE", 2)
     monkeypatch.setattr(work_pool, "_FEW_VALUES", 2)
     monkeypatch.setattr(history_module, "INLINE_BYTES", 10)
     assert await load(reader) == here
