@@ -14,10 +14,16 @@ OTHER_CHOICE: Final = "output.choice"
 MISSING_CHOICES: Final = "n"
 """The name of what a reply lacks if the upstream sent fewer choices than were requested."""
 
+MISSING_LOGPROBS: Final = "logprobs"
+"""The name of what a chat completion lacks if the upstream sent no log probabilities although they were requested."""
+
+MISSING_INCLUDED_LOGPROBS: Final = "include"
+"""The same name for a response, by the parameter that requests them there."""
+
 LOSSES: Final = "losses"
 """The key of what a reply lacks, as entries of `x-gateway-loss`."""
 
-_RELAYED_LOSSES: Final = (FINAL_TEXT, OTHER_CHOICE, MISSING_CHOICES)
+_RELAYED_LOSSES: Final = (FINAL_TEXT, OTHER_CHOICE, MISSING_CHOICES, MISSING_LOGPROBS, MISSING_INCLUDED_LOGPROBS)
 _DIFFERS: Final = "differs from the deltas"
 _NOT_REPORTED: Final = "not reported"
 

@@ -95,7 +95,9 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
         raise TurnFailed(failed)
     common = presentation.common
     completion = whole_completion.relay_completion(
-        whole_completion.select_requested_choices(upstream_reply, body.get("n") or 1),
+        whole_completion.select_requested_choices(
+            upstream_reply, body.get("n") or 1, wants_logprobs=bool(body.get("logprobs"))
+        ),
         model=common.reported_model,
         reasoning_fields=common.reasoning_fields,
         upstream_fields=list_text_fields(common.profile.reasoning_fields),

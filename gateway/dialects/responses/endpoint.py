@@ -36,7 +36,7 @@ from translation.responses.client.encode import ResponsesEncoder
 from translation.responses.client.facts import read_facts
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.item_view import show_response
-from translation.responses.client.lift import lift, list_extra_params
+from translation.responses.client.lift import lift, list_extra_params, requests_logprobs
 from translation.responses.client.param_names import PARAM_NAMES
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.compaction import apply_compaction_to_body, apply_compaction_to_turn, find_lowest_threshold
@@ -102,6 +102,7 @@ def _relay_json(body: Json, upstream_reply: Json, identity: ReplyIdentity, prese
         seal=presentation.item_seal,
         calls=presentation.call_rules,
         summarizes_reasoning=presentation.summarizes_reasoning,
+        wants_logprobs=requests_logprobs(body),
     )
 
 

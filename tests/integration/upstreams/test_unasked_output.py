@@ -8,7 +8,16 @@ import pytest
 from tests.conformance.test_visible_output import APIS, FORMS, Json, ask
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
-from tests.upstream.builders import chat_chunk, chat_json, chat_sse, chat_text, either, json_reply
+from tests.upstream.builders import (
+    chat_chunk,
+    chat_json,
+    chat_sse,
+    chat_text,
+    either,
+    json_reply,
+    message_item,
+    response_snapshot,
+)
 from tests.upstream.script import Script
 from translation.decoding.unshown_output import find_unknown_media
 from translation.representation.events import Opaque
@@ -71,6 +80,32 @@ async def test_choices_that_the_upstream_left_out_are_told(stream: bool) -> None
         assert "upstream_truncated" in reply.text
     else:
         assert reply.headers["x-gateway-loss"] == "n=not reported"
+
+
+LOGPROBS_REQUESTS: list[tuple[str, str, Json, str]] = [
+    ("chat/completions", "openai_compatible", {"logprobs": True}, "logprobs=not reported"),
+    ("responses", "openai_compatible", {"include": ["message.output_text.logprobs"]}, "include=not reported"),
+    ("responses", "openai", {"include": ["message.output_text.logprobs"]}, "include=not reported"),
+]
+
+
+@pytest.mark.parametrize(("path", "provider", "params", "loss"), LOGPROBS_REQUESTS)
+async def test_log_probabilities_that_the_upstream_left_out_are_told(
+    path: str, provider: str, params: Json, loss: str
+) -> None:
+    """Both where the reply is relayed and where it is translated."""
+    async with ScriptedUpstream() as upstream:
+        whole = response_snapshot("completed", [message_item("Here.")])
+        upstream.script(json_reply(whole) if (path, provider) == ("responses", "openai") else chat_text("Here."))
+        served = {"type": provider, "base_url": upstream.url, "retries": 0, "api_key": "k"}
+        config = {"providers": {"p": served}, "models": {"m": {"provider": "p"}}}
+        content = {"messages": [{"role": "user", "content": "Hi"}]} if path != "responses" else {"input": "Hi"}
+        with serving(config) as gateway:
+            async with httpx.AsyncClient(timeout=20) as client:
+                reply = await client.post(f"{gateway.v1}/{path}", json={"model": "m", **content, **params})
+    assert reply.status_code == 200, reply.text
+    assert "Here." in reply.text
+    assert loss in reply.headers["x-gateway-loss"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,13 @@ from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules
 from translation.parsers.text_calls import TOOL_WARNINGS
 from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason
 from translation.representation.json_types import Json
-from translation.representation.loss import LOSSES, MISSING_CHOICES, OTHER_CHOICE, render_reply_losses
+from translation.representation.loss import (
+    LOSSES,
+    MISSING_CHOICES,
+    MISSING_LOGPROBS,
+    OTHER_CHOICE,
+    render_reply_losses,
+)
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 _OPTIONAL_OBJECT: Final = (dict, NoneType)
@@ -69,12 +75,12 @@ def relay_completion(
     return relayed
 
 
-def select_requested_choices(completion: Json, count: int) -> Json:
+def select_requested_choices(completion: Json, count: int, *, wants_logprobs: bool = False) -> Json:
     """Returns a completion with the choices that the client requested, and with losses in the first of them.
 
     Other choices are left out, because clients that requested one choice read the first of the list, or join all. Too
-    few are reported: the upstream may have ignored the number. Returns the same object if nothing is lost. Raises
-    ProtocolViolation if no choice is left.
+    few are reported: the upstream may have ignored the number. So are texts without log probabilities if the client
+    `wants_logprobs`. Returns the same object if nothing is lost. Raises ProtocolViolation if no choice is left.
     """
     choices = completion.get("choices")
     if not isinstance(choices, list):
@@ -85,10 +91,22 @@ def select_requested_choices(completion: Json, count: int) -> Json:
         raise ProtocolViolation("the upstream sent only choices that were not requested")
     if len(requested) < count:
         losses.append(MISSING_CHOICES)
+    if wants_logprobs and _has_text(requested) and not any(map(_has_logprobs, requested)):
+        losses.append(MISSING_LOGPROBS)
     if not losses or not requested or not isinstance(requested[0], dict):
         return completion  # what is no choice is refused where choices are read
     first = {**requested[0], LOSSES: render_reply_losses(losses)}
     return {**completion, "choices": [first, *requested[1:]]}
+
+
+def _has_text(choices: list[Any]) -> bool:
+    messages = [choice.get("message") for choice in choices if isinstance(choice, dict)]
+    return any(isinstance(message, dict) and message.get("content") for message in messages)
+
+
+def _has_logprobs(choice: Any) -> bool:
+    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+    return isinstance(logprobs, dict) and any(logprobs.values())
 
 
 def _find_index(choice: object, place: int) -> Any:

@@ -113,9 +113,14 @@ def _set_reply_params(turn: Turn, body: Json) -> None:
             turn.upstream_losses = [
                 _loss_of_include(position) for position, value in enumerate(included) if value in HIDING_INCLUDES
             ]
-        if _LOGPROBS in included:
+        if requests_logprobs(body):
             top = body.get("top_logprobs")
             turn.sampling = {**turn.sampling, "logprobs": True, **({} if top is None else {"top_logprobs": top})}
+
+
+def requests_logprobs(body: Json) -> bool:
+    """Returns whether a request asks for the log probabilities of texts."""
+    return _LOGPROBS in (body.get("include") or ())
 
 
 def _refuse_state(body: Json) -> None:
@@ -163,5 +168,5 @@ def _losses(body: Json) -> Iterator[Loss]:
     for name, default in _IGNORED_REASONING.items():
         if ((body.get("reasoning") or {}).get(name) or default) != default:
             yield Loss(f"reasoning.{name}", "dropped")
-    if body.get("top_logprobs") and _LOGPROBS not in (body.get("include") or ()):
+    if body.get("top_logprobs") and not requests_logprobs(body):
         yield Loss("top_logprobs", "not included")

@@ -11,6 +11,7 @@ from translation.representation.events import Failed, FinishReason
 from translation.representation.item_seal import ItemSeal
 from translation.representation.items import CALL_TYPES, NewId
 from translation.representation.json_types import Item, Json
+from translation.representation.loss import LOSSES, MISSING_INCLUDED_LOGPROBS, render_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses import usage
 from translation.responses.client.encode import ResponsesEncoder
@@ -58,13 +59,15 @@ def relay_response(
     seal: ItemSeal | None = None,
     calls: CallRules = DEFAULT_RULES,
     summarizes_reasoning: bool = False,
+    wants_logprobs: bool = False,
 ) -> Json:
     """Returns a whole response of the upstream as the client gets it.
 
     Its items are sealed by `seal`, and its calls are normalized by `calls`, with `tool_warnings` as on a stream. With
-    `summarizes_reasoning` readable reasoning becomes a summary. The caller must first check with `failure_of_response`
-    that the response did not fail. Raises ProtocolViolation for a body that is not a response, and for a response to
-    store that is not complete.
+    `summarizes_reasoning` readable reasoning becomes a summary, and with `wants_logprobs` texts without log
+    probabilities are reported as a loss. The caller must first check with `failure_of_response` that the response
+    did not fail. Raises ProtocolViolation for a body that is not a response, and for a response to store that is not
+    complete.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream's reply is not a response")
@@ -79,12 +82,21 @@ def relay_response(
         fields["tools"] = tools
     if relayed_calls.warnings:
         fields[TOOL_WARNINGS] = relayed_calls.warnings
+    if wants_logprobs and _lacks_logprobs(body["output"]):
+        fields[LOSSES] = render_reply_losses((MISSING_INCLUDED_LOGPROBS,))
     if own.is_stored:
         status = body.get("status") or "completed"
         if status not in TERMINAL_STATUSES or not has_items(body["output"]):
             raise ProtocolViolation("the upstream's response is not complete")
         fields["status"] = status
     return body | fields if fields else body
+
+
+def _lacks_logprobs(output: list[Any]) -> bool:
+    """Returns whether there is text, and none of it has log probabilities."""
+    contents = [item.get("content") for item in output if isinstance(item, dict) and item.get("type") == "message"]
+    parts = [part for content in contents if isinstance(content, list) for part in content if isinstance(part, dict)]
+    return any(part.get("text") for part in parts) and not any(part.get("logprobs") for part in parts)
 
 
 def has_items(output: object) -> bool:

@@ -197,3 +197,26 @@ def test_a_completion_without_a_requested_choice_is_none() -> None:
 @pytest.mark.parametrize("losses", ["text", ["text", 5], {"a": 1}, ["output.image=not reported"]])
 def test_losses_that_the_upstream_wrote_are_not_the_gateways(losses: Any) -> None:
     assert list_reply_losses({"losses": losses, "choices": [{"losses": losses}, "text"]}) == []
+
+
+LOGPROBS: Json = {"content": [{"token": "Y", "logprob": -0.1, "bytes": None, "top_logprobs": []}], "refusal": None}
+
+
+@pytest.mark.parametrize(
+    ("choices", "wants_logprobs", "expected"),
+    [
+        ([choice({"content": "Yes"})], True, ["logprobs"]),
+        ([{**choice({"content": "Yes"}), "logprobs": None}], True, ["logprobs"]),
+        ([{**choice({"content": "Yes"}), "logprobs": {"content": [], "refusal": None}}], True, ["logprobs"]),
+        ([{**choice({"content": "Yes"}), "logprobs": LOGPROBS}], True, []),
+        ([choice({"content": "Yes"})], False, []),
+        ([choice({"content": None, "tool_calls": [{"id": "c"}]})], True, []),
+        ([choice({"content": "Yes"}), choice({"content": "No"})], True, ["output.choice", "logprobs"]),
+        (["text"], True, []),
+    ],
+)
+def test_texts_without_requested_log_probabilities_are_reported(
+    choices: list[Any], wants_logprobs: bool, expected: list[str]
+) -> None:
+    selected = select_requested_choices({"choices": choices}, 1, wants_logprobs=wants_logprobs)
+    assert list_reply_losses(selected) == expected
