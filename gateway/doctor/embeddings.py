@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from contextlib import aclosing
 from typing import Final
 
 from gateway.config.settings import Settings, StoreSettings
@@ -55,8 +55,7 @@ async def _examine(own: EmbeddingSettings, settings: Settings) -> ServerDiagnosi
 async def _examine_model(own: EmbeddingSettings, settings: Settings) -> Finding:
     check, began = "embed", time.monotonic()
     provider = build_provider(own.provider, settings.providers[own.provider], build_egress(settings.egress))
-    async with AsyncExitStack() as closing:
-        closing.push_async_callback(provider.aclose)
+    async with aclosing(provider):
         try:
             first, second = await ProviderEmbedder(own, {own.provider: provider}, None).embed(_TEXTS)
         except (ProviderError, TranslationError) as error:

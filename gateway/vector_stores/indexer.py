@@ -124,7 +124,7 @@ class Indexer:
                 await self._queue.fail_entry(claim, ("server_error", "The file was deleted."))
             except StoreUnavailable:
                 raise
-            except Exception:
+            except Exception:  # whatever a file does to its reader, it fails alone
                 _log.exception("indexing_failed", file_id=claim.file_id)
                 await self._queue.fail_entry(claim, ("server_error", "The file could not be indexed."))
         except StoreUnavailable as error:
@@ -135,17 +135,14 @@ class Indexer:
 
     async def _read_or_postpone(self, claim: IndexingClaim, tries: Tries) -> None:
         try:
-            try:
-                await self._read_file(claim, tries)
-            except FileStorageUnavailable as error:
-                raise tries.postpone(
-                    None, "The bytes of the file cannot be read now: attach it again later."
-                ) from error
-        except IndexingPostponed as postponed:
-            await self._queue.postpone_entry(claim, postponed.wait_s, postponed.tries)
-            _log.info(
-                "indexing_postponed", file_id=claim.file_id, tries=postponed.tries, wait_s=round(postponed.wait_s)
-            )
+            await self._read_file(claim, tries)
+            return
+        except IndexingPostponed as error:
+            postponed = error
+        except FileStorageUnavailable:
+            postponed = tries.postpone(None, "The bytes of the file cannot be read now: attach it again later.")
+        await self._queue.postpone_entry(claim, postponed.wait_s, postponed.tries)
+        _log.info("indexing_postponed", file_id=claim.file_id, tries=postponed.tries, wait_s=round(postponed.wait_s))
 
     async def _read_file(self, claim: IndexingClaim, tries: Tries) -> None:
         settings, maker = self._settings, self._find_embedder()

@@ -204,16 +204,21 @@ def make_embedder(holder: EmbedderHolder, *faults: Exception) -> FaultyEmbedder:
     return holder.embedder
 
 
+@pytest.fixture
+def postpones_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait happens in place, and none is long."""
+    monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
+    monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.01)
+
+
+@pytest.mark.usefixtures("postpones_at_once")
 async def test_a_file_is_put_off_until_the_model_answers_and_costs_no_place_meanwhile(
     store: SqlStore,
     queue: FaultyQueue,
     indexer: Indexer,
     holder: EmbedderHolder,
     add: Callable[[str, bytes], Any],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
-    monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.2)
     embedder = make_embedder(holder, *(UpstreamOverloaded("busy", status=503) for _ in range(TRIES - 1)))
     await add("file-late", b"A late cat.")
     indexer.notify()
@@ -232,16 +237,14 @@ async def test_a_file_is_put_off_until_the_model_answers_and_costs_no_place_mean
     assert result.file_id == "file-late"
 
 
+@pytest.mark.usefixtures("postpones_at_once")
 async def test_after_the_last_try_a_file_fails_and_can_be_attached_again(
     store: SqlStore,
     queue: FaultyQueue,
     indexer: Indexer,
     holder: EmbedderHolder,
     add: Callable[[str, bytes], Any],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patient_embedder, "_HELD_S", 0.0)
-    monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.01)
     embedder = make_embedder(holder, *(UpstreamUnreachable("refused") for _ in range(TRIES + 1)))
     await add("file-a", b"A cat.")
     indexer.notify()

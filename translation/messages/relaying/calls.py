@@ -26,7 +26,6 @@ _OTHER_REASON: Final = {True: (_ENDED, CLIENT_CALL), False: (CLIENT_CALL, _ENDED
 
 BROKEN_INPUT: Final = "the upstream ended the input of a tool before it was a JSON object"
 
-
 _UNCHECKED_BETA: Final = "fine-grained-tool-streaming"
 """How the name of the beta begins that all tools of a request are in."""
 
