@@ -15,7 +15,8 @@ from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.embeddings import examine_embeddings
 from gateway.doctor.file_storage import examine_storage
 from gateway.doctor.html_report import render_html
-from gateway.doctor.mcp_servers import examine_servers, render_servers
+from gateway.doctor.mcp_servers import examine_servers
+from gateway.doctor.part_diagnosis import render_parts
 from gateway.doctor.report_origin import ReportOrigin, describe_origin, save_results
 from gateway.doctor.runner import ServeLocally, count_checks, diagnose
 from gateway.doctor.search_engine import examine_engine
@@ -73,7 +74,7 @@ def run_doctor(
     )
     examined = [*servers, *others.values()]
     if examined and not as_json:
-        typer.echo(render_servers(examined))
+        typer.echo(render_parts(examined))
     if settings.server.doctor_report is not None:
         _save_results(Path(settings.server.doctor_report), diagnoses, origin)
     is_written = html is None or _write_page(html, render_html(diagnoses, origin, examined))

@@ -8,7 +8,7 @@ from typing import Final
 from gateway.config.settings import Settings, StoreSettings
 from gateway.config.tool_settings import EmbeddingSettings
 from gateway.doctor.checks.verdicts import Finding
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.errors import StoreUnavailable
 from gateway.retrieval.embedding import count_numbers
 from gateway.state.database.database import Database
@@ -39,17 +39,17 @@ _ADVICE: Final[dict[ResultName, str]] = {
 _OTHER_ADVICE: Final = "Read the upstream's log."
 
 
-def examine_embeddings(settings: Settings) -> ServerDiagnosis | None:
+def examine_embeddings(settings: Settings) -> PartDiagnosis | None:
     """Returns a diagnosis of the model of embeddings; None without one. It sends one request, which may be billed."""
     own = settings.tools.file_search.embeddings
     return None if own is None else asyncio.run(_examine(own, settings))
 
 
-async def _examine(own: EmbeddingSettings, settings: Settings) -> ServerDiagnosis:
+async def _examine(own: EmbeddingSettings, settings: Settings) -> PartDiagnosis:
     findings = [await _examine_model(own, settings)]
     if settings.store.url is not None:
         findings.append(await _examine_database(settings.store.url, settings.store))
-    return ServerDiagnosis(own.model, findings, kind=_KIND)
+    return PartDiagnosis(own.model, findings, kind=_KIND)
 
 
 async def _examine_model(own: EmbeddingSettings, settings: Settings) -> Finding:

@@ -10,7 +10,7 @@ from gateway.blobs.blob_store import BlobMissing, BlobStore
 from gateway.blobs.open_blobs import open_blobs
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Finding
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.errors import FileStorageUnavailable
 from providers.new_id import random_hex
 
@@ -32,13 +32,13 @@ class _Damaged(Exception):
     """What was read is not what was written."""
 
 
-def examine_storage(settings: Settings) -> ServerDiagnosis | None:
+def examine_storage(settings: Settings) -> PartDiagnosis | None:
     """Returns a diagnosis of the bucket for files; None without a bucket. It makes an object, which it deletes."""
     bucket = settings.files.s3
     return None if bucket is None else asyncio.run(_examine(bucket.bucket, settings))
 
 
-async def _examine(name: str, settings: Settings) -> ServerDiagnosis:
+async def _examine(name: str, settings: Settings) -> PartDiagnosis:
     findings: list[Finding] = []
     async with aclosing(open_blobs(settings)) as blobs:
         blob_id = f"doctor-{random_hex()}"
@@ -47,7 +47,7 @@ async def _examine(name: str, settings: Settings) -> ServerDiagnosis:
             findings.append(finding)
             if check == "write" and finding.verdict == "fail":
                 break  # there is nothing to read
-    return ServerDiagnosis(name, findings, kind=_KIND)
+    return PartDiagnosis(name, findings, kind=_KIND)
 
 
 async def _judge(

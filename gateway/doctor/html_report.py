@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Diagnosis, Finding
-from gateway.doctor.mcp_servers import MCP_SERVER, ServerDiagnosis
+from gateway.doctor.part_diagnosis import MCP_SERVER, PartDiagnosis
 from gateway.doctor.report_origin import PRODUCT, ReportOrigin
 from gateway.doctor.text_report import format_duration, render_score, render_summary
 from gateway.pages.static_files import read_styles
@@ -37,7 +37,7 @@ class _Failure(NamedTuple):
     finding: Finding
 
 
-def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[ServerDiagnosis] = ()) -> str:
+def render_html(diagnoses: Sequence[Diagnosis], origin: ReportOrigin, servers: Sequence[PartDiagnosis] = ()) -> str:
     """Returns an HTML document. Models with more failed checks come first. `servers` are the MCP servers."""
     diagnoses = sorted(
         diagnoses, key=lambda diagnosis: -sum(finding.verdict == "fail" for finding in diagnosis.findings)
@@ -165,13 +165,13 @@ def _render_failure(failure: _Failure) -> str:
 {exchange_details if finding.request_text else ""}</li>"""
 
 
-def _render_servers(servers: Sequence[ServerDiagnosis]) -> str:
+def _render_servers(servers: Sequence[PartDiagnosis]) -> str:
     """Renders the checks of servers by their kinds, each as one table. Returns "" if there are none."""
     kinds = dict.fromkeys(server.kind for server in servers)
     return "\n".join(_render_kind(kind, [each for each in servers if each.kind == kind]) for kind in kinds)
 
 
-def _render_kind(kind: str, servers: Sequence[ServerDiagnosis]) -> str:
+def _render_kind(kind: str, servers: Sequence[PartDiagnosis]) -> str:
     rows = "\n".join(
         f'<tr><th scope="row">{escape(server.label)}</th><td>{escape(finding.check)}</td>'
         f"<td>{_render_verdict(finding.verdict)}</td>"

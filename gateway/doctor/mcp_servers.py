@@ -2,65 +2,28 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gateway.config.mcp_server_settings import ProbeSettings
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Finding
-from gateway.doctor.text_report import format_duration
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.errors import StoreUnavailable
 from gateway.state.values import SchemaMismatch
 from translation.hosted.call_forms import output_text_of
-from translation.representation.json_types import Json
 
 if TYPE_CHECKING:
     from gateway.tools.mcp.operator_server import OperatorServer, ToolListing
 
-MCP_SERVER: Final = "MCP server"
 _MAX_DETAIL_CHARS: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ServerDiagnosis:
-    """The results of all checks of one server."""
-
-    label: str
-    findings: Sequence[Finding]
-    kind: str = MCP_SERVER
-    """What it is, for people."""
-
-    @property
-    def failed(self) -> bool:
-        return any(finding.verdict == "fail" for finding in self.findings)
-
-    def as_json(self) -> Json:
-        """Returns the diagnosis for the report in JSON."""
-        keys = ("check", "verdict", "detail", "seconds", "advice")
-        checks = [{key: getattr(finding, key) for key in keys} for finding in self.findings]
-        return {"server": self.label, "ok": not self.failed, "checks": checks}
-
-
-def examine_servers(settings: Settings) -> list[ServerDiagnosis]:
+def examine_servers(settings: Settings) -> list[PartDiagnosis]:
     """Returns a diagnosis of each configured server. They are examined at once, on an event loop of their own."""
     return asyncio.run(_examine_all(settings)) if settings.tools.mcp.servers else []
 
 
-def render_servers(diagnoses: Sequence[ServerDiagnosis]) -> str:
-    """Returns the diagnoses as text: one line per check."""
-    lines = []
-    for diagnosis in diagnoses:
-        lines.append(f"{diagnosis.kind} {diagnosis.label}")
-        for finding in diagnosis.findings:
-            time_taken = f" ({format_duration(finding.seconds)})" if finding.seconds else ""
-            lines.append(f"  {finding.verdict} {finding.check}: {finding.detail}{time_taken}")
-            if finding.advice:
-                lines.append(f"    {finding.advice}")
-    return "\n".join(lines)
-
-
-async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
+async def _examine_all(settings: Settings) -> list[PartDiagnosis]:
     from gateway.tools.operator_servers.opening import (
         open_servers,  # the library is large, and few configurations need it
     )
@@ -73,7 +36,7 @@ async def _examine_all(settings: Settings) -> list[ServerDiagnosis]:
         return [_describe_unlisted(label, str(error)) for label, _ in configured]
 
 
-async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> ServerDiagnosis:
+async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> PartDiagnosis:
     from gateway.tools.mcp.errors import McpFault
 
     began = time.monotonic()
@@ -91,13 +54,13 @@ async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> Ser
         findings.append(Finding(check="schemas", verdict="fail", detail=f"left out: {detail[:_MAX_DETAIL_CHARS]}"))
     else:
         findings.append(Finding(check="schemas", verdict="pass", detail="all tools can be used"))
-    return ServerDiagnosis(server.label, [*findings, await _call(server, listing, probe)])
+    return PartDiagnosis(server.label, [*findings, await _call(server, listing, probe)])
 
 
-def _describe_unlisted(label: str, reason: str, advice: str = "") -> ServerDiagnosis:
+def _describe_unlisted(label: str, reason: str, advice: str = "") -> PartDiagnosis:
     failed = Finding(check="list", verdict="fail", detail=reason, advice=advice)
     skipped = [Finding(check=check, verdict="skipped", detail="there is no list") for check in ("schemas", "call")]
-    return ServerDiagnosis(label, [failed, *skipped])
+    return PartDiagnosis(label, [failed, *skipped])
 
 
 async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSettings | None) -> Finding:

@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Finding
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.tools.web_search.domains import DomainRules
 from gateway.tools.web_search.engine_client import EngineClient, SearchUnavailable
 from gateway.tools.web_search.engines import ENGINES, SearchQuery
@@ -26,12 +26,12 @@ _ADVICE: Final = {
 }
 
 
-def examine_engine(settings: Settings) -> ServerDiagnosis | None:
+def examine_engine(settings: Settings) -> PartDiagnosis | None:
     """Returns a diagnosis of the search engine; None without one. It sends one search, which may be billed."""
     return asyncio.run(_examine(settings)) if settings.tools.web_search.engine is not None else None
 
 
-async def _examine(settings: Settings) -> ServerDiagnosis:
+async def _examine(settings: Settings) -> PartDiagnosis:
     own = settings.tools.web_search
     name = own.engine or ""
     began = time.monotonic()
@@ -42,7 +42,7 @@ async def _examine(settings: Settings) -> ServerDiagnosis:
         status = "" if fault.status is None else f" ({fault.status})"
         advice = _SEARXNG_ADVICE if (name, fault.status) == ("searxng", 403) else _ADVICE.get(fault.status or 0, "")
         finding = Finding(check=_CHECK, verdict="fail", detail=f"{fault.why}{status}", advice=advice)
-        return ServerDiagnosis(name, [finding], kind=_KIND)
+        return PartDiagnosis(name, [finding], kind=_KIND)
     seconds = time.monotonic() - began
     count = sum(1 for _ in ENGINES[own.engine or "searxng"].read_results(body))
     if count:
@@ -50,4 +50,4 @@ async def _examine(settings: Settings) -> ServerDiagnosis:
     else:
         advice = "Look at the engine itself: an engine that finds nothing may be blocked where it searches."
         finding = Finding(check=_CHECK, verdict="fail", detail="no results", seconds=seconds, advice=advice)
-    return ServerDiagnosis(name, [finding], kind=_KIND)
+    return PartDiagnosis(name, [finding], kind=_KIND)

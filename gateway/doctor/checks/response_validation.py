@@ -13,7 +13,8 @@ _UNPARSED_MARKERS: Final = {
     "only its end is marked",
     "<tool_call>": "its calls are in its text: write tool_parser: hermes to parse them",
     "[TOOL_CALLS]": "its calls are in its text: write tool_parser: mistral to parse them",
-    "<|python_tag|>": "its calls are in its text: write tool_parser: llama to parse them",
+    "<|python_tag|>": "its calls are in its text: write tool_parser: llama3_json to parse them",
+    "<function=": "its calls are in its text: write tool_parser: llama to parse them",
 }
 """Markup in text that was not parsed -> the advice for it."""
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 
 from gateway.config.settings import parse_settings
 from gateway.doctor.embeddings import examine_embeddings
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.state.database.migrate import migrate_database
 from tests import databases
 from tests.databases import Postgres
@@ -36,7 +36,7 @@ async def upstream() -> AsyncIterator[ScriptedUpstream]:
         yield running
 
 
-async def examine(upstream_url: str, store_url: str | None, **embeddings: Any) -> ServerDiagnosis:
+async def examine(upstream_url: str, store_url: str | None, **embeddings: Any) -> PartDiagnosis:
     config: Any = {
         "providers": {"up": {"type": "openai_compatible", "base_url": upstream_url, "retries": 0}},
         "models": {"*": {"provider": "up"}},

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import parse_settings
 from gateway.doctor.file_storage import examine_storage
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from tests.state.s3_server import S3Server, s3_server
 
 
@@ -17,7 +17,7 @@ def server() -> Iterator[S3Server]:
         yield running
 
 
-def examine(section: dict[str, Any]) -> ServerDiagnosis:
+def examine(section: dict[str, Any]) -> PartDiagnosis:
     diagnosis = examine_storage(parse_settings({"files": {"s3": section}}, environ={}))
     assert diagnosis is not None
     return diagnosis

@@ -10,7 +10,7 @@ import pytest
 from gateway.doctor.checks.check_list import CHECKS
 from gateway.doctor.checks.verdicts import Finding, Verdict
 from gateway.doctor.html_report import render_html
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.doctor.text_report import render_json
 from tests.unit.gateway.doctor.diagnoses import FAILING, ORIGIN, diagnosis
 
@@ -65,7 +65,7 @@ def test_the_page_has_the_mcp_servers_too() -> None:
         Finding(check="list", verdict="pass", detail="3 tools", seconds=0.25),
         Finding(check="call", verdict="fail", detail="<b>search</b>", advice="its output: none"),
     ]
-    page = render_html([diagnosis("one")], ORIGIN, [ServerDiagnosis("notes", findings)])
+    page = render_html([diagnosis("one")], ORIGIN, [PartDiagnosis("notes", findings)])
     reader = Reader(page)
     assert reader.open == []
     section = page.split('<h2 id="servers">')[1].split("</section>")[0]

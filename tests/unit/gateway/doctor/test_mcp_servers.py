@@ -8,7 +8,7 @@ import structlog
 
 from gateway.config.settings import parse_settings
 from gateway.doctor import mcp_servers
-from gateway.doctor.mcp_servers import ServerDiagnosis
+from gateway.doctor.part_diagnosis import PartDiagnosis, render_parts
 from gateway.doctor.report_origin import describe_origin
 from gateway.doctor.text_report import render_json
 from tests.upstream import closed_port
@@ -24,12 +24,12 @@ SETTINGS = parse_settings({"tools": {"mcp": {"servers": SERVERS}}}, environ={})
 
 
 @pytest.fixture(scope="module")
-def diagnoses() -> list[ServerDiagnosis]:
+def diagnoses() -> list[PartDiagnosis]:
     with structlog.testing.capture_logs():
         return mcp_servers.examine_servers(SETTINGS)
 
 
-def test_each_server_is_listed_checked_and_called_if_its_call_is_marked(diagnoses: list[ServerDiagnosis]) -> None:
+def test_each_server_is_listed_checked_and_called_if_its_call_is_marked(diagnoses: list[PartDiagnosis]) -> None:
     assert [(each.label, [finding.verdict for finding in each.findings]) for each in diagnoses] == [
         ("good", ["pass", "pass", "pass"]),
         ("unsafe", ["pass", "pass", "fail"]),
@@ -39,8 +39,8 @@ def test_each_server_is_listed_checked_and_called_if_its_call_is_marked(diagnose
     assert [each.failed for each in diagnoses] == [False, True, True, True]
 
 
-def test_the_report_has_them_as_text_and_as_json(diagnoses: list[ServerDiagnosis]) -> None:
-    lines = mcp_servers.render_servers(diagnoses).splitlines()
+def test_the_report_has_them_as_text_and_as_json(diagnoses: list[PartDiagnosis]) -> None:
+    lines = render_parts(diagnoses).splitlines()
     assert lines[0] == "MCP server good"
     assert lines[1].startswith("  pass list: 3 tools (")
     assert "  fail call: search: the arguments do not fit the tool's schema" in lines
