@@ -19,7 +19,7 @@ NATIVE_ROUTES = {
     "Responses over Harmony": (RESPONSES, "harmony"),
     "chat over Harmony": (CHAT, "harmony"),
 }
-"""Routes to upstreams with an API that is no client API."""
+"""Routes of the two APIs of OpenAI to upstreams with another API."""
 
 MESSAGES_ROUTES = {
     "Messages over chat": (MESSAGES, "chat"),

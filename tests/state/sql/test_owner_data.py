@@ -82,20 +82,25 @@ async def attach(store: SqlStore, owner: str) -> None:
     await queue.fail_entry(claim, ("server_error", "no"))
 
 
+async def store_everything(store: SqlStore, tables: Database, owner: str) -> None:
+    """Stores rows of one owner in every table that has owners."""
+    for number in range(60):
+        await store_response(store, f"r{number}", f"r{number - 1}" if number else None, owner)
+    await begin(store, "running", owner, logged=True, job_request={})
+    call = CallRecord({"id": "mcp_1"}, 0, "started")
+    await store.call_journal.record_calls(owner, "running", [call], worker=WORKER, progress=None)
+    await converse(store, "conv_1", owner)
+    await complete(store, "c1", owner)
+    await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
+    await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
+    await upload(store, tables, owner)
+    await attach(store, owner)
+    await store.prompts.create_prompt(owner, "pmpt_1", {"instructions": "x", "variables": []}, PromptQuota(9, 9))
+
+
 async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tables):
     for owner in (OWNER, OTHER):
-        for number in range(60):
-            await store_response(store, f"r{number}", f"r{number - 1}" if number else None, owner)
-        await begin(store, "running", owner, logged=True, job_request={})
-        call = CallRecord({"id": "mcp_1"}, 0, "started")
-        await store.call_journal.record_calls(owner, "running", [call], worker=WORKER, progress=None)
-        await converse(store, "conv_1", owner)
-        await complete(store, "c1", owner)
-        await store.approvals.store_approvals(owner, [build_approval("mcpr_1")])
-        await begin(store, "keyed", owner, keyed=KeyedRequest(key="k", digest="d"))
-        await upload(store, tables, owner)
-        await attach(store, owner)
-        await store.prompts.create_prompt(owner, "pmpt_1", {"instructions": "x", "variables": []}, PromptQuota(9, 9))
+        await store_everything(store, tables, owner)
     assert await store.owner_data.erase_owner(OWNER) == 68
     for table in metadata.sorted_tables:
         if "owner" in table.c:
@@ -104,6 +109,47 @@ async def test_erase_deletes_everything_of_one_owner_and_nothing_else(store, tab
             assert await count(tables, table, OTHER) > 0, table.name
     assert (OWNER, "running") not in await store.jobs.list_leased_responses(WORKER)
     assert await store.owner_data.erase_owner(OWNER) == 0
+
+
+EXPORTED = {
+    "approvals": "approval",
+    "completions": "chat.completion",
+    "conversations": "conversation",
+    "files": "file",
+    "idempotency_keys": "idempotency_key",
+    "prompts": "prompt",
+    "responses": "response",
+    "vector_stores": "vector_store",
+}
+"""Table -> the object by which it is exported."""
+UNEXPORTED = {
+    "completion_metadata": "copies of the metadata of completions",
+    "conversation_items": "in their conversations",
+    "events": "frames of the responses",
+    "file_usage": "a sum",
+    "items": "in their responses",
+    "jobs": "who runs a response",
+    "owner_usage": "a sum",
+    "prompt_versions": "each is an object of the prompt",
+    "tool_calls": "the results of running responses",
+    "unused_blobs": "bytes that no file has",
+    "upload_parts": "bytes of unfinished uploads",
+    "uploads": "an upload that is not finished",
+    "vector_batch_files": "names of files in their stores",
+    "vector_chunks": "slices of the files",
+    "vector_removals": "what is being deleted",
+    "vector_store_batches": "names of files in their stores",
+    "vector_store_files": "in their stores",
+    "vector_store_usage": "a sum",
+}
+"""Table -> why it has no object of its own in an export."""
+
+
+async def test_each_table_with_owners_is_exported_or_says_why_not(store, tables):
+    await store_everything(store, tables, OWNER)
+    kinds = {row["object"] async for row in store.owner_data.export_owner(OWNER)}
+    assert kinds == set(EXPORTED.values())
+    assert {table.name for table in metadata.sorted_tables if "owner" in table.c} == EXPORTED.keys() | UNEXPORTED.keys()
 
 
 async def test_export_has_everything_of_one_owner(store):
