@@ -36,9 +36,9 @@ CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "templ
 class Capabilities:
     """Facts about an upstream. Requests are checked against them before anything is sent.
 
-    Every flag defaults to False. So if an adapter omits a flag, requests that need the capability are refused with an
-    error; nothing is dropped silently. The docstring of a field is the description of its key in docs/configuration.md,
-    where "it" is the upstream.
+    A flag defaults to False, so if an adapter omits it, requests that need the capability are refused with an error;
+    nothing is dropped silently. `stop_sequences` defaults to True, because few upstreams lack them. The docstring of a
+    field is the description of its key in docs/configuration.md, where "it" is the upstream.
     """
 
     dialects: frozenset[RelayedDialect] = field(default=frozenset(), metadata=NO_KEY)

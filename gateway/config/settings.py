@@ -106,7 +106,8 @@ class ServerSettings(_Section):
     keepalive_s: Number = Field(
         default=15.0,
         gt=0,
-        description="Seconds of silence after which a comment is sent on a stream, so that the connection stays open.",
+        description="Seconds of silence after which a stream gets a keep-alive, in most APIs a comment, so that the "
+        "connection stays open.",
     )
     idle_s: WholeNumber = Field(
         default=75,
@@ -163,7 +164,7 @@ class ServerSettings(_Section):
     )
     reasoning_fields: tuple[ReasoningTextField, ...] = Field(
         default=("reasoning_content", "reasoning"),
-        description="The fields that contain the model's reasoning in chat replies: one, both, or none (`[]`).",
+        description="The fields in which clients of chat get the model's reasoning: some of these, or none (`[]`).",
     )
 
     @field_validator("hosts")

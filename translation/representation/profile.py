@@ -120,7 +120,7 @@ class Profile:
     `reasoning.summary` always get `summary_text`. Write `summary_text` for Responses clients that show summaries only
     and do not request them."""
     reasoning_fields: tuple[Name, ...] = ()
-    """Fields in which a chat upstream sends its reasoning as text, beside `reasoning_content` and `reasoning`. All APIs
+    """Fields in which a chat upstream sends its reasoning as text, beside those that are always read. All APIs
     show it as reasoning. Past reasoning is sent back in the first of them, if `replay_reasoning` is not another form
     than text."""
     # With `none` it is a loss.

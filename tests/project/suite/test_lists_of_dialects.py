@@ -12,7 +12,7 @@ from scripts.docs.parameters import _UPSTREAMS
 from tests.unit.gateway.planning.every_field.upstream_requests import UPSTREAMS
 from tests.unit.support.recorded_replies import _DECODERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONTRACTS = {
     contract["name"]: contract
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
