@@ -6,11 +6,13 @@ process's environment start the real command instead.
 
 import atexit
 import gc
+import itertools
 import json
 import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,8 +26,11 @@ from typing import IO
 
 _MESSAGE_BYTES = 1 << 16
 _STOP_S = 20.0
-_FORK_S = 50.0
+_FORK_S = 90.0
 """Seconds for a fork, before the first of which a subcommand's modules are imported."""
+
+ANSWER = struct.Struct("=QQ")
+"""The number of a request, and the id of the process that was forked for it."""
 
 _IMPORTS = (
     "asyncpg",
@@ -48,6 +53,10 @@ _FURTHER_IMPORTS: Mapping[str, Sequence[str]] = {
 """Modules that the processes of a subcommand may need in addition. The MCP library alone takes half a second of CPU."""
 
 
+_numbers = itertools.count(1)
+make_pipe = os.pipe
+
+
 class Forked:
     """A forked process of the command, with the part of the interface of `subprocess.Popen` that tests need."""
 
@@ -68,7 +77,8 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -85,13 +95,37 @@ class Forked:
 
 def fork_command(arguments: Sequence[str], folder: Path, stderr: IO[str], env: Mapping[str, str]) -> Forked:
     """Starts `responses-gateway ARGUMENTS` in a folder, with `env` as its whole environment."""
-    request = json.dumps({"arguments": list(arguments), "folder": str(folder), "env": dict(env)}).encode() + b"\n"
-    stdout, to_stdout = os.pipe()
-    exit_pipe, to_exit_pipe = os.pipe()
-    socket.send_fds(_fork_server(), [request], [to_stdout, stderr.fileno(), to_exit_pipe])
-    os.close(to_stdout)
-    os.close(to_exit_pipe)
-    return Forked(int(_fork_server().recv(_MESSAGE_BYTES)), os.fdopen(stdout), exit_pipe)
+    number = next(_numbers)
+    request = {"number": number, "arguments": list(arguments), "folder": str(folder), "env": dict(env)}
+    stdout, to_stdout = make_pipe()
+    exit_pipe, to_exit_pipe = make_pipe()
+    try:
+        try:
+            files = [to_stdout, stderr.fileno(), to_exit_pipe]
+            socket.send_fds(_fork_server(), [json.dumps(request).encode() + b"\n"], files)
+        finally:
+            os.close(to_stdout)
+            os.close(to_exit_pipe)
+        pid = receive_pid(_fork_server(), number)
+    except BaseException:
+        os.close(stdout)
+        os.close(exit_pipe)
+        raise
+    return Forked(pid, os.fdopen(stdout), exit_pipe)
+
+
+def receive_pid(answers: socket.socket, number: int) -> int:
+    """Returns the process that was forked for a request.
+
+    A test whose deadline passed did not read its answer: the process of that answer is ended, because nobody else knows
+    it.
+    """
+    while True:
+        answered, pid = ANSWER.unpack(answers.recv(ANSWER.size))
+        if answered == number:
+            return int(pid)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.CompletedProcess[str]":
@@ -183,7 +217,8 @@ def _serve_forks(requests: socket.socket) -> bool:
         while not message.endswith(b"\n"):
             message += requests.recv(_MESSAGE_BYTES)
         stdout, stderr, exit_pipe = files
-        _import_modules_of(json.loads(message)["arguments"][0])
+        request = json.loads(message)
+        _import_modules_of(request["arguments"][0])
         # A process may end before it is known here.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
@@ -191,7 +226,7 @@ def _serve_forks(requests: socket.socket) -> bool:
             break
         exit_pipes[pid] = exit_pipe
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        requests.send(str(pid).encode())
+        requests.send(ANSWER.pack(request["number"], pid))
         os.close(stdout)
         os.close(stderr)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -201,7 +236,6 @@ def _serve_forks(requests: socket.socket) -> bool:
     os.dup2(stderr, 2)
     for file in (*files, *exit_pipes.values()):
         os.close(file)
-    request = json.loads(message)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])

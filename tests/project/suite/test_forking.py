@@ -1,0 +1,60 @@
+"""A forked command that a busy machine starts too late does not disturb the next one."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import forking
+from tests.forking import ANSWER, Forked, fork_command, receive_pid
+from tests.own_process import find_descriptors, identify_file
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as process:
+        yield process
+        process.kill()
+
+
+def test_the_late_answer_to_one_request_is_not_taken_for_that_to_the_next(sleeper: "subprocess.Popen[bytes]") -> None:
+    answers, server = socket.socketpair()
+    with answers, server:
+        server.send(ANSWER.pack(7, sleeper.pid) + ANSWER.pack(8, os.getpid()))
+        assert receive_pid(answers, 8) == os.getpid()
+    assert sleeper.wait(WAIT_S) == -signal.SIGKILL
+
+
+def test_a_command_that_does_not_start_in_time_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipes = [os.pipe(), os.pipe()]
+    files = [identify_file(descriptor) for pipe in pipes for descriptor in pipe]
+    answers, server = socket.socketpair()
+    with answers, server, (tmp_path / "log").open("w") as log:
+        answers.settimeout(0)
+        monkeypatch.setattr(forking, "_fork_server", lambda: answers)
+        monkeypatch.setattr(forking, "make_pipe", iter(pipes).__next__)
+        with pytest.raises(BlockingIOError):
+            fork_command(["serve"], tmp_path, log, {})
+        # The copies that were sent are closed with this socket.
+    assert [each for file in files for each in find_descriptors(file)] == []
+
+
+def test_a_signal_to_a_process_that_has_just_ended_is_no_error(sleeper: "subprocess.Popen[bytes]") -> None:
+    sleeper.kill()
+    sleeper.wait(WAIT_S)
+    reading, writing = os.pipe()
+    # Its exit code is not written yet.
+    forked = Forked(sleeper.pid, os.fdopen(os.dup(reading)), reading)
+    with forked.stdout:
+        forked.send_signal(0)
+    os.close(reading)
+    os.close(writing)
