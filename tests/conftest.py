@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 gc.disable()
 gc.set_threshold(50_000, 20, 50)
 
+_STARTS_PER_COLLECTION = 40
+
 # The time of an example depends on the load of the machine. Examples are the same in each run: a new one that fails
 # would be found by chance, by somebody whose change has nothing to do with it.
 settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -57,15 +59,34 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+class _StartCollector:
+    """What servers of this process use of `gc` as they start: each would walk through all that tests have left.
+
+    A walk takes as long as the rest of a start. The memory of ended servers is freed once in a while.
+    """
+
+    set_threshold = staticmethod(gc.set_threshold)
+
+    def __init__(self) -> None:
+        self._starts = 0
+
+    def collect(self) -> None:
+        self._starts += 1
+        if self._starts % _STARTS_PER_COLLECTION == 0:
+            gc.collect()
+
+    def freeze(self) -> None:
+        """Excludes nothing from collections, so that servers can be freed once they have ended.
+
+        A server does it because it runs until its process ends. This process has thousands, one after the other.
+        """
+
+
 @pytest.fixture(scope="session", autouse=True)
 def collectable_servers() -> Iterator[None]:
-    """Lets the memory of a server of this process be freed once it has ended.
-
-    A server that has started excludes all that exists from garbage collections, because it runs until its process ends.
-    The processes of tests have thousands of servers one after the other, and would keep each.
-    """
+    """Lets the memory of servers of this process be freed once they have ended, by few collections."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gc, "freeze", lambda: None)
+        patch.setattr("gateway.process.server.gc", _StartCollector())
         yield
 
 

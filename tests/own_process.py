@@ -120,10 +120,11 @@ class StallWatch:
     may add to it. Two figures hold all of a stall, and something of the machine's load each: the processor time of the
     process, to which other threads add while the loop's thread waits for a processor, and the time of the clock without
     those waits, to which a thread adds that waits itself while it holds the interpreter's lock. The smaller one counts,
-    in seconds of a machine as fast as the one on which bounds are set.
+    in seconds of a machine as fast as the one on which bounds are set. What tests have left is collected before.
     """
 
     def __init__(self) -> None:
+        gc.collect()
         self._loop = asyncio.get_running_loop()
         self._scheduler: int | None = None
         with suppress(OSError):  # not every system tells
