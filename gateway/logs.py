@@ -189,6 +189,11 @@ def bind_fields(**fields: object) -> None:
     _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
 
 
+def add_fields(fields: Mapping[str, object]) -> None:
+    """Does the same as `bind_fields` with fields that are in a mapping already."""
+    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
+
+
 def reset_fields(**fields: object) -> None:
     """Replaces all bound fields by these."""
     _BOUND_FIELDS.set(fields)

@@ -72,13 +72,12 @@ class RequestGuard:
     With a `client`, the server calls the guard directly, which saves a task that waits for `receive`.
     """
 
-    _reason: Exception | None = None
-    _watch_task: asyncio.Task[None] | None = None
-
     def __init__(self, receive: Receive, drain: DrainState, client: ClientWriter | None = None) -> None:
         self._receive = receive
         self._drain = drain
         self._client = client
+        self._reason: Exception | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._task: asyncio.Task[object]
 
     def __enter__(self) -> "RequestGuard":

@@ -53,10 +53,9 @@ class LoopSlots:
 class LargeBodyPool:
     """Decides where the work on a body is done: at once, in an iteration of the event loop, or in a thread."""
 
-    free_weight: Final = _FREE_BYTES
-    """The weight up to which work on a body is done at once: it needs neither a thread nor its turn on the loop."""
-
     def __init__(self) -> None:
+        self.free_weight: Final = _FREE_BYTES
+        """The weight up to which work on a body is done at once: it needs neither a thread nor its turn on the loop."""
         self._slots = LoopSlots()
 
     async def call_weighed(self, weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:

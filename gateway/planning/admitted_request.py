@@ -1,6 +1,9 @@
 """The value that a request travels in from its admission to its plan."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from gateway.http.auth import Principal
@@ -16,6 +19,9 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.request_facts import RequestFacts
 
+NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+"""The `param_names` of a request that was not adapted."""
+
 
 class ThreadRun(NamedTuple):
     """A request as the next run of a thread. Its response gets the id `response_id`, which is known before it runs."""
@@ -25,11 +31,13 @@ class ThreadRun(NamedTuple):
     turn: ThreadTurn
 
 
-class AdmittedRequest(NamedTuple):
+@dataclass(slots=True, eq=False)
+class AdmittedRequest:
     """A valid request and its target.
 
     Admission makes it of what the client sent. A request that continues others has a second one with the body for the
-    upstream, whose input begins with the history. Every other request is planned as it was admitted.
+    upstream, whose input begins with the history. Every other request is planned as it was admitted. Nobody changes a
+    request that others have.
     """
 
     endpoint: Endpoint
@@ -46,7 +54,7 @@ class AdmittedRequest(NamedTuple):
     """The id of the reply, and when and for which model it was requested."""
     client_is_strict: bool = False
     """Whether the client wants a request with losses refused."""
-    param_names: Mapping[str, str] = {}
+    param_names: Mapping[str, str] = field(default_factory=dict)
     """Maps parameters of `body` to the parameters by which the client set them, where the names differ."""
     losses: Sequence[Loss] = ()
     """The losses from before the request was planned, in the client's parameter names."""
@@ -72,7 +80,7 @@ class AdmittedRequest(NamedTuple):
 
     files: Mapping[str, FileContent] | None = None
     """The contents of the files that the request names; None if ids of files are left as they are."""
-    headers: Mapping[bytes, bytes] = {}
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
     """The headers of the client, by their names in lower case, for keys by which turns are shared."""
     chain_root: str | None = None
     """What all responses of the chain that the request continues have in common; None if it continues none."""
@@ -81,8 +89,11 @@ class AdmittedRequest(NamedTuple):
 
     def with_target(self, target: Target) -> "AdmittedRequest":
         """Returns the request for another target."""
-        # `_replace` takes four times as long, and turns that are shared are mostly planned for another than the first.
-        return AdmittedRequest._make((*self[:_TARGET_PLACE], target, *self[_TARGET_PLACE + 1 :]))
+        # `copy.copy` and `dataclasses.replace` take several times as long, and turns that are shared are mostly planned
+        # for another target than the first.
+        request = AdmittedRequest(*_read_values(self))
+        request.target = target
+        return request
 
     @property
     def owner(self) -> str:
@@ -101,4 +112,4 @@ class AdmittedRequest(NamedTuple):
         return [*(loss._replace(param=self.param_names.get(loss.param, loss.param)) for loss in losses), *self.losses]
 
 
-_TARGET_PLACE: Final = AdmittedRequest._fields.index("target")
+_read_values: Final = attrgetter(*(each.name for each in fields(AdmittedRequest)))

@@ -87,7 +87,7 @@ def _require_features(turn: Turn, can: Capabilities, endpoint: Endpoint) -> None
         raise _build_refusal("structured output", names.text_format)
     if not can.logprobs and turn.sampling.get("logprobs"):
         raise _build_refusal("log probabilities", names.logprobs)
-    if not can.prefill and _has_prefill(turn, endpoint):
+    if endpoint.request.continues_prefill and not can.prefill and _has_prefill(turn, endpoint):
         raise Unrepresentable(_PREFILL_REFUSED, param=names.input)
     if can.images and can.audio and can.files:
         return

@@ -110,12 +110,12 @@ async def fill_compaction_threshold(request: AdmittedRequest) -> AdmittedRequest
     if route.sharing is not None:
         targets = await asyncio.gather(*(_learn_threshold(target, fields) for target in route.targets))
         place = route.targets.index(request.target)
-        return request._replace(route=route.keep_targets(targets), target=targets[place])
+        return replace(request, route=route.keep_targets(targets), target=targets[place])
     threshold = await _find_reported_threshold(request.target, fields)
     if threshold is None:
         return request
-    facts = request.facts._replace(context=context._replace(compact_threshold=threshold))
-    return request._replace(body=form.set_threshold(request.body, threshold), facts=facts)
+    facts = replace(request.facts, context=replace(context, compact_threshold=threshold))
+    return replace(request, body=form.set_threshold(request.body, threshold), facts=facts)
 
 
 async def _learn_threshold(target: Target, fields: Json) -> Target:

@@ -76,7 +76,7 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
         target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
     if facts.wants_summary:
         target = target.with_summaries
-        request = request._replace(target=target)
+        request = request.with_target(target)
     buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
     plan: RelayPlan | TranslationPlan | None = None
     if request.tool_host is None and not buffers_sentences:
@@ -270,7 +270,7 @@ def _plan_translation(request: AdmittedRequest) -> TranslationPlan:
     turn, params = lift_request(request)
     if facts.tools.is_single_call:
         # A message has one legacy `function_call`, and a client that reads it does not look for others.
-        request = request._replace(target=request.target.with_single_calls)
+        request = request.with_target(request.target.with_single_calls)
     losses: list[Loss] = []
     event_stage: EventStage | None = None
     loop_io: LoopIO | None = None

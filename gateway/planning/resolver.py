@@ -69,31 +69,28 @@ class Target:
     long a context may be. None if the configuration says it, or nobody."""
     reasoning_seal: ReasoningSeal | None = None
     """Seals reasoning in replies and unseals it in requests. None for chat, and before the owner is known."""
+    # What each request reads are fields: reading a cached property takes ten times as long.
+    adds_tools: bool = field(init=False)
+    """Whether the configuration adds tools to each request, which the gateway runs."""
+    relayed_dialects: frozenset[Dialect] = field(init=False)
+    """The APIs whose requests may be relayed: those of the upstream, unless the profile changes replies."""
+    chooses_model: bool = field(init=False)
+    """Whether the upstream may answer with another model than the one that it is asked for."""
+    call_rules: CallRules = field(init=False)
+    """The rules for the tool calls of relayed replies to requests without earlier calls."""
 
-    @cached_property
-    def adds_tools(self) -> bool:
-        """Whether the configuration adds tools to each request, which the gateway runs."""
-        return bool(self.mcp_servers or self.added_tools)
+    def __post_init__(self) -> None:
+        profile = self.profile
+        dialects: frozenset[Dialect] = frozenset() if _changes_replies(profile) else self.capabilities.dialects
+        object.__setattr__(self, "adds_tools", bool(self.mcp_servers or self.added_tools))
+        object.__setattr__(self, "relayed_dialects", dialects)
+        object.__setattr__(self, "chooses_model", _LIST_PARAM in profile.extra_params)
+        object.__setattr__(self, "call_rules", CallRules(max_args_bytes=profile.max_tool_args_bytes))
 
     @cached_property
     def runs_mcp(self) -> bool:
         """Whether the upstream calls the tools of MCP servers itself, and asks for their approvals."""
         return "mcp" in self.capabilities.hosted_tools
-
-    @cached_property
-    def relayed_dialects(self) -> frozenset[Dialect]:
-        """The APIs whose requests may be relayed: those of the upstream, unless the profile changes replies."""
-        return frozenset() if _changes_replies(self.profile) else self.capabilities.dialects
-
-    @cached_property
-    def chooses_model(self) -> bool:
-        """Whether the upstream may answer with another model than the one that it is asked for."""
-        return _LIST_PARAM in self.profile.extra_params
-
-    @cached_property
-    def call_rules(self) -> CallRules:
-        """The rules for the tool calls of relayed replies to requests without earlier calls."""
-        return CallRules(max_args_bytes=self.profile.max_tool_args_bytes)
 
     @cached_property
     def with_summaries(self) -> "Target":
@@ -156,16 +153,17 @@ class Route:
     """How turns are shared between the targets; None if there is nothing to choose, to repeat or to limit."""
     candidates: TurnCandidates = _NO_CANDIDATES
     """The upstreams of the targets, if their turns are shared."""
+    target: Target = field(init=False)
+    """The first choice."""
+    log_fields: Mapping[str, str] = field(init=False)
+    """What the log line of a request says of its route."""
 
-    @cached_property
-    def target(self) -> Target:
-        """The first choice."""
-        return self.targets[0]
-
-    @cached_property
-    def log_fields(self) -> Mapping[str, str]:
-        """What the log line of a request says of its route."""
-        return {"model": self.name[:MAX_LOGGED_CHARS], "provider": self.target.provider.name}
+    def __post_init__(self) -> None:
+        target = self.targets[0]
+        object.__setattr__(self, "target", target)
+        object.__setattr__(
+            self, "log_fields", {"model": self.name[:MAX_LOGGED_CHARS], "provider": target.provider.name}
+        )
 
     @property
     def serving_targets(self) -> Sequence[Target]:

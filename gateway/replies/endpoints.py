@@ -225,7 +225,8 @@ class PeekedOptions(NamedTuple):
     streams: bool
 
 
-class ResponseForm(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class ResponseForm:
     """How bodies of the Responses API are echoed by their responses, and continued upstream."""
 
     echo: Callable[[bool, bool, Json, Profile], Json]

@@ -166,27 +166,25 @@ class EventStreamReply(Response):
                 await self._abandon_reply(self._recorder)
 
     async def _pump(self) -> None:
-        source = self._source
-        if self._stream.has_content:
+        source, stream = self._source, self._stream
+        if stream.has_content:
             await self._start()
         await source.open()
         frames = b""
-        while not self._is_over:
+        while not (source.ended or stream.ended):
             frames = source.take()
-            if not self._is_over and (not frames or self._try_forward(frames)):
+            is_over = source.ended or stream.ended
+            if not is_over and (not frames or self._try_forward(frames)):
                 # Nothing was awaited since `take`, so nothing can have arrived.
                 if source.template is not self._template:
                     self._select_fast_path()
                 await source.wait_for_read(self)
                 frames = self._take_unsent()
-            if frames and not self._is_over:
+                is_over = source.ended or stream.ended
+            if frames and not is_over:
                 await self._forward(frames)
         if not self._is_complete:
             await self._conclude(frames)
-
-    @property
-    def _is_over(self) -> bool:
-        return self._source.ended or self._stream.ended
 
     def push(self, read: bytes) -> bool:
         """Sends a read without waking this stream's task. Returns False if the task has more to do.

@@ -1,7 +1,8 @@
 """The interface by which the log, metrics and traces watch the moments of a request."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from gateway.errors import TurnFailed
 from gateway.http.error_forms import bind_failure
@@ -12,7 +13,8 @@ from translation.representation.events import Failed, Usage
 from translation.representation.json_types import Json
 
 
-class ReplyEnd(NamedTuple):
+@dataclass(slots=True)
+class ReplyEnd:
     """What is known of a reply that has ended."""
 
     usage: Usage | None = None
@@ -153,11 +155,10 @@ class LogObserver:
         return
 
     def observe_end(self, end: ReplyEnd) -> None:
-        usage, warnings, unreported, failed, *_ = end
-        if warnings or unreported or failed is not None:
+        if end.warnings or end.unreported or end.failed is not None:
             bind_problems(end)
-        if usage is not None:
-            bind_usage(usage)
+        if end.usage is not None:
+            bind_usage(end.usage)
 
 
 LOG_OBSERVER: Final = LogObserver()

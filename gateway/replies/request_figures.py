@@ -187,46 +187,63 @@ class RequestWatch:
 
 
 class RequestFigures(LogObserver):
-    """The numbers of one request, until its end. Times are those of the performance counter, in nanoseconds.
+    """The numbers of one request, until its end. Times are those of the performance counter, in nanoseconds."""
 
-    Fields that many requests never set have their defaults on the class, because that makes it cheaper to create the
-    object.
-    """
-
-    kind: RequestKind = "request"
-    model: str | None = None
-    """The name or pattern of the configuration that the requested model belongs to; None until the request is
-    accepted."""
-    upstream = ""
-    """The upstream that was asked last; empty if none was."""
-    attempt_count = 0
-    streams = False
-    is_shared = False
-    """Whether the turn is shared between upstreams."""
-    outcome: Literal["ok", "incomplete", "client_gone"] = "ok"
-    """How the reply ended, unless it failed."""
-    first_content = 0
-    """When the first content arrived; 0 if none did."""
-    upstream_ns = 0
-    """The time in which upstreams were waited for."""
-    overhead_ns = 0
-    """The time of the request without those at upstreams and in the queue, once it has ended."""
-    trace: TraceRecord | None = None
-    """Its trace; None while traces are off."""
-    _attempt_began = 0
-    _attempt_meter: AttemptMeter | None = None
-    """Counts the attempt in progress, if somebody counts."""
-    _tried: Sequence[dict[str, object]] = ()
-    """The rounds of hosted tools that have ended, unless a turn keeps them."""
-    _round_usage: Usage | None = None
-    _usage: Usage | None = None
-    """The token counts of the reply, as far as they are known."""
+    __slots__ = (
+        "_attempt_began",
+        "_attempt_meter",
+        "_reader",
+        "_round_usage",
+        "_tried",
+        "_usage",
+        "attempt_count",
+        "began",
+        "first_content",
+        "is_shared",
+        "kind",
+        "model",
+        "outcome",
+        "overhead_ns",
+        "scope",
+        "streams",
+        "trace",
+        "upstream",
+        "upstream_ns",
+    )
 
     def __init__(self, reader: FiguresReader | None, scope: Scope, began_ns: int) -> None:
         self._reader = reader
         self.scope = scope
         """The scope of the request; of a job only the keys of routing."""
         self.began = began_ns
+        self.kind: RequestKind = "request"
+        self.model: str | None = None
+        """The name or pattern of the configuration that the requested model belongs to; None until the request is
+        accepted."""
+        self.upstream = ""
+        """The upstream that was asked last; empty if none was."""
+        self.attempt_count = 0
+        self.streams = False
+        self.is_shared = False
+        """Whether the turn is shared between upstreams."""
+        self.outcome: Literal["ok", "incomplete", "client_gone"] = "ok"
+        """How the reply ended, unless it failed."""
+        self.first_content = 0
+        """When the first content arrived; 0 if none did."""
+        self.upstream_ns = 0
+        """The time in which upstreams were waited for."""
+        self.overhead_ns = 0
+        """The time of the request without those at upstreams and in the queue, once it has ended."""
+        self.trace: TraceRecord | None = None
+        """Its trace; None while traces are off."""
+        self._attempt_began = 0
+        self._attempt_meter: AttemptMeter | None = None
+        """Counts the attempt in progress, if somebody counts."""
+        self._tried: Sequence[dict[str, object]] = ()
+        """The rounds of hosted tools that have ended, unless a turn keeps them."""
+        self._round_usage: Usage | None = None
+        self._usage: Usage | None = None
+        """The token counts of the reply, as far as they are known."""
 
     @property
     def content_ns(self) -> int:
@@ -287,23 +304,23 @@ class RequestFigures(LogObserver):
             self.trace.end_turn()
 
     def observe_end(self, end: ReplyEnd) -> None:
-        usage, warnings, unreported, failed, is_cut_off, finish_reason = end
-        if warnings or unreported or failed is not None:
+        failed = end.failed
+        if end.warnings or end.unreported or failed is not None:
             bind_problems(end)
-        usage = usage or self._round_usage
+        usage = end.usage or self._round_usage
         if usage is not None:
             self._usage = usage
         # Replies end in `finally` blocks, whose exception is the failure of the attempt. Nobody else has it there.
         error = sys.exception()
         result: ResultName = "ok"
-        self.outcome = "incomplete" if is_cut_off else "ok"
+        self.outcome = "incomplete" if end.is_cut_off else "ok"
         if error is not None or failed is not None:
             self.outcome = "client_gone" if isinstance(error, ClientDisconnected) else "ok"
             result = self._find_result(error, failed)
         if self._attempt_began:
             own_result = None if self.is_shared else result
             if self.trace is not None:
-                self.trace.end_attempt(usage, finish_reason, own_result)
+                self.trace.end_attempt(usage, end.finish_reason, own_result)
             self._end_attempt(own_result, usage, is_last=True)
 
     def _end_attempt(self, result: ResultName | None, usage: Usage | None, *, is_last: bool) -> None:

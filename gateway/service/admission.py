@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
 from gateway.config.settings import ServerSettings
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
-from gateway.logs import bind_fields
-from gateway.planning.admitted_request import AdmittedRequest, ThreadRun
+from gateway.logs import add_fields
+from gateway.planning.admitted_request import NO_NAMES, AdmittedRequest, ThreadRun
 from gateway.planning.plan import find_tool_host
 from gateway.planning.resolver import Resolver, Route, Target
 from gateway.replies.endpoints import Endpoint, ReplyIdentity, RequestForm
@@ -56,7 +57,8 @@ class RequestAdapter(Protocol):
         ...
 
 
-class ClientRequest(NamedTuple):
+@dataclass(slots=True, eq=False)
+class ClientRequest:
     """A request as it comes from a client: its body is JSON, and nothing else is known of it."""
 
     endpoint: Endpoint
@@ -73,7 +75,7 @@ class ClientRequest(NamedTuple):
     connection_items: Mapping[str, Sequence[Item]] | None = None
     """Maps response ids to all items up to and including that response, for responses that exist only on this
     connection; None if the connection keeps none."""
-    headers: Mapping[bytes, bytes] = {}
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
     """The headers of the request, by their names in lower case."""
     prompt: Json | None = None
     """The stored prompt that is in the body, as the reply echoes it; None without one."""
@@ -175,12 +177,12 @@ class Admission:
         """Returns the route of a model, and adds it to the log fields of the request. Raises UnknownModel."""
         seal = (self._sealer, owner) if endpoint.reply.has_seals else None
         route = self._resolver.resolve(model, allowed, seal)
-        bind_fields(**route.log_fields)
+        add_fields(route.log_fields)
         return route
 
     def _admit(self, client_request: ClientRequest) -> AdmittedRequest:
-        endpoint, principal, body, strict, _, adapter = client_request[:6]
-        form = endpoint.request
+        endpoint, principal, body = client_request.endpoint, client_request.principal, client_request.body
+        form, adapter = endpoint.request, client_request.adapter
         if form.normalize is not None:
             body = form.normalize(body)
         name = endpoint.param_names.overflow_input
@@ -219,7 +221,8 @@ class Admission:
             route.target,
             principal,
             identity,
-            strict,
+            client_request.strict,
+            NO_NAMES,
             hides_thinking=hides_thinking,
             refusal=refusal,
             headers=client_request.headers,
@@ -229,7 +232,7 @@ class Admission:
         endpoint, route, thread = client_request.endpoint, adapted.route, adapted.thread
         facts = endpoint.request.read_facts(adapted.body)
         if thread is not None:
-            facts = facts._replace(tools=facts.tools._replace(takes_input=True))
+            facts = replace(facts, tools=replace(facts.tools, takes_input=True))
         response_id = new_id(endpoint.id_prefix) if thread is None else thread.response_id
         return AdmittedRequest(
             endpoint,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -122,9 +123,10 @@ class StoredContextHistory:
             labels = host.list_callable_labels(facts.tools.hosted, request.target.mcp_servers)
             approvals = await self._history.load_approvals(request.owner, request.identity.id, state, labels)
         items = None if state.history_count is None else state.context
-        joined = request._replace(
+        joined = replace(
+            request,
             body=form.continue_upstream(request.body, UpstreamInput(items)),
-            facts=facts if items is None else facts._replace(input_value=items),
+            facts=facts if items is None else replace(facts, input_value=items),
             history_count=state.history_count,
             approvals=approvals,
         )
@@ -253,7 +255,7 @@ class ContextService:
         host = await self._admission.open_tool_host(endpoint, facts, route, principal)
         if route.sharing is not None:
             host = self._admission.find_tool_host(endpoint, facts, request.target, principal, host)
-        return request._replace(tool_host=host)
+        return replace(request, tool_host=host)
 
     async def _prepare_turn(self, request: AdmittedRequest, weight: int, *, runs_tools: bool) -> _PreparedTurn:
         """Returns the turn of a request with its history. For a large body this happens in a thread.

@@ -4,6 +4,7 @@ Nothing is sent here. Nothing is stored, except the beginning of a message that 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
 from gateway.errors import NotFound
@@ -36,8 +37,8 @@ class InputFiles(Protocol):
     def plan(
         self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
     ) -> Awaitable[_ResultT]:
-        """Returns what `plan` returns for the request and its weight. Raises FileNotFound with the parameter, and what
-        `plan` raises."""
+        """Returns what `plan` returns for the request, with its files, and for its weight. Nobody else may have the
+        request. Raises FileNotFound with the parameter, and what `plan` raises."""
         ...
 
 
@@ -67,11 +68,13 @@ class StoredInputFiles:
     async def plan(
         self, request: AdmittedRequest, weight: int, plan: Callable[[AdmittedRequest, int], Awaitable[_ResultT]]
     ) -> _ResultT:
+        request.files = _NOT_LOADED
         try:
-            return await plan(request._replace(files=_NOT_LOADED), weight)
+            return await plan(request, weight)
         except FilesNeeded as needed:
             contents, size = await self._contents.load(request.owner, needed.params)
-        return await plan(request._replace(files=contents), weight + size)
+        request.files = contents
+        return await plan(request, weight + size)
 
 
 _PROMPT: Final = "prompt"
@@ -103,7 +106,7 @@ class PromptInsertion:
             return client_request
         variables = reference.get("variables")
         echo: Json = {"id": prompt_id, "version": str(prompt.version), "variables": variables}
-        return client_request._replace(body=merge(client_request.body, prompt.content, variables), prompt=echo)
+        return replace(client_request, body=merge(client_request.body, prompt.content, variables), prompt=echo)
 
 
 class Intake:
@@ -137,14 +140,14 @@ class Intake:
             client_request = await self._prompts.insert(client_request)
         request = await self._admission.admit(client_request)
         if client_request.has_key and not self._keeps_key_of(request):
-            request = request._replace(losses=[*request.losses, KEY_IGNORED])
-        if request.facts.context.is_compacted:
+            request.losses = [*request.losses, KEY_IGNORED]
+        facts = request.facts
+        if facts.context.is_compacted:
             request = await fill_compaction_threshold(request)
-        if request.facts.tools.hosted or request.target.adds_tools:
-            host = await self._admission.open_tool_host(
+        if facts.tools.hosted or request.target.adds_tools:
+            request.tool_host = await self._admission.open_tool_host(
                 request.endpoint, request.facts, request.route, request.principal
             )
-            request = request._replace(tool_host=host)
         storage = self._storage.choose(request, client_request.connection_items, has_key=client_request.has_key)
         return await self._files.plan(request, client_request.weight, storage.accept)
 

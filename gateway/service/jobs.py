@@ -1,6 +1,7 @@
 """Stores jobs and runs them, and accepts their requests again after their process has ended."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -93,8 +94,8 @@ class JobIntake:
         principal = Principal(job.owner, tuple(request["models"]), tuple(request.get("mcp_servers", ["*"])))
         echoed_facts = endpoint.request.read_facts(request["shown"])
         reports_events, takes_input = bool(request.get("tool_events")), bool(request.get("elicitation"))
-        tools = echoed_facts.tools._replace(reports_events=reports_events, takes_input=takes_input)
-        echoed_facts = echoed_facts._replace(tools=tools)
+        tools = replace(echoed_facts.tools, reports_events=reports_events, takes_input=takes_input)
+        echoed_facts = replace(echoed_facts, tools=tools)
         approvals = None
         if fields := request.get("approvals"):
             approvals = parts.approvals.restore(job.owner, job.response_id, fields)
@@ -109,7 +110,8 @@ class JobIntake:
             request["strict"],
         )
         facts = endpoint.request.read_facts(body)
-        planned = admitted._replace(
+        planned = replace(
+            admitted,
             body=body,
             facts=facts,
             history_count=request["earlier"],
@@ -121,7 +123,7 @@ class JobIntake:
             affinity_key=restore_affinity_key(key) if (key := request.get("affinity")) else None,
         )
         planned = await fill_compaction_threshold(planned)
-        admitted = admitted._replace(route=planned.route, target=planned.target)
+        admitted = replace(admitted, route=planned.route, target=planned.target)
         form = endpoint.storage
         if not isinstance(form, ResponseForm):
             raise TypeError("only responses are jobs")
@@ -130,7 +132,7 @@ class JobIntake:
         async def build_run(planned: AdmittedRequest, weight: int) -> Run:
             def replan(target: Target) -> AdmittedRequest:
                 body, facts = fit_to_target(form, options, target, planned.body, planned.facts)
-                return planned._replace(body=body, facts=facts, target=target)
+                return replace(planned, body=body, facts=facts, target=target)
 
             fitted = planned if planned.route.sharing is None else replan(planned.target)
             build = partial(self._runs.build_run, admitted, echo_as(form, options), planned=fitted, replan=replan)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.error_replies import build_failed_event
@@ -48,14 +48,15 @@ from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, as_batch_source
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
-from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Usage
+from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Noted, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss, build_reply_loss, list_reply_losses
 
 
-class Attempt(NamedTuple):
+@dataclass(slots=True)
+class Attempt:
     """One way to produce the reply to a request: the plan for one target."""
 
     target: Target
@@ -74,12 +75,9 @@ UNSTORED: Final = Loss("store", "unavailable")
 """The loss of a reply that is sent although it could not be stored."""
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Run:
-    """One reply to an accepted request, which is produced once: as a stream, or as one JSON object.
-
-    Fields that most runs do not have are attributes of the class until they are set, and cost these runs nothing.
-    """
+    """One reply to an accepted request, which is produced once: as a stream, or as one JSON object."""
 
     request: AdmittedRequest
     """The request of the client, before it was joined with what it continues."""
@@ -174,9 +172,10 @@ class Run:
 
     def build_attempt_stream(self, *, is_begun: bool = True) -> AttemptStream:
         """Returns the stream of the plan of the attempt in progress."""
-        _, plan, presentation, body = self.attempt
+        attempt = self.attempt
+        plan, presentation, body = attempt.plan, attempt.presentation, attempt.body
         endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
-        observer = self._begin_attempt(self.attempt) if is_begun else self.observer
+        observer = self._begin_attempt(attempt) if is_begun else self.observer
         unbegun, self._unbegun_stream = self._unbegun_stream, None
         if unbegun is not None and observer is self.observer:  # building one costs more than choosing the upstream
             return unbegun
@@ -324,7 +323,8 @@ class Run:
         unreported: Sequence[str] = ()
         failed: Failed | None = None
         reason: FinishReason | None = None
-        (_, _, presentation, body), identity = self.attempt, self.request.identity
+        attempt, identity = self.attempt, self.request.identity
+        presentation, body = attempt.presentation, attempt.body
         try:
             answer = await plan.exchange.fetch_body()
             if isinstance(answer, bytes):
@@ -367,7 +367,8 @@ class Run:
             events = batch if event_stage is None else event_stage.feed(batch)
             if watches_content and not has_content:
                 has_content = has_content_events(last_events)
-            facts.extend(collect_facts(events))
+            if Noted in map(type, events):
+                facts.extend(collect_facts(events))
             last_events = events
             collector.feed(events)
 
@@ -459,12 +460,12 @@ class Run:
         Whether input was truncated is known once the upstream has accepted the shorter input, and which tools exist
         once their servers have listed them.
         """
-        request = self.request
-        if self.attempts is not None or request.facts.context.is_truncated or self.loop_io is not None:
+        request, plan = self.request, self.attempt.plan
+        if self.attempts is not None or request.facts.context.is_truncated or request.facts.lists_models:
             return True
-        if request.facts.lists_models:
-            return True
-        return request.endpoint.reply.relays_headers and isinstance(self.plan, RelayPlan)
+        if isinstance(plan, RelayPlan):
+            return request.endpoint.reply.relays_headers
+        return plan.loop_io is not None
 
     def report_unstored(self) -> None:
         """Adds a loss to the log line, and to headers that have not been sent: the reply could not be stored."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -183,7 +184,7 @@ class RunFactory:
             view = echo(view, target.profile)
         if self._find_tool_host is not None and (planned.facts.tools.hosted or target.adds_tools):
             host = self._find_tool_host(planned.endpoint, planned.facts, target, planned.principal, planned.tool_host)
-            planned = planned._replace(tool_host=host)
+            planned = replace(planned, tool_host=host)
             _require_own_approvals(planned)
         if target is not planned.target:
             planned = planned.with_target(target)
@@ -332,7 +333,8 @@ def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRe
     own = form.read_facts(body)
     if not form.own_params.isdisjoint(body):
         body = form.remove_own_params(body)
-    facts = own._replace(
+    facts = replace(
+        own,
         streams=facts.streams,
         state=facts.state,
         tools=facts.tools,
@@ -340,7 +342,7 @@ def _add_target_defaults(planned: AdmittedRequest, target: Target) -> AdmittedRe
         wants_sealed_reasoning=facts.wants_sealed_reasoning,
         cache_key=facts.cache_key,
     )
-    return planned._replace(body=body, facts=facts, hides_thinking=hides_thinking)
+    return replace(planned, body=body, facts=facts, hides_thinking=hides_thinking)
 
 
 def build_redactor(credentials: Sequence[str], redact: Callable[[str], str]) -> Callable[[str], str]:

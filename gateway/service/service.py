@@ -161,7 +161,7 @@ class Service:
         sized_body = parse_buffered_body(scope, request_headers, self.body_limits)
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
-        body, _, weight = sized_body
+        body, weight = sized_body.content, sized_body.weight
         if endpoint.request.add_header_params is not None:
             body = endpoint.request.add_header_params(body, request_headers)
         if path_params is not None:
@@ -188,7 +188,7 @@ class Service:
         if accepted.job is not None:
             return await self._reply_detached(accepted, accepted.job)
         build_own_headers = endpoint.reply.build_headers
-        if accepted.streams:
+        if accepted.request.facts.streams:
             headers = accepted.build_early_headers()
             return self.build_event_stream(
                 accepted.build_stream(),
@@ -365,7 +365,9 @@ class Service:
         except NotAuthenticated as error:
             bind_refused_key(scope, error.hint)
             raise
-        current_owner.set(NO_OWNER if principal is ANONYMOUS else principal.owner)
+        owner = NO_OWNER if principal is ANONYMOUS else principal.owner
+        if current_owner.get() != owner:
+            current_owner.set(owner)
         bind_fields(client=principal.key_name)
         return principal
 

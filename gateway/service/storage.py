@@ -4,6 +4,7 @@ A response may continue others and a conversation. It is kept in the foreground 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -175,9 +176,9 @@ class CompletionStorage:
 
     def _accept(self, request: AdmittedRequest, weight: int) -> Run:
         body = request.body
-        planned = request._replace(
-            body=self._form.remove_storage(body), facts=request.facts._replace(state=_UNSTORED_STATE)
-        )
+        planned = copy(request)
+        planned.body, planned.facts = self._form.remove_storage(body), request.facts.copy()
+        planned.facts.state = _UNSTORED_STATE
         run = self._runs.build_run(request, planned=planned, is_stored=True, weight=weight)
         if request.tool_host is not None:
             self._parts.journal_open_calls(run)
@@ -209,7 +210,7 @@ class ThreadStorage:
         if history.has_turns:
             request = await self._pool.call_weighed(weight, _restore_body, request, history)
             host = await self._open_tool_host(request.endpoint, request.facts, request.route, request.principal)
-            request = request._replace(tool_host=host)
+            request = replace(request, tool_host=host)
         weight += history.weight
         run = await self._pool.call_weighed(weight, self._accept, request, history, weight)
         if history.has_turns:
@@ -220,13 +221,16 @@ class ThreadStorage:
     def _accept(self, request: AdmittedRequest, history: LoadedThread, weight: int) -> Run:
         parts, body = self._parts, request.body
         turn = history.add_turn(request.endpoint, body, request.facts, request.identity, request.target.reasoning_seal)
-        threaded = request._replace(
-            endpoint=turn.build_endpoint(), history_count=turn.history_count, history_tokens=turn.history_tokens
+        threaded = replace(
+            request,
+            endpoint=turn.build_endpoint(),
+            history_count=turn.history_count,
+            history_tokens=turn.history_tokens,
         )
 
         def replan(target: Target) -> AdmittedRequest:
             endpoint = turn.fit_to_seal(target.reasoning_seal).build_endpoint()
-            return threaded._replace(endpoint=endpoint, target=target)
+            return replace(threaded, endpoint=endpoint, target=target)
 
         run = self._runs.build_run(threaded, replan=replan, is_stored=True, weight=weight)
         run.recorder = recorder = turn.make_recorder(
@@ -246,7 +250,7 @@ def _note_answer(run: Run, recorder: ForegroundRecorder) -> None:
 def _restore_body(request: AdmittedRequest, history: LoadedThread) -> AdmittedRequest:
     """Returns the request with the parameters that its thread keeps, and the facts of all of them."""
     body = history.restore_body(request.body)
-    return request._replace(body=body, facts=request.endpoint.request.read_facts(body))
+    return replace(request, body=body, facts=request.endpoint.request.read_facts(body))
 
 
 class UnstoredFallback:
@@ -258,7 +262,7 @@ class UnstoredFallback:
     async def accept(self, request: AdmittedRequest, weight: int) -> Run:
         if request.tool_host is not None:
             raise StoreUnavailable  # calls of its tools are recorded before they are sent
-        return await self._storage.accept(request._replace(losses=[*request.losses, UNSTORED]), weight)
+        return await self._storage.accept(replace(request, losses=[*request.losses, UNSTORED]), weight)
 
 
 class ContinuedRequest(NamedTuple):
@@ -301,13 +305,13 @@ class ResponseStorage:
             labels = host.list_callable_labels(facts.tools.hosted, request.target.mcp_servers)
             try:
                 approvals = await self._history.load_approvals(owner, request.identity.id, state, labels)
-                request = request._replace(approvals=approvals)
+                request = replace(request, approvals=approvals)
             except InvalidRequest as refusal:
                 if request.route.sharing is None:
                     raise
-                request = request._replace(approval_refusal=refusal)
+                request = replace(request, approval_refusal=refusal)
         if state.conversation_id is not None and not self._options.stored:
-            request = request._replace(losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
+            request = replace(request, losses=[*request.losses, _CONVERSATION_NOT_EXTENDED])
         weight += state.weight
         return await self._pool.call_weighed(weight, self._accept, request, state, weight)
 
@@ -336,15 +340,12 @@ class ResponseStorage:
         """Returns the request for one target, with what it continues as the beginning of its input."""
         items = None if state.history_count is None else state.context
         body, facts = fit_to_target(self._form, self._options, target, request.body, request.facts, items)
-        return request._replace(
-            body=body,
-            facts=facts,
-            target=target,
-            history_count=state.history_count,
-            history_tokens=state.history_tokens,
-            in_background=self._options.background,
-            chain_root=_find_chain_root(state),
-        )
+        planned = copy(request)
+        planned.body, planned.facts, planned.target = body, facts, target
+        planned.history_count, planned.history_tokens = state.history_count, state.history_tokens
+        planned.in_background = self._options.background
+        planned.chain_root = _find_chain_root(state)
+        return planned
 
 
 def fit_to_target(
@@ -364,12 +365,13 @@ def fit_to_target(
     # No client waits for a job. A stream proves that a long run is alive, and delivers its output in pieces.
     streams = can.streaming if options.is_detached else facts.streams
     fitted = form.continue_upstream(body, UpstreamInput(items, seals, streams if options.is_detached else None))
-    return fitted, facts._replace(
-        streams=streams,
-        state=_UNSTORED_STATE,
-        input_value=facts.input_value if items is None else items,
-        wants_sealed_reasoning=facts.wants_sealed_reasoning or seals,
-    )
+    facts = facts.copy()
+    facts.streams, facts.state = streams, _UNSTORED_STATE
+    if items is not None:
+        facts.input_value = items
+    if seals:
+        facts.wants_sealed_reasoning = True
+    return fitted, facts
 
 
 def _find_chain_root(state: Continuation) -> str | None:

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 import structlog
@@ -168,7 +169,7 @@ def _replace_exchange(run: Run) -> None:
         run.recorder.leave_approvals_open()
     exchange = _EmptyExchange(run.identity.model)
     plan = TranslationPlan(exchange=exchange, event_stage=None, losses=run.plan.losses)
-    run.attempt = run.attempt._replace(plan=plan)
+    run.attempt = replace(run.attempt, plan=plan)
     run.ask_nobody()
 
 

@@ -28,7 +28,7 @@ def build_agui_endpoint(responses: Endpoint) -> Endpoint:
         param_names=replace(responses.param_names, overflow_input="messages"),
         request=responses.request.adapt_from(validate),
         relay=None,
-        storage=responses.storage._replace(allows_jobs=False),
+        storage=replace(responses.storage, allows_jobs=False),
     )
 
 

@@ -47,7 +47,7 @@ class RoutingReporter:
         admission = self._admission
         request = await admission.admit(client_request)
         host = await admission.open_tool_host(request.endpoint, request.facts, request.route, request.principal)
-        request = request._replace(tool_host=host)
+        request.tool_host = host
         makers = find_makers(request)
         upstreams = [self._examine(request, target, makers) for target in request.route.targets]
         return self._build(request.route, upstreams, self._find_key(request), is_live=is_live)
@@ -93,12 +93,12 @@ class RoutingReporter:
         facts = self._describe(target)
         if makers and facts.candidate.index not in makers:
             return facts._replace(refusal=_OTHER_MAKER)
-        planned = request._replace(target=target)
+        planned = request.with_target(target)
         if planned.facts.tools.hosted or target.adds_tools:
             host = self._admission.find_tool_host(
                 planned.endpoint, planned.facts, target, planned.principal, planned.tool_host
             )
-            planned = planned._replace(tool_host=host)
+            planned.tool_host = host
         try:
             plan = make_plan(planned)
         except InvalidRequest as refusal:

@@ -1,7 +1,7 @@
 """Settings and providers for tests that stop before anything is sent."""
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.config import settings as settings_of
@@ -84,4 +84,4 @@ def plan_body(
     """Returns the plan for a valid body of a client without history."""
     facts, identity = endpoint.request.read_facts(body), ReplyIdentity("resp_1", 0, route.name)
     request = AdmittedRequest(endpoint, body, facts, route, route.target, ANONYMOUS, identity, strict)
-    return make_plan(request._replace(tool_host=tool_host))
+    return make_plan(replace(request, tool_host=tool_host))

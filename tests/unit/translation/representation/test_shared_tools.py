@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -52,7 +53,7 @@ def serve(body: Json) -> tuple[Any, ...]:
     echo = new_response(body, response_id="r", created_at=0, model="m")
     # Facts about hosted tools are of tools that are no functions, so those of functions are left out.
     facts = read_facts(body)
-    facts = facts._replace(tools=facts.tools._replace(hosted=()))
+    facts = replace(facts, tools=replace(facts.tools, hosted=()))
     return (
         lowered.body,
         lowered.losses,

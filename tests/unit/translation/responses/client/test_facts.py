@@ -1,5 +1,6 @@
 """What a request of the Responses API asks for, besides its turn."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,46 +19,46 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
         dict.fromkeys(("stream", "store", "tools", "truncation", "conversation", "include", "reasoning", "background")),
         PLAIN,
     ),
-    "a stream": ({"stream": True}, PLAIN._replace(streams=True)),
-    "no storage": ({"store": False}, PLAIN._replace(state=StateFacts())),
-    "the background": ({"background": True}, PLAIN._replace(state=STORED._replace(in_background=True))),
+    "a stream": ({"stream": True}, replace(PLAIN, streams=True)),
+    "no storage": ({"store": False}, replace(PLAIN, state=StateFacts())),
+    "the background": ({"background": True}, replace(PLAIN, state=replace(STORED, in_background=True))),
     "a stream that cannot be resumed": (
         {"resumable": False},
-        PLAIN._replace(state=STORED._replace(is_resumable=False)),
+        replace(PLAIN, state=replace(STORED, is_resumable=False)),
     ),
     "an earlier response": (
         {"previous_response_id": "resp_1"},
-        PLAIN._replace(state=STORED._replace(previous_id="resp_1")),
+        replace(PLAIN, state=replace(STORED, previous_id="resp_1")),
     ),
-    "a conversation by its id": ({"conversation": "c"}, PLAIN._replace(state=STORED._replace(conversation_id="c"))),
+    "a conversation by its id": ({"conversation": "c"}, replace(PLAIN, state=replace(STORED, conversation_id="c"))),
     "a conversation that is read only": (
         {"conversation": {"id": "c"}, "store": False},
-        PLAIN._replace(state=StateFacts(has_lasting_ids=True, conversation_id="c")),
+        replace(PLAIN, state=StateFacts(has_lasting_ids=True, conversation_id="c")),
     ),
     "hosted tools": (
         {"tools": [MCP], "max_tool_calls": 3},
-        PLAIN._replace(tools=ToolFacts(hosted=[MCP], max_calls=3, credentials=("Bearer k", "k"))),
+        replace(PLAIN, tools=ToolFacts(hosted=[MCP], max_calls=3, credentials=("Bearer k", "k"))),
     ),
-    "a limit of the model's own tools": ({"max_tool_calls": 3}, PLAIN._replace(tools=ToolFacts(max_calls=3))),
+    "a limit of the model's own tools": ({"max_tool_calls": 3}, replace(PLAIN, tools=ToolFacts(max_calls=3))),
     "events and input of tools": (
         {"tool_events": True, "elicitation": True},
-        PLAIN._replace(tools=ToolFacts(reports_events=True, takes_input=True)),
+        replace(PLAIN, tools=ToolFacts(reports_events=True, takes_input=True)),
     ),
     "compaction at the lowest threshold": (
         {"context_management": [{"compact_threshold": 9}, {"compact_threshold": 5}]},
-        PLAIN._replace(context=ContextFacts(is_compacted=True, compact_threshold=5)),
+        replace(PLAIN, context=ContextFacts(is_compacted=True, compact_threshold=5)),
     ),
     "compaction at a threshold of the server": (
         {"context_management": [{"type": "compaction"}]},
-        PLAIN._replace(context=ContextFacts(is_compacted=True)),
+        replace(PLAIN, context=ContextFacts(is_compacted=True)),
     ),
-    "truncation": ({"truncation": "auto"}, PLAIN._replace(context=ContextFacts(is_truncated=True))),
-    "a budget": ({"reasoning": {"max_tokens": 9}}, PLAIN._replace(needs_translation=True)),
-    "a summary": ({"reasoning": {"generate_summary": "auto"}}, PLAIN._replace(wants_summary=True)),
-    "thinking": ({"thinking": False}, PLAIN._replace(sets_thinking=True)),
-    "extensions": ({"extensions": True}, PLAIN._replace(has_extensions=True)),
-    "sealed reasoning": ({"include": ["reasoning.encrypted_content"]}, PLAIN._replace(wants_sealed_reasoning=True)),
-    "padding": ({"stream_options": {"include_obfuscation": True}}, PLAIN._replace(is_obfuscated=True)),
+    "truncation": ({"truncation": "auto"}, replace(PLAIN, context=ContextFacts(is_truncated=True))),
+    "a budget": ({"reasoning": {"max_tokens": 9}}, replace(PLAIN, needs_translation=True)),
+    "a summary": ({"reasoning": {"generate_summary": "auto"}}, replace(PLAIN, wants_summary=True)),
+    "thinking": ({"thinking": False}, replace(PLAIN, sets_thinking=True)),
+    "extensions": ({"extensions": True}, replace(PLAIN, has_extensions=True)),
+    "sealed reasoning": ({"include": ["reasoning.encrypted_content"]}, replace(PLAIN, wants_sealed_reasoning=True)),
+    "padding": ({"stream_options": {"include_obfuscation": True}}, replace(PLAIN, is_obfuscated=True)),
 }
 
 
