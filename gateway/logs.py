@@ -194,6 +194,17 @@ def add_fields(fields: Mapping[str, object]) -> None:
     _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
 
 
+def bind_client(key_name: str) -> None:
+    """Adds the name of the client's key to every further log line of this context."""
+    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), "client": key_name})
+
+
+def bind_attempt(provider: str, number: int) -> None:
+    """Adds the upstream that is asked next, and the number of the attempt, to every further log line of this
+    context."""
+    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), "provider": provider, "attempts": number})
+
+
 def reset_fields(**fields: object) -> None:
     """Replaces all bound fields by these."""
     _BOUND_FIELDS.set(fields)

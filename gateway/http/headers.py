@@ -1,16 +1,12 @@
 """HTTP headers as bytes: looks up headers of a request, and encodes headers of a reply."""
 
 from collections.abc import Mapping
-from operator import methodcaller
 from typing import Final
 
 from starlette.types import Scope
 
 _SCOPE_KEY: Final = "gateway.headers"
 """Scope key of a request's headers, built once per request."""
-
-_encode_text: Final = methodcaller("encode", "latin-1")
-
 
 UPSTREAM_HEADER: Final = "x-gateway-upstream"
 ATTEMPTS_HEADER: Final = "x-gateway-attempts"
@@ -37,4 +33,4 @@ def set_header(scope: Scope, name: bytes, value: bytes) -> None:
 
 def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Returns a reply's headers in ASGI form, encoded as Latin-1. Their names must be in lower case."""
-    return [*zip(map(_encode_text, headers), map(_encode_text, headers.values()), strict=True)]
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

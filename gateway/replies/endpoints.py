@@ -55,12 +55,9 @@ class TargetPresentation:
     """The profile of the upstream: where a relayed reply has its reasoning."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Presentation:
-    """The presentation of one reply to the client.
-
-    Fields that most replies do not have are attributes of the class until they are set, and cost these replies nothing.
-    """
+    """The presentation of one reply to the client."""
 
     common: TargetPresentation
     is_stored: bool

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from gateway.errors import TurnFailed
 from gateway.http.error_forms import bind_failure
-from gateway.logs import bind_fields, bind_tool_warnings, bind_unreported, bind_usage
+from gateway.logs import bind_attempt, bind_fields, bind_tool_warnings, bind_unreported, bind_usage
 from gateway.upstreams.outcomes import ResultName
 from translation.hosted.tool_report import CallFigures
 from translation.representation.events import Failed, Usage
@@ -134,7 +134,7 @@ class LogObserver:
         return self
 
     def observe_attempt(self, provider: str, number: int, model: str) -> None:
-        bind_fields(provider=provider, attempts=number)
+        bind_attempt(provider, number)
 
     def observe_head(self) -> None:
         return

@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from gateway.errors import TurnFailed
 from gateway.http.guard import ClientDisconnected
-from gateway.logs import add_usage_fields, bind_fields, read_bound_fields
+from gateway.logs import add_usage_fields, bind_attempt, bind_fields, read_bound_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
 from providers.request_ids import CURRENT_IDS
@@ -265,7 +265,7 @@ class RequestFigures(LogObserver):
             ids.trace = trace
 
     def observe_attempt(self, provider: str, number: int, model: str) -> None:
-        bind_fields(provider=provider, attempts=number)
+        bind_attempt(provider, number)
         self.upstream = provider
         self.attempt_count = number
         self._attempt_began = perf_counter_ns()

@@ -48,7 +48,7 @@ from gateway.tools.loop_io import LoopIO
 from providers.base import Batch, HeaderedReply, as_batch_source
 from providers.errors import ProviderError
 from translation.errors import InvalidRequest
-from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Noted, Usage
+from translation.representation.events import CUT_OFF_REASONS, Failed, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal
 from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item, Json
@@ -172,21 +172,21 @@ class Run:
 
     def build_attempt_stream(self, *, is_begun: bool = True) -> AttemptStream:
         """Returns the stream of the plan of the attempt in progress."""
-        attempt = self.attempt
-        plan, presentation, body = attempt.plan, attempt.presentation, attempt.body
-        endpoint, is_obfuscated = self.request.endpoint, self.request.facts.is_obfuscated
+        attempt, request = self.attempt, self.request
+        plan, presentation, body, identity = attempt.plan, attempt.presentation, attempt.body, request.identity
+        endpoint, is_obfuscated = request.endpoint, request.facts.is_obfuscated
         observer = self._begin_attempt(attempt) if is_begun else self.observer
         unbegun, self._unbegun_stream = self._unbegun_stream, None
         if unbegun is not None and observer is self.observer:  # building one costs more than choosing the upstream
             return unbegun
         if isinstance(plan, RelayPlan):
-            relay = plan.relay.make_relay(body, self.identity, presentation)
+            relay = plan.relay.make_relay(body, identity, presentation)
             if is_obfuscated:
                 relay = ObfuscatingRelay(relay)
             if self._model_observer is not None:
                 relay = ModelRelay(relay, self._model_observer.note_model)
             return RelayedReply(plan.exchange, relay, self.provider_hold, self._rejection_params, observer)
-        encoder, event_stage = endpoint.reply.encoder(body, self.identity, presentation), plan.event_stage
+        encoder, event_stage = endpoint.reply.encoder(body, identity, presentation), plan.event_stage
         if is_obfuscated:
             encoder = ObfuscatingEncoder(encoder)
         if self._model_observer is not None:
@@ -367,8 +367,7 @@ class Run:
             events = batch if event_stage is None else event_stage.feed(batch)
             if watches_content and not has_content:
                 has_content = has_content_events(last_events)
-            if Noted in map(type, events):
-                facts.extend(collect_facts(events))
+            facts.extend(collect_facts(events))
             last_events = events
             collector.feed(events)
 

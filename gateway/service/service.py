@@ -29,7 +29,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.http.owner_counts import OwnerCounts
 from gateway.http.query_params import read_single_value
-from gateway.logs import bind_fields
+from gateway.logs import bind_client
 from gateway.relayed_paths.form_upload import FormLimits
 from gateway.relayed_paths.relays import EMBEDDINGS, RelayedPath
 from gateway.replies.endpoints import Endpoint, ResponseForm
@@ -368,7 +368,7 @@ class Service:
         owner = NO_OWNER if principal is ANONYMOUS else principal.owner
         if current_owner.get() != owner:
             current_owner.set(owner)
-        bind_fields(client=principal.key_name)
+        bind_client(principal.key_name)
         return principal
 
     def render_stored_headers(self, stored: StoredHeaders) -> dict[str, str]:

@@ -4,7 +4,6 @@ A response may continue others and a conversation. It is kept in the foreground 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -13,7 +12,7 @@ from gateway.errors import StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.jobs.job_credentials import JobCredentials
-from gateway.planning.admitted_request import AdmittedRequest
+from gateway.planning.admitted_request import AdmittedRequest, list_values
 from gateway.planning.continuation import (
     Continuation,
     EmptyHistory,
@@ -176,7 +175,7 @@ class CompletionStorage:
 
     def _accept(self, request: AdmittedRequest, weight: int) -> Run:
         body = request.body
-        planned = copy(request)
+        planned = AdmittedRequest(*list_values(request))
         planned.body, planned.facts = self._form.remove_storage(body), request.facts.copy()
         planned.facts.state = _UNSTORED_STATE
         run = self._runs.build_run(request, planned=planned, is_stored=True, weight=weight)
@@ -340,7 +339,7 @@ class ResponseStorage:
         """Returns the request for one target, with what it continues as the beginning of its input."""
         items = None if state.history_count is None else state.context
         body, facts = fit_to_target(self._form, self._options, target, request.body, request.facts, items)
-        planned = copy(request)
+        planned = AdmittedRequest(*list_values(request))
         planned.body, planned.facts, planned.target = body, facts, target
         planned.history_count, planned.history_tokens = state.history_count, state.history_tokens
         planned.in_background = self._options.background
