@@ -5,15 +5,15 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from statistics import median
 
 from bench.retrieval.corpus import Question, generate_corpus
 from bench.retrieval.filled_stores import open_filled_store
 from bench.retrieval.peers import PeerPython
-from bench.retrieval.pgvector import measure_pgvector, settle
+from bench.retrieval.pgvector import open_pgvector, settle
 from bench.retrieval.quality import DEPTH, Quality, judge_rankings
-from bench.retrieval.speed import fill, generate_load, measure_median
+from bench.retrieval.speed import fill, generate_load, measure_medians, time_search
 from gateway.state.database.migrate import migrate_database
 
 _QUERIES = 40
@@ -34,8 +34,8 @@ async def compare_quality(peer: PeerPython) -> None:
                 texts_of_questions = [question.text for question in questions]
                 by_words = [await store.search(text, DEPTH) for text in texts_of_questions]
                 _print_quality(kind, "the gateway, words", questions, by_words)
-                ranked = await asyncio.to_thread(peer.rank_by_words, texts, texts_of_questions, DEPTH)
-                by_bm25s = [[corpus.documents[place].id for place in places] for places in ranked["rankings"]]
+                with peer.index_words(texts, DEPTH) as bm25s:
+                    by_bm25s = [[corpus.documents[n].id for n in bm25s.rank(text)] for text in texts_of_questions]
                 _print_quality(kind, "bm25s", questions, by_bm25s)
                 query_vectors = await asyncio.to_thread(peer.embed, texts_of_questions)
                 for means, text_weight in (("the gateway, vectors", 0.0), ("the gateway, both", 1.0)):
@@ -52,30 +52,33 @@ def _print_quality(kind: str, means: str, questions: Sequence[Question], ranking
 
 
 async def measure_speed(peer: PeerPython, url: str | None, chunks: int, *, with_vectors: bool) -> None:
-    """Prints how fast chunks are indexed and found, beside bm25s in memory."""
+    """Prints how fast chunks are indexed and found, beside bm25s in memory and pgvector alone."""
     load = generate_load(chunks, _QUERIES, with_vectors=with_vectors)
     size = sum(map(len, load.chunks)) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         place = url or f"sqlite+aiosqlite:///{Path(folder) / 'state.db'}"
         if url is not None:
             await migrate_database(url)
-        async with open_filled_store(place) as store:
+        async with AsyncExitStack() as stack:
+            store = await stack.enter_async_context(open_filled_store(place))
             seconds = await fill(store, load)
+            print(f"{chunks} chunks, {size:.1f} MB: indexed in {seconds:.1f} s, {size / seconds:.2f} MB/s")
+            bm25s = stack.enter_context(peer.index_words(load.chunks, 10))
+            print(f"bm25s: indexed in {bm25s.indexed_s:.1f} s")
+            searches = {
+                "the gateway, words": time_search(lambda n: store.search(load.queries[n], 10)),
+                "bm25s": lambda n: bm25s.measure(load.queries[n]),
+            }
+            if with_vectors:
+                both = time_search(lambda n: store.search(load.queries[n], 10, load.query_vectors[n]))
+                searches["the gateway, words and vectors"] = both
+            if with_vectors and url is not None:
+                alone = await stack.enter_async_context(open_pgvector(url, load))
+                searches["pgvector alone, in a table of nothing else"] = time_search(alone)
             if url is not None:
                 await settle(url)
-            print(f"{chunks} chunks, {size:.1f} MB: indexed in {seconds:.1f} s, {size / seconds:.2f} MB/s")
-            by_words = await measure_median(lambda n: store.search(load.queries[n], 10), _QUERIES)
-            print(f"search by words: median {by_words * 1000:.1f} ms")
-            if with_vectors:
-                both = await measure_median(
-                    lambda n: store.search(load.queries[n], 10, load.query_vectors[n]), _QUERIES
-                )
-                print(f"search by words and vectors: median {both * 1000:.1f} ms")
-        if with_vectors and url is not None:
-            alone = await measure_pgvector(url, load)
-            print(f"pgvector alone, in a table of nothing else: median {alone * 1000:.1f} ms")
-    ranked = await asyncio.to_thread(peer.rank_by_words, load.chunks, load.queries, 10)
-    print(f"bm25s: indexed in {ranked['indexed_s']:.1f} s, median {median(ranked['seconds']) * 1000:.1f} ms")
+            for name, median in (await measure_medians(searches, _QUERIES)).items():
+                print(f"{name}: median {median * 1000:.1f} ms")
 
 
 def main() -> None:

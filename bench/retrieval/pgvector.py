@@ -1,9 +1,13 @@
 """pgvector without the gateway: the same vectors in a table of nothing else, compared exactly by SQL."""
 
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
 import asyncpg  # type: ignore[import-untyped]
 from sqlalchemy.engine import make_url
 
-from bench.retrieval.speed import Load, measure_median
+from bench.retrieval.speed import Load
 from gateway.retrieval.embedding import Vector, unpack_vector
 
 _FOUND = 200
@@ -21,8 +25,9 @@ async def settle(url: str) -> None:
         await connection.close()
 
 
-async def measure_pgvector(url: str, load: Load) -> float:
-    """Returns the median of the seconds of searches for the vectors of the queries."""
+@asynccontextmanager
+async def open_pgvector(url: str, load: Load) -> AsyncIterator[Callable[[int], Coroutine[Any, Any, object]]]:
+    """Yields the search for the vector of the query with a number, in a table of the vectors alone."""
     connection = await _connect(url)
     try:
         await connection.execute("CREATE TEMPORARY TABLE alone (number bigint PRIMARY KEY, embedding vector)")
@@ -37,7 +42,7 @@ async def measure_pgvector(url: str, load: Load) -> float:
         async def search(number: int) -> object:
             return await connection.fetch(query, _write_vector(load.query_vectors[number]), _FOUND)
 
-        return await measure_median(search, len(load.query_vectors))
+        yield search
     finally:
         await connection.close()
 

@@ -2,9 +2,9 @@
 
 import random
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bench.retrieval.filled_stores import FilledStore
 from gateway.retrieval.embedding import Vector, pack_vector
@@ -13,6 +13,11 @@ CHUNKS_PER_FILE: Final = 500
 _WORDS: Final = 20_000
 _WORDS_PER_CHUNK: Final = 120
 _DIMENSIONS: Final = 256
+_WARM: Final = 3
+"""So many searches of each kind are not measured: statements are compiled, and pages read for the first time."""
+
+Measure: TypeAlias = Callable[[int], Coroutine[Any, Any, float]]
+"""Returns the seconds of the search with a number."""
 
 
 class Load(NamedTuple):
@@ -51,11 +56,24 @@ async def fill(store: FilledStore, load: Load) -> float:
     return time.perf_counter() - began
 
 
-async def measure_median(search: Callable[[int], Coroutine[Any, Any, object]], count: int) -> float:
-    """Returns the median of the seconds of searches."""
-    seconds = []
-    for number in range(count):
+async def measure_medians(searches: Mapping[str, Measure], count: int) -> dict[str, float]:
+    """Returns the median of the seconds of each kind of search. They take turns, so that what else the machine does
+    costs all of them the same."""
+    seconds: dict[str, list[float]] = {name: [] for name in searches}
+    for number in range(-_WARM, count):
+        for name, measure in searches.items():
+            taken = await measure(max(number, 0))
+            if number >= 0:
+                seconds[name].append(taken)
+    return {name: median(each) for name, each in seconds.items()}
+
+
+def time_search(search: Callable[[int], Coroutine[Any, Any, object]]) -> Measure:
+    """Returns what measures a search."""
+
+    async def measure(number: int) -> float:
         began = time.perf_counter()
         await search(number)
-        seconds.append(time.perf_counter() - began)
-    return median(seconds)
+        return time.perf_counter() - began
+
+    return measure

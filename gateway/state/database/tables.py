@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    ColumnElement,
     Index,
     Integer,
     LargeBinary,
@@ -24,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 _ID_TYPE = String(255)
 
@@ -424,9 +424,12 @@ vector_chunks = Table(
 )
 
 
-class TermVector(ColumnElement[str]):
+class TermVector(FunctionElement[str]):
     """The terms of a chunk as PostgreSQL indexes them: each behind letters that stand for its store, so that a search
-    reads nothing of other stores. SQLite has a table for each store instead."""
+    reads nothing of other stores. SQLite has a table for each store instead.
+
+    It is a function without arguments, because SQLAlchemy compiles other elements of one's own again for each query.
+    """
 
     inherit_cache = True
     type = TSVECTOR()

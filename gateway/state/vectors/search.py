@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, Row, and_, select
+from sqlalchemy import Row, and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.embedding import QueryVectors
 from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
-from gateway.state.database.database import fetch_rows
+from gateway.state.database.database import ROWS_AT_ONCE, fetch_rows
 from gateway.state.database.tables import files, vector_chunks, vector_store_files
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
@@ -70,7 +70,8 @@ async def search_chunks(
         .where(is_entry(owner, store_id), _entries.status == "completed")
     )
     entries = await fetch_rows(await connection.execute(names))
-    accepted = await run_in_pool(_select_entries, entries, query)
+    is_short = query.accepts is None and len(entries) < ROWS_AT_ONCE
+    accepted = _select_entries(entries, query) if is_short else await run_in_pool(_select_entries, entries, query)
     if not accepted:
         return []
     terms, vectors = indexes
@@ -82,7 +83,7 @@ async def search_chunks(
         closest = await vectors.find_closest(connection, query.vectors.vectors, attempts, limit) if attempts else []
         by_meaning = [_Candidate(row.number, row.file_id, row.position, 0.0) for row in closest]
     # After the vectors, because it changes how the rest of the transaction is planned.
-    by_words = await _search_words(connection, terms, (owner, store_id), entries, accepted, query, limit)
+    by_words = await _search_words(connection, terms, entries, accepted, query, limit)
     best = by_words if query.vectors is None else _join_orders(by_words, by_meaning, query.vectors)
     return await _load_chunks(connection, store_id, best[: query.limit], accepted)
 
@@ -90,33 +91,18 @@ async def search_chunks(
 async def _search_words(
     connection: AsyncConnection,
     index: TermIndex,
-    store: tuple[str, str],
     entries: Sequence[Row[Any]],
     accepted: Mapping[str, _File],
     query: ChunkQuery,
     limit: int,
 ) -> list[_Candidate]:
     """Returns the chunks that have words of the query, best first."""
-    owner, store_id = store
     corpus = Corpus(sum(row.chunks for row in entries), sum(row.terms for row in entries))
     terms = list(dict.fromkeys(term for terms in query.terms for term in terms))
     if not terms:
         return []
-
-    def is_current(file_id: ColumnElement[str], attempt: ColumnElement[int]) -> ColumnElement[bool]:
-        has_entry = (
-            select(_entries.file_id)
-            .where(
-                is_entry(owner, store_id),
-                _entries.file_id == file_id,
-                _entries.attempt == attempt,
-                _entries.status == "completed",
-            )
-            .exists()
-        )
-        return has_entry if len(accepted) == len(entries) else and_(has_entry, file_id.in_(list(accepted)))
-
-    frequencies, rows = await index.find_matches(connection, TermQuery(terms, corpus, is_current, limit))
+    files = None if len(accepted) == len(entries) else list(accepted)
+    frequencies, rows = await index.find_matches(connection, TermQuery(terms, corpus, limit, files))
     return await run_in_pool(_score_rows, rows, accepted, corpus, frequencies, query)
 
 

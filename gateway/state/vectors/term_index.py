@@ -4,16 +4,19 @@ A shared table would let one owner's words change the scores of another. Terms a
 sign of a text has a meaning to either index (`gateway/retrieval/terms.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import md5
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     Integer,
     MetaData,
+    Numeric,
     Row,
     Select,
     Table,
@@ -26,6 +29,7 @@ from sqlalchemy import (
     insert,
     literal,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.dialects import postgresql
@@ -38,7 +42,7 @@ from sqlalchemy.sql.operators import custom_op
 from gateway.retrieval.embedding import build_signs, unpack_vector
 from gateway.retrieval.scoring import Corpus
 from gateway.state.database.database import fetch_rows
-from gateway.state.database.tables import TermVector, vector_chunks
+from gateway.state.database.tables import TermVector, vector_chunks, vector_store_files
 
 _MATCHES: Final = custom_op[bool]("@@", is_comparison=True)
 
@@ -49,6 +53,8 @@ _MATCH_COLUMNS: Final = (
     vector_chunks.c.position,
     vector_chunks.c.terms,
 )
+
+_Id: TypeAlias = str | ColumnElement[str]
 
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 
@@ -62,17 +68,14 @@ _PLAN_BY_INDEX: Final = select(
 compiles nor shares a query that takes milliseconds. It does not know how long it takes to read the terms of a row."""
 
 
-IsCurrent: TypeAlias = Callable[[ColumnElement[str], ColumnElement[int]], ColumnElement[bool]]
-"""Returns the condition that a file, by its id, counts, and with it the chunks of an attempt of its indexing."""
-
-
 class TermQuery(NamedTuple):
     """A search for the chunks of one store that have some of these terms, at most `limit`."""
 
     terms: Sequence[str]
     corpus: Corpus
-    is_current: IsCurrent
     limit: int
+    files: Sequence[str] | None = None
+    """The files whose chunks count; None: those of all files of the store."""
 
 
 class TermMatches(NamedTuple):
@@ -107,6 +110,24 @@ class TermIndex(Protocol):
         ...
 
 
+def _is_current(
+    owner: _Id, store_id: _Id, file_id: ColumnElement[str], attempt: ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Returns the condition that an attempt of indexing a file is the one that completed."""
+    entries = vector_store_files.c
+    return (
+        select(entries.file_id)
+        .where(
+            entries.owner == owner,
+            entries.store_id == store_id,
+            entries.file_id == file_id,
+            entries.attempt == attempt,
+            entries.status == "completed",
+        )
+        .exists()
+    )
+
+
 class _CreateTermTable(DDLElement):
     inherit_cache = False
 
@@ -130,6 +151,8 @@ class SqliteTermIndex:
             self._name, MetaData(), Column("rowid", Integer), Column("terms", Text), Column(self._name, Text)
         )
         self._whole: ColumnElement[str] = self._table.c[self._name]
+        self._owner = owner
+        self._store_id = store_id
         self._is_own = and_(vector_chunks.c.owner == owner, vector_chunks.c.store_id == store_id)
 
     async def create(self, connection: AsyncConnection) -> None:
@@ -175,7 +198,8 @@ class SqliteTermIndex:
             .where(
                 self._whole.match(" OR ".join(frequencies)),
                 self._is_own,
-                query.is_current(vector_chunks.c.file_id, vector_chunks.c.attempt),
+                _is_current(self._owner, self._store_id, vector_chunks.c.file_id, vector_chunks.c.attempt),
+                true() if query.files is None else vector_chunks.c.file_id.in_(query.files),
             )
             .order_by(func.bm25(self._whole))
             .limit(query.limit)
@@ -192,11 +216,8 @@ class PostgresTermIndex:
     def __init__(self, owner: str, store_id: str) -> None:
         letters = md5(store_id.encode(), usedforsecurity=False).hexdigest()[:8]
         self._prefix = letters.translate(_LETTERS)
-        # Other stores may have the same letters. An equation would let PostgreSQL read all chunks of the store, one by
-        # one, before it has counted its rows.
-        self._is_own = and_(
-            vector_chunks.c.owner.is_not_distinct_from(owner), vector_chunks.c.store_id.is_not_distinct_from(store_id)
-        )
+        self._owner = owner
+        self._store_id = store_id
 
     async def create(self, connection: AsyncConnection) -> None:
         """Does nothing: all stores share the index."""
@@ -227,44 +248,78 @@ class PostgresTermIndex:
 
     async def find_matches(self, connection: AsyncConnection, query: TermQuery) -> TermMatches:
         await connection.execute(_PLAN_BY_INDEX)
-        rows = await fetch_rows(await connection.execute(self._select_matches(query)))
+        values: dict[str, Any] = {
+            "words": [self._prefix + term for term in query.terms],
+            "owner": self._owner,
+            "store_id": self._store_id,
+            "all_chunks": query.corpus.chunks,
+            "most": query.limit,
+        }
+        if query.files is not None:
+            values["files"] = [*query.files]
+        statement = _build_match_query(names_files=query.files is not None)
+        rows = await fetch_rows(await connection.execute(statement, values))
         if not rows:
             return TermMatches({}, [])
         counts: Mapping[str, int] = orjson.loads(rows[0].counts)
         chunks = query.corpus.chunks
-        return TermMatches({query.terms[int(place)]: min(count, chunks) for place, count in counts.items()}, rows)
+        return TermMatches({query.terms[int(place) - 1]: min(count, chunks) for place, count in counts.items()}, rows)
 
-    def _select_matches(self, query: TermQuery) -> Select[Any]:
-        """Returns the query for chunks by the weights of their terms: each term is looked up once, rows of chunks are
-        read without their terms, and terms only of the best."""
-        chunks = vector_chunks.c
-        hits = union_all(
-            *(
-                select(literal(place).label("place"), chunks.number, chunks.file_id, chunks.attempt).where(
-                    self._is_own, TermVector().operate(_MATCHES, func.to_tsquery("simple", self._prefix + term))
-                )
-                for place, term in enumerate(query.terms)
-            )
-        ).cte("hits")
-        counts = select(hits.c.place, func.count().label("chunks")).group_by(hits.c.place).cte("counts")
-        count = func.least(counts.c.chunks, query.corpus.chunks)
-        weight = func.ln(1 + (query.corpus.chunks - count + 0.5) / (count + 0.5))
-        total = func.sum(weight).label("weight")
-        best = (
-            select(hits.c.number, total)
-            .join(counts, counts.c.place == hits.c.place)
-            .where(query.is_current(hits.c.file_id, hits.c.attempt))
-            .group_by(hits.c.number)
-            .order_by(total.desc(), hits.c.number)
-            .limit(query.limit)
-            .subquery()
+
+@cache
+def _build_match_query(*, names_files: bool) -> Select[Any]:
+    """Returns PostgreSQL's query for chunks by the weights of their terms: each term is looked up once, rows of chunks
+    are read without their terms, and terms only of the best.
+
+    It is the same for every store and any number of terms, because to build and compile it takes longer than to run it.
+    """
+    chunks = vector_chunks.c
+    owner, store_id = bindparam("owner", type_=Text), bindparam("store_id", type_=Text)
+    words = func.unnest(bindparam("words", type_=postgresql.ARRAY(Text)))
+    asked = words.table_valued(Column("word", Text), with_ordinality="place", name="asked").render_derived()
+    found = (
+        select(chunks.number, chunks.file_id, chunks.attempt)
+        .where(
+            # Other stores may have the same letters. An equation would let PostgreSQL read all chunks of the store, one
+            # by one, before it has counted its rows.
+            chunks.owner.is_not_distinct_from(owner),
+            chunks.store_id.is_not_distinct_from(store_id),
+            TermVector().operate(_MATCHES, func.to_tsquery("simple", asked.c.word)),
         )
-        all_counts = select(cast(func.json_object_agg(counts.c.place, counts.c.chunks), Text)).scalar_subquery()
-        return (
-            select(*_MATCH_COLUMNS, all_counts.label("counts"))
-            .join(best, best.c.number == chunks.number)
-            .order_by(best.c.weight.desc(), chunks.number)
+        .lateral("found")
+    )
+    hits = select(asked.c.place, *found.c).select_from(asked.join(found, true())).cte("hits")
+    all_chunks = bindparam("all_chunks", type_=BigInteger)
+    count = func.least(func.count(), all_chunks)
+    terms = (
+        select(
+            hits.c.place,
+            func.count().label("chunks"),
+            # Sums of such numbers do not depend on their order.
+            cast(func.ln(1 + (all_chunks - count + 0.5) / (count + 0.5)), Numeric).label("weight"),
         )
+        .group_by(hits.c.place)
+        .cte("terms")
+    )
+    total = func.sum(terms.c.weight).label("weight")
+    best = (
+        select(hits.c.number, total)
+        .join(terms, terms.c.place == hits.c.place)
+        .where(_is_current(owner, store_id, hits.c.file_id, hits.c.attempt))
+        .group_by(hits.c.number)
+        .order_by(total.desc(), hits.c.number)
+        .limit(bindparam("most", type_=Integer))
+    )
+    if names_files:
+        files = bindparam("files", type_=postgresql.ARRAY(Text))
+        best = best.where(hits.c.file_id == func.any(files))
+    counts = select(cast(func.json_object_agg(terms.c.place, terms.c.chunks), Text)).scalar_subquery()
+    chosen = best.subquery()
+    return (
+        select(*_MATCH_COLUMNS, counts.label("counts"))
+        .join(chosen, chosen.c.number == chunks.number)
+        .order_by(chosen.c.weight.desc(), chunks.number)
+    )
 
 
 def choose_term_index(owner: str, store_id: str, *, is_sqlite: bool) -> TermIndex:
