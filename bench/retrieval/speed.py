@@ -14,9 +14,9 @@ _WORDS: Final = 20_000
 _WORDS_PER_CHUNK: Final = 120
 _DIMENSIONS: Final = 256
 _WARM: Final = 3
-"""So many searches of each kind are not measured: statements are compiled, and pages read for the first time."""
+"""So many searches of each kind are not timed: statements are compiled, and pages read for the first time."""
 
-Measure: TypeAlias = Callable[[int], Coroutine[Any, Any, float]]
+SearchTimer: TypeAlias = Callable[[int], Coroutine[Any, Any, float]]
 """Returns the seconds of the search with a number."""
 
 
@@ -56,19 +56,19 @@ async def fill(store: FilledStore, load: Load) -> float:
     return time.perf_counter() - began
 
 
-async def measure_medians(searches: Mapping[str, Measure], count: int) -> dict[str, float]:
+async def measure_medians(searches: Mapping[str, SearchTimer], count: int) -> dict[str, float]:
     """Returns the median of the seconds of each kind of search. They take turns, so that what else the machine does
     costs all of them the same."""
     seconds: dict[str, list[float]] = {name: [] for name in searches}
     for number in range(-_WARM, count):
         for name, measure in searches.items():
-            taken = await measure(max(number, 0))
+            duration = await measure(max(number, 0))
             if number >= 0:
-                seconds[name].append(taken)
+                seconds[name].append(duration)
     return {name: median(each) for name, each in seconds.items()}
 
 
-def time_search(search: Callable[[int], Coroutine[Any, Any, object]]) -> Measure:
+def time_search(search: Callable[[int], Coroutine[Any, Any, object]]) -> SearchTimer:
     """Returns what measures a search."""
 
     async def measure(number: int) -> float:

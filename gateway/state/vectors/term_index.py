@@ -276,19 +276,19 @@ def _build_match_query(*, names_files: bool) -> Select[Any]:
     chunks = vector_chunks.c
     owner, store_id = bindparam("owner", type_=Text), bindparam("store_id", type_=Text)
     words = func.unnest(bindparam("words", type_=postgresql.ARRAY(Text)))
-    asked = words.table_valued(Column("word", Text), with_ordinality="place", name="asked").render_derived()
-    found = (
+    places = words.table_valued(Column("word", Text), with_ordinality="place", name="places").render_derived()
+    matches = (
         select(chunks.number, chunks.file_id, chunks.attempt)
         .where(
             # Other stores may have the same letters. An equation would let PostgreSQL read all chunks of the store, one
             # by one, before it has counted its rows.
             chunks.owner.is_not_distinct_from(owner),
             chunks.store_id.is_not_distinct_from(store_id),
-            TermVector().operate(_MATCHES, func.to_tsquery("simple", asked.c.word)),
+            TermVector().operate(_MATCHES, func.to_tsquery("simple", places.c.word)),
         )
-        .lateral("found")
+        .lateral("matches")
     )
-    hits = select(asked.c.place, *found.c).select_from(asked.join(found, true())).cte("hits")
+    hits = select(places.c.place, *matches.c).select_from(places.join(matches, true())).cte("hits")
     all_chunks = bindparam("all_chunks", type_=BigInteger)
     count = func.least(func.count(), all_chunks)
     terms = (

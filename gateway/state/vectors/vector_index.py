@@ -60,7 +60,7 @@ class SqliteVectorIndex:
             .limit(_SIGNS_AT_ONCE)
         )
         last = -1
-        while rows := (await connection.execute(page.where(_chunks.number > last))).all():
+        while rows := await fetch_rows(await connection.execute(page.where(_chunks.number > last))):
             last = rows[-1].number
             await run_in_pool(_scan_signs, scan, rows, attempts)
         rows_of_best: list[Row[Any]] = []
@@ -72,7 +72,8 @@ class SqliteVectorIndex:
 
 
 def _scan_signs(scan: SignScan, rows: Sequence[Any], attempts: Mapping[str, int]) -> None:
-    scan.add((row.number, row.signs) for row in rows if attempts.get(row.file_id) == row.attempt)
+    # To unpack a row takes a sixth of the time of its attributes.
+    scan.add((number, signs) for number, file_id, attempt, signs in rows if attempts.get(file_id) == attempt)
 
 
 def _order_rows(rows: Sequence[Row[Any]], queries: Sequence[Vector], limit: int) -> Sequence[Row[Any]]:
