@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.shared.route_analysis import share_route_analysis
 from tests.unit.support.deadlines import LastDeadlines
 
 if TYPE_CHECKING:
@@ -95,6 +96,14 @@ def shared_tls_contexts() -> Iterator[None]:
     """Makes clients of httpx share one TLS context: each loads the certificates of all authorities, in 40 ms of CPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_signatures() -> Iterator[None]:
+    """Makes applications share what FastAPI finds in the signatures of their endpoints."""
+    with pytest.MonkeyPatch.context() as patch:
+        share_route_analysis(patch)
         yield
 
 
