@@ -46,6 +46,8 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     errors.UploadNotFound: ErrorReply(404, _INVALID_TYPE, "upload_not_found"),
     errors.FileTooLarge: ErrorReply(413, _INVALID_TYPE, "file_too_large"),
     errors.VectorStoreNotFound: ErrorReply(404, _INVALID_TYPE, "vector_store_not_found"),
+    errors.StoreFileNotFound: ErrorReply(404, _INVALID_TYPE, "file_not_found"),
+    errors.FileBatchNotFound: ErrorReply(404, _INVALID_TYPE, "file_batch_not_found"),
     errors.VectorStoreExpired: ErrorReply(400, _INVALID_TYPE, "vector_store_expired"),
     errors.VectorStoreQuotaExceeded: ErrorReply(429, "rate_limit_error", "vector_store_quota_exceeded"),
     errors.StorageQuotaExceeded: ErrorReply(429, "rate_limit_error", "storage_quota_exceeded"),

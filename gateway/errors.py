@@ -19,6 +19,8 @@ GatewayError
   UploadNotFound       no such upload, or an upload of another owner
   FileTooLarge         a file is over `files.max_file_mb`, or a part over `files.max_part_mb`
   VectorStoreNotFound  no such vector store, or one of another owner
+  StoreFileNotFound    a vector store has no such file
+  FileBatchNotFound    a vector store has no such batch of files
   VectorStoreExpired   a vector store that is searched or added to has expired
   VectorStoreQuotaExceeded  an owner has `limits.vector_stores`, or a store `tools.file_search.max_files`
   StorageQuotaExceeded  the files of an owner are over `limits.files` or `limits.files_mb`
@@ -165,6 +167,18 @@ class VectorStoreNotFound(NotFound):
 
     def __init__(self, store_id: str, *, param: str | None = None) -> None:
         super().__init__(f"Vector store with id {store_id:.80} not found.", param=param)
+
+
+class StoreFileNotFound(NotFound):
+    """A file that is not in a vector store, whether it exists elsewhere or not."""
+
+    def __init__(self, file_id: str) -> None:
+        super().__init__(f"there is no file with the id '{file_id:.80}' in this vector store")
+
+
+class FileBatchNotFound(NotFound):
+    def __init__(self, batch_id: str) -> None:
+        super().__init__(f"there is no batch with the id '{batch_id:.80}' in this vector store")
 
 
 class VectorStoreExpired(GatewayError):

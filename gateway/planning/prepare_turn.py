@@ -13,6 +13,7 @@ from gateway.planning.resolver import Target
 from gateway.planning.stop_sequences import StoppedExchange, remove_stop, require_short_sequences, sends_stop
 from gateway.replies.client_params import ClientParams
 from gateway.replies.endpoints import Endpoint
+from gateway.tools.past_results import PastResultCiter, show_past_calls
 from providers.base import Batch, Exchange, as_batch_source
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
@@ -116,8 +117,9 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
         # Most turns have no tools. Skipping the next steps for them saves a tenth of the planning time.
         return fitted, _build_event_stage(fitted, profile, None) if profile.fix_empty_final else None
     can = target.capabilities
+    expanded, citations = show_past_calls(fitted, can)
     rewritten = rewrite_tools(
-        fitted,
+        expanded,
         kinds=can.tool_kinds,
         hosted=can.hosted_tools,
         holds_grammars=can.input_grammars,
@@ -125,7 +127,8 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     )
     losses += rewritten.losses
     normalized = normalize_turn(rewritten.turn, profile, losses)
-    return normalized, _build_event_stage(normalized, profile, rewritten.call_mapper)
+    event_stage = _build_event_stage(normalized, profile, rewritten.call_mapper)
+    return normalized, PastResultCiter(citations, event_stage) if citations else event_stage
 
 
 def _build_event_stage(turn: Turn, profile: Profile, call_mapper: EventStage | None) -> EventStage | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn, TypeVar
 
 from gateway.config.tool_settings import FileSearchSettings
-from gateway.errors import FileNotFound, NotFound, VectorStoreNotFound
+from gateway.errors import FileBatchNotFound, FileNotFound, StoreFileNotFound, VectorStoreNotFound
 from gateway.logs import bind_fields
 from gateway.retrieval.embedding import FindEmbedder, embed_queries
 from gateway.state.file_records import FileStore
@@ -240,11 +240,11 @@ class StoredVectorStores:
 
     async def _refuse_file(self, owner: str, store_id: str, file_id: str) -> NoReturn:
         await self.load_store(owner, store_id)
-        raise NotFound(f"there is no file with the id '{file_id:.80}' in this vector store")
+        raise StoreFileNotFound(file_id)
 
     async def _refuse_batch(self, owner: str, store_id: str, batch_id: str) -> NoReturn:
         await self.load_store(owner, store_id)
-        raise NotFound(f"there is no batch with the id '{batch_id:.80}' in this vector store")
+        raise FileBatchNotFound(batch_id)
 
 
 def _require(value: _ValueT | None, store_id: str) -> _ValueT:

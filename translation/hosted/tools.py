@@ -46,6 +46,8 @@ class HostedTool:
     """Whether the model sees it only once a search has loaded it, if there is such a search."""
     is_repeatable: bool = False
     """Whether a call may be sent a second time if the outcome of the first is not known."""
+    checks_arguments: bool = True
+    """Whether arguments have to fit the schema. Otherwise the executor judges them, and takes other forms too."""
 
     @property
     def definition_digest(self) -> str:

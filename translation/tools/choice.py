@@ -46,7 +46,10 @@ def filter_allowed_tools(
     return tools, choice
 
 
-_SEARCH_REMEDY = "; the operator can name an engine for it (tools.web_search.engine)"
+_SEARCH_REMEDY = (
+    "; the operator can name an engine for it (tools.web_search.engine), which a tool with `external_web_access: "
+    "false` never uses"
+)
 
 _ALIASES = {"computer_use": "computer"}
 """Type of a tool choice -> the type of its tool, where the two differ."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.tools.executors.executor import ToolExecutor
 from translation.hosted.call_forms import CallForm
@@ -29,6 +29,18 @@ class ResponseContext:
     """The tools that the model does not see before a search has loaded them. They are known when calls are run."""
     citations: CitationTable = field(default_factory=CitationTable)
     """What the markers in results stand for: an executor adds what it finds, and writes the marker beside it."""
+
+
+def find_unread_keys(
+    holder: Mapping[str, Any], position: int, known: Collection[str], path: str = ""
+) -> Iterable[Loss]:
+    """Yields the losses of keys that an object of the tool at a position has, and whoever runs the tool does not know.
+
+    `path` is the place of the object in the tool, such as `user_location.`. Keys without a value say nothing.
+    """
+    for key, value in holder.items():
+        if key not in known and value:
+            yield Loss(f"tools[{position}].{path}{key:.50}", "dropped")
 
 
 class ToolKind(Protocol):

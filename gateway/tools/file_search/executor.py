@@ -127,6 +127,7 @@ class FileSearchExecutor:
                 form=FILE_SEARCH_FORM,
                 choice_type=FILE_SEARCH,
                 is_repeatable=True,
+                checks_arguments=False,
             )
             for each in definitions
         ]

@@ -9,7 +9,7 @@ from gateway.retrieval.embedding import Embedder
 from gateway.retrieval.search_params import read_filters, read_threshold
 from gateway.state.vector_records import VectorStores
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
 from gateway.tools.file_search.executor import FileSearchExecutor, FileSearchOptions
 from gateway.tools.file_search.form import FILE_SEARCH, FILE_SEARCH_FORM
 from translation.errors import InvalidRequest
@@ -22,6 +22,7 @@ _DEFAULT_RESULTS: Final = 20
 _MAX_RESULTS: Final = 50
 _RANKERS: Final = ("auto", "default-2024-11-15")
 _HYBRID: Final = "hybrid_search"
+_KNOWN_KEYS: Final = frozenset({"type", "vector_store_ids", "max_num_results", "filters", "ranking_options"})
 _MAX_WEIGHT: Final = 1_000_000
 _IDS: Final = "vector_store_ids"
 
@@ -65,11 +66,12 @@ class FileSearchTools:
         return left
 
     def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
-        if self._embedder is not None:
-            return
         for position, tool in enumerate(tools):
+            if not self.runs_tool(tool):
+                continue
+            yield from find_unread_keys(tool, position, _KNOWN_KEYS)
             ranking = tool.get("ranking_options")
-            if self.runs_tool(tool) and isinstance(ranking, dict) and ranking.get(_HYBRID) is not None:
+            if self._embedder is None and isinstance(ranking, dict) and ranking.get(_HYBRID) is not None:
                 yield Loss(f"tools[{position}].ranking_options.{_HYBRID}", "ignored")
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:

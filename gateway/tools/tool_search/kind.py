@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.config.tool_settings import ToolSearchSettings
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
 from gateway.tools.tool_search.executor import ToolSearchExecutor
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
@@ -17,6 +17,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
 _CLIENT: Final = "client"
+_KNOWN_KEYS: Final = frozenset({"type", "execution"})
 
 
 class ToolSearchTools:
@@ -45,9 +46,7 @@ class ToolSearchTools:
         searches = any(map(self.runs_tool, tools))
         for position, tool in enumerate(tools):
             if self.runs_tool(tool):
-                for key in ("description", "parameters"):
-                    if tool.get(key):
-                        yield Loss(f"tools[{position}].{key}", "dropped")
+                yield from find_unread_keys(tool, position, _KNOWN_KEYS)
             elif tool.get("defer_loading") and not searches and tool["type"] == MCP and self._settings.auto is None:
                 yield Loss(f"tools[{position}].defer_loading", "dropped")
 

@@ -1,5 +1,6 @@
 """Decides which hosts a search may find and open, by the `filters` of the tool in the request."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 from providers.egress import EgressRefused, parse_url
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.validation import refuse_unknown_names
 
 _MAX_DOMAINS: Final = 100
 _MAX_DOMAIN_CHARS: Final = 253
@@ -14,6 +16,12 @@ _MAX_SITE_TERMS: Final = 3
 """At most so many domains are added to the query. Engines do not take longer filters."""
 
 _KEYS: Final = ("allowed_domains", "blocked_domains")
+
+_NOT_OF_HOSTS: Final = frozenset("/:@?#\\ ")
+"""Characters that a URL has before or behind its host."""
+
+_LABEL: Final = r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?"
+_HOST: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,7 @@ def read_domain_rules(tool: Json, param: str) -> DomainRules:
         return DomainRules()
     if not isinstance(filters, dict):
         raise InvalidRequest("filters must be an object", param=f"{param}.filters", code="invalid_type")
+    refuse_unknown_names(filters, _KEYS, f"{param}.filters.")  # a search without them would find what it must not
     return DomainRules(*(_read_domains(filters.get(key), f"{param}.filters.{key}") for key in _KEYS))
 
 
@@ -75,11 +84,11 @@ def _read_domain(domain: str, param: str) -> str:
         parsed = parse_url(f"http://{domain}/")
     except EgressRefused:
         parsed = None
-    is_plain = parsed is not None and not set(domain) & set("/:@?#\\ ") and len(domain) <= _MAX_DOMAIN_CHARS
-    if parsed is None or not is_plain:
+    host = "" if parsed is None or set(domain) & _NOT_OF_HOSTS else parsed.raw_host.decode("ascii").lower().rstrip(".")
+    if not (_HOST.fullmatch(host) and len(domain) <= _MAX_DOMAIN_CHARS):
         message = f"{domain[:80]!r} is no domain: write a host without a scheme and a path, such as example.com"
         raise InvalidRequest(message, param=param)
-    return parsed.raw_host.decode("ascii").lower().rstrip(".")
+    return host
 
 
 def _is_in(host: str, domains: Collection[str]) -> bool:

@@ -151,6 +151,7 @@ class WebSearchExecutor:
                 form=FORM,
                 choice_type=WEB_SEARCH if each["name"] == WEB_SEARCH else _PAGE_CHOICE,
                 is_repeatable=True,
+                checks_arguments=False,
             )
             for each in definitions
         ]

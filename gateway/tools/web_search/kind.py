@@ -7,7 +7,7 @@ from typing import Any, Final
 from gateway.config.tool_settings import WebSearchSettings
 from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
 from gateway.tools.web_search.domains import read_domain_rules
 from gateway.tools.web_search.form import FORM
 from providers.egress import EgressClient
@@ -27,6 +27,7 @@ _KNOWN_KEYS: Final = frozenset(
 )
 _COUNTRY: Final = "country"
 _PLACE_KEYS: Final = ("city", "region", "timezone", _COUNTRY)
+_PLACE_FIELDS: Final = frozenset({"type", *_PLACE_KEYS})
 
 
 class WebSearchTools:
@@ -64,9 +65,8 @@ class WebSearchTools:
             for key in _PLACE_KEYS:
                 if place.get(key) and not (key == _COUNTRY and self._build_engine().finds_country(place[key])):
                     yield Loss(f"tools[{position}].user_location.{key}", "dropped")
-            for key in tool.keys() - _KNOWN_KEYS:
-                if tool[key]:
-                    yield Loss(f"tools[{position}].{key:.50}", "dropped")
+            yield from find_unread_keys(place, position, _PLACE_FIELDS, "user_location.")
+            yield from find_unread_keys(tool, position, _KNOWN_KEYS)
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         from gateway.tools.web_search.executor import SearchOptions, WebSearchExecutor

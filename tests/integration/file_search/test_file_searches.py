@@ -99,6 +99,13 @@ async def test_a_bad_tool_is_refused_before_the_model_is_asked(
     assert code is None or body["code"] == code
 
 
+async def test_a_key_that_nobody_reads_is_a_loss(tmp_path: Path) -> None:
+    async with searching(tmp_path) as (served, store_id):
+        tool: Any = {"type": "file_search", "vector_store_ids": [store_id], "max_results": 3, "filters": None}
+        raw = await served.client.responses.with_raw_response.create(model="m", input="Hi", tools=[tool])
+    assert raw.headers["x-gateway-loss"] == "tools[0].max_results=dropped"
+
+
 async def test_a_call_without_a_query_fails_and_the_model_reads_why(tmp_path: Path) -> None:
     async with searching(tmp_path, chat_calls(("file_search", "{}")), chat_text("Sorry.")) as (served, store_id):
         response = await served.ask({"type": "file_search", "vector_store_ids": [store_id]})

@@ -84,7 +84,7 @@ async def test_functions_of_the_client_are_found_too() -> None:
     tools = [function("now"), function("send_letter", defer_loading=True), custom, space, {"type": "tool_search"}]
     script = (chat_calls(("tool_search", '{"query": "sell goods, draw a plan"}')), chat_text("Yes."))
     async with hosting(*script) as gateway:
-        response = await gateway.ask(*tools)
+        response = await gateway.ask(*tools, extra_headers={"x-gateway-strict": "true"})
         first, second = map(names_of, gateway.model.requests)
     assert first == ["now", "shop__list_goods", "tool_search"]
     assert second[:3] == first

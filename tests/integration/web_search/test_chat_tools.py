@@ -45,6 +45,27 @@ async def test_its_parameters_are_those_of_the_responses_api() -> None:
     assert completion.choices[0].message.content == "☔ Rain 【1】."
 
 
+async def test_what_is_honoured_is_no_loss() -> None:
+    """A strict request is refused if it loses anything."""
+    tool: Any = {**TOOL, "filters": {"blocked_domains": ["a.example"]}, "search_context_size": "high"}
+    async with searching(*MODEL) as served:
+        raw = await served.gateway.client.chat.completions.with_raw_response.create(
+            model="m", messages=USER, tools=[tool], extra_headers={"x-gateway-strict": "true"}
+        )
+    assert "x-gateway-loss" not in raw.headers
+
+
+async def test_what_is_not_honoured_is_one_loss() -> None:
+    place = {"type": "approximate", "country": "DE", "street": "Ring 1"}
+    tool: Any = {**TOOL, "user_location": place, "color": "red"}
+    async with searching(*MODEL) as served:
+        raw = await served.gateway.client.chat.completions.with_raw_response.create(
+            model="m", messages=USER, tools=[tool]
+        )
+    losses = ("user_location.country=dropped", "user_location.street=dropped", "color=dropped")
+    assert raw.headers["x-gateway-loss"] == ", ".join(f"tools[0].{loss}" for loss in losses)
+
+
 async def test_a_search_beside_a_function_leaves_it_to_the_client() -> None:
     async with searching(chat_calls(search("rain")), chat_calls(("add", "{}"))) as served:
         completion = await served.gateway.client.chat.completions.create(model="m", messages=USER, tools=[OWN, TOOL])

@@ -162,7 +162,9 @@ async def test_several_queries_are_one_call_with_each_page_once() -> None:
     assert response["tool_usage"]["web_search"] == {"num_requests": 2}
 
 
-@pytest.mark.parametrize("arguments", ['{"query": "rain"}', '{"queries": ["rain"]}'])
+@pytest.mark.parametrize(
+    "arguments", ['{"query": "rain"}', '{"queries": ["rain"]}', '{"queries": "rain"}', '{"queries": ["rain", 3]}']
+)
 async def test_queries_may_be_written_in_other_ways(arguments: str) -> None:
     async with searching(chat_calls(("web_search", arguments)), chat_text("Yes.")) as served:
         assert items_of(await served.ask(), "web_search_call")[0]["action"]["queries"] == ["rain"]
@@ -204,6 +206,8 @@ BAD_TOOLS: Final[dict[str, tuple[Json, str]]] = {
     "an empty host": ({"filters": {"allowed_domains": [""]}}, "tools[0].filters.allowed_domains[0]"),
     "no list": ({"filters": {"allowed_domains": "a.example"}}, "tools[0].filters.allowed_domains"),
     "too many": ({"filters": {"allowed_domains": ["a.example"] * 101}}, "tools[0].filters.allowed_domains"),
+    "a wildcard": ({"filters": {"allowed_domains": ["*.a.example"]}}, "tools[0].filters.allowed_domains[0]"),
+    "an unknown filter": ({"filters": {"allow_domains": ["a.example"]}}, "tools[0].filters.allow_domains"),
     "no filters": ({"filters": []}, "tools[0].filters"),
     "a size": ({"search_context_size": "huge"}, "tools[0].search_context_size"),
     "a place": ({"user_location": "here"}, "tools[0].user_location"),

@@ -190,6 +190,9 @@ class WebSearchTool(TypedDict, total=False):
 HOSTED_TOOL_TYPES = frozenset({"file_search", "web_search"})
 """The types of tools that are written as in the Responses API. OpenAI's own Chat Completions API has none of them."""
 
+_HOSTED_TOOLS: Final = (FileSearchTool, WebSearchTool)
+"""Tools of which the schema has only the keys that the gateway reads first. Whoever runs them judges the others."""
+
 Tool = Annotated[FunctionTool | CustomTool | FileSearchTool | WebSearchTool, Field(discriminator="type")]
 
 
@@ -332,7 +335,7 @@ _SILENT_KEYS: Final = ("index", *REASONING_TEXT_FIELDS)
 
 @cache
 def _unknown_fields() -> UnknownFields:
-    return UnknownFields(Request, ignored=_SILENT_KEYS, indexed=False)
+    return UnknownFields(Request, skipped=_HOSTED_TOOLS, ignored=_SILENT_KEYS, indexed=False)
 
 
 def find_unknown_in_request(body: Json) -> list[str]:

@@ -117,6 +117,8 @@ class CallChecks:
             return describe_unknown_tool(call.model_name)
         if not is_json_object(call.arguments):
             return INVALID_JSON
+        if not call.tool.checks_arguments:
+            return None
         if self._validator is None:
             self._validator = CallValidator(self._catalogue.all_functions, self._bounds.argument_bytes)
         if (fault := self._validator.fault_of(call.model_name, call.arguments)) is not None:

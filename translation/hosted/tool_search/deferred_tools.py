@@ -11,6 +11,9 @@ TOOL_SEARCH: Final = "tool_search"
 AUTO_SEARCH: Final = "tool_search_auto"
 """The `server` of a search that the request did not ask for."""
 
+DEFER_LOADING: Final = "defer_loading"
+"""The key of a tool that the model has to search for."""
+
 OUTPUT_ITEM: Final = "tool_search_output"
 MCP: Final = "mcp"
 _NAMESPACE: Final = "namespace"
@@ -58,7 +61,7 @@ class DeferredTools:
         loaded = [self._tools[name] for name in names if name in self._tools]
         for tool in loaded:
             self._loaded.setdefault(tool.name, tool)
-        return [{**tool.tool, "defer_loading": True} for tool in loaded]
+        return [{**tool.tool, DEFER_LOADING: True} for tool in loaded]
 
     def load_from_history(self, items: Iterable[Item]) -> None:
         """Loads the tools that searches of earlier turns have loaded."""
@@ -93,13 +96,13 @@ def split_deferred(tools: Sequence[Json]) -> tuple[list[Json], list[DeferredTool
     deferred: list[DeferredTool] = []
     for tool in tools:
         if tool["type"] == _NAMESPACE:
-            members = [each for each in tool["tools"] if each.get("defer_loading")]
+            members = [each for each in tool["tools"] if each.get(DEFER_LOADING)]
             deferred += [
                 _defer({**tool, "tools": [each]}, each, is_own=True, namespace=f"{tool['name']}.") for each in members
             ]
             if len(members) < len(tool["tools"]):
-                visible.append({**tool, "tools": [each for each in tool["tools"] if not each.get("defer_loading")]})
-        elif tool.get("defer_loading") and tool.get("name"):
+                visible.append({**tool, "tools": [each for each in tool["tools"] if not each.get(DEFER_LOADING)]})
+        elif tool.get(DEFER_LOADING) and tool.get("name"):
             deferred.append(_defer(tool, tool, is_own=True))
         else:
             visible.append(tool)

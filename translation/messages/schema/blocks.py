@@ -176,6 +176,7 @@ class ServerToolUseBlock(TypedDict, total=False):
 class WebSearchResult(TypedDict, total=False):
     """A page that a search has found. Only the server that found it can read its `encrypted_content`."""
 
+    type: str | None
     url: Required[str]
     title: str | None
     encrypted_content: str | None

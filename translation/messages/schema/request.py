@@ -259,8 +259,8 @@ def find_unknown_in_request(body: Json) -> list[str]:
 def _is_reported_elsewhere(key: UnknownKey) -> bool:
     """Whether a key says nothing, or whoever lifts its tool reports it: keys of searches, and tools of toolsets."""
     kind = str(key.holder.get("type"))
-    is_of_tool = kind.startswith("web_search_") or (kind, key.key) == ("mcp_toolset", "tools")
-    return is_of_tool or key.holder[key.key] in _DIRECT_CALLER
+    is_of_search = kind.startswith("web_search_") and key.path.startswith("tools.")  # and not of a result
+    return is_of_search or (kind, key.key) == ("mcp_toolset", "tools") or key.holder[key.key] in _DIRECT_CALLER
 
 
 REQUEST_FIELDS = frozenset({*SharedParams.__annotations__, "max_tokens"})

@@ -1,6 +1,6 @@
 """Vector stores over HTTP with the official SDK, and with requests that it would never send, on both databases."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,29 @@ def test_nothing_of_another_owner_is_seen(ann: OpenAI, bob: OpenAI) -> None:
         stores.files.create(own.id, file_id=file_id)
     assert (foreign.value.code, foreign.value.param) == ("file_not_found", "file_id")
     assert ann.vector_stores.retrieve(store_id).file_counts.total == 3
+
+
+def test_what_a_store_does_not_have_is_named_by_a_code(ann: OpenAI) -> None:
+    store_id = ann.vector_stores.create().id
+    files, batches = ann.vector_stores.files, ann.vector_stores.file_batches
+    asked: dict[str, list[Callable[[], object]]] = {
+        "file_not_found": [
+            lambda: files.retrieve("file-1", vector_store_id=store_id),
+            lambda: files.update("file-1", vector_store_id=store_id, attributes={}),
+            lambda: files.content("file-1", vector_store_id=store_id),
+            lambda: files.delete("file-1", vector_store_id=store_id),
+        ],
+        "file_batch_not_found": [
+            lambda: batches.retrieve("vsfb_1", vector_store_id=store_id),
+            lambda: batches.cancel("vsfb_1", vector_store_id=store_id),
+            lambda: batches.list_files("vsfb_1", vector_store_id=store_id),
+        ],
+    }
+    for code, calls in asked.items():
+        for ask in calls:
+            with pytest.raises(NotFoundError) as refused:
+                ask()
+            assert refused.value.code == code
 
 
 def test_quotas_are_refused_by_name(ann: OpenAI) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.tools.web_search.domains import DomainRules, read_domain_rules
+from translation.errors import InvalidRequest
 
 ALLOWED = DomainRules(["example.com", "bücher.example".encode("idna").decode()], ["no.example.com"])
 
@@ -43,3 +44,23 @@ def test_domains_are_read_in_one_spelling() -> None:
         {"filters": {"allowed_domains": ["Bücher.Example."], "blocked_domains": None}}, "tools[0]"
     )
     assert rules == DomainRules(["xn--bcher-kva.example"], ())
+
+
+@pytest.mark.parametrize("domain", ["a.example", "a.example.", "A_b.example", "x-y.example", "127.0.0.1", "localhost"])
+def test_a_host_is_a_domain(domain: str) -> None:
+    rules = read_domain_rules({"filters": {"allowed_domains": [domain]}}, "tools[0]")
+    assert rules.allowed == [domain.lower().rstrip(".")]
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        *("", ".", "*", "*.a.example", "a.*", ".a.example", "a..example", "-a.example", "a.example-", "a,b", "a b"),
+        *("a.example,b.example", "u@a.example", "a.example:80", "a.example/x", "[::1]", "a|b", "x" * 254),
+    ],
+)
+def test_what_is_no_host_is_refused(domain: str) -> None:
+    """It would allow nothing, or block nothing, without a word."""
+    with pytest.raises(InvalidRequest) as refused:
+        read_domain_rules({"filters": {"blocked_domains": ["a.example", domain]}}, "tools[0]")
+    assert refused.value.param == "tools[0].filters.blocked_domains[1]"

@@ -1,5 +1,7 @@
 """Which calls are run, and when the tools are withdrawn."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.tool_rounds import hosted_tool
@@ -48,6 +50,16 @@ def fault(checks: CallChecks, arguments: str, name: str = "calc_add", withdrawal
 )
 def test_faults_24_25_26_a_call_is_checked_before_it_is_run(arguments: str, name: str, expected: str | None) -> None:
     assert fault(CallChecks(CATALOGUE, LoopBounds()), arguments, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [('{"a": "x"}', None), ("[1]", "Could not parse arguments as JSON")]
+)
+def test_an_executor_may_judge_arguments_itself(arguments: str, expected: str | None) -> None:
+    call = call_of(arguments)
+    call.tool = replace(hosted_tool(), checks_arguments=False)
+    CallChecks(CATALOGUE, LoopBounds()).settle_unless_runnable(call)
+    assert (call.outcome and call.outcome.error and output_text_of({"error": call.outcome.error})) == expected
 
 
 def test_fault_41_no_more_calls_are_run_than_the_limit() -> None:
