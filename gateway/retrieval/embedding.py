@@ -30,6 +30,10 @@ class Embedder(Protocol):
         """Returns the vectors of texts, in their order. Raises ProviderError, Unrepresentable and ProtocolViolation."""
         ...
 
+    def is_away(self, error: Exception) -> bool:
+        """Whether an error of `embed` says that the model is busy or away, which passes by itself."""
+        ...
+
 
 FindEmbedder: TypeAlias = Callable[[], Embedder | None]
 """Returns who makes vectors at present; None if searches go by words alone."""
@@ -99,13 +103,27 @@ class SignScan:
         return [number for _, number in self._best]
 
 
+class EmbeddedQueries(NamedTuple):
+    """The vectors of the queries of a search; None if it goes by words alone. `is_model_away` says whether that is
+    because the model is busy or away."""
+
+    vectors: QueryVectors | None = None
+    is_model_away: bool = False
+
+
 async def embed_queries(
     embedder: Embedder | None, queries: Sequence[str], weights: tuple[float, float] = (1.0, 1.0)
-) -> QueryVectors | None:
-    """Returns the vectors of queries, and the weights of meaning and words; None without an embedder.
+) -> EmbeddedQueries:
+    """Returns the vectors of queries with the weights of meaning and words.
 
-    Raises what `Embedder.embed` raises.
+    Raises what `Embedder.embed` raises, unless that passes by itself: then the search goes by words.
     """
     if embedder is None:
-        return None
-    return QueryVectors(embedder.name, await embedder.embed(queries), *weights)
+        return EmbeddedQueries()
+    try:
+        vectors = await embedder.embed(queries)
+    except Exception as error:  # the embedder knows which of its errors pass
+        if not embedder.is_away(error):
+            raise
+        return EmbeddedQueries(is_model_away=True)
+    return EmbeddedQueries(QueryVectors(embedder.name, vectors, *weights))

@@ -19,7 +19,6 @@ from gateway.state.values import PageRequest
 from gateway.state.vector_records import ENTRY_STATUSES, EntryStatus, FileCounts
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.representation.loss import Loss
 
 _STORES = "/v1/vector_stores"
 _STORE = "/v1/vector_stores/{store_id}"
@@ -96,8 +95,7 @@ def _add_store_routes(router: APIRouter, service: Service) -> None:
         """Search the files of a vector store."""
         owner, body = _authenticate(service, request), await service.read_body(request)
         page = await service.require_vector_stores().search(owner, store_id, body)
-        losses = [Loss("rewrite_query", "ignored")] if page.request.has_rewrite else []
-        return build_json_reply(page.render(), headers=report_losses(losses))
+        return build_json_reply(page.render(), headers=report_losses(page.losses))
 
 
 def _add_file_routes(router: APIRouter, service: Service) -> None:

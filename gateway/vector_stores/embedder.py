@@ -8,6 +8,7 @@ import orjson
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.config.tool_settings import EmbeddingSettings
 from gateway.retrieval.embedding import Vector, pack_vector
+from gateway.vector_stores.patient_embedder import is_model_away
 from providers.base import Provider
 from providers.relayed_paths import PathRelayer
 from translation.errors import ProtocolViolation, Unrepresentable
@@ -42,6 +43,9 @@ class ProviderEmbedder:
         finally:
             await reply.close(whole=is_whole)
         return await run_in_pool(_read_reply, whole, len(texts), settings.dimensions)
+
+    def is_away(self, error: Exception) -> bool:
+        return is_model_away(error)
 
 
 def _read_reply(whole: bytes, count: int, dimensions: int | None) -> list[Vector]:

@@ -127,6 +127,14 @@ class PatientEmbedder:
         await sleep(postponed.wait_s)
 
 
+def is_model_away(error: Exception) -> bool:
+    """Whether an error of a model of embeddings passes by itself: it is busy or away."""
+    if not isinstance(error, ProviderError | TranslationError):
+        return False
+    outcome = find_outcome(error)
+    return outcome is not None and _passes(error, outcome)
+
+
 def _passes(error: Exception, outcome: Outcome) -> bool:
     headers = getattr(error, "headers", {})
     return outcome in _TEMPORARY and not forbids_retry(headers)

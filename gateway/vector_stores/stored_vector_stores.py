@@ -35,6 +35,7 @@ from gateway.vector_stores.store_params import (
 from providers.new_id import random_hex
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 from translation.validation import refuse_unknown_names
 
 _ValueT = TypeVar("_ValueT")
@@ -43,10 +44,18 @@ _CREATE_NAMES: Final = ("name", "description", "file_ids", "chunking_strategy", 
 
 
 class SearchPage(NamedTuple):
-    """The request of a search, and its results."""
+    """The request of a search, and its results. `is_model_away` says that it went by words, because the model of
+    embeddings is busy or away."""
 
     request: SearchRequest
     chunks: Sequence[ScoredChunk]
+    is_model_away: bool = False
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What was not honoured of the request."""
+        losses = [Loss("rewrite_query", "ignored")] if self.request.has_rewrite else []
+        return [*losses, Loss("query", "searched by words alone")] if self.is_model_away else losses
 
     def render(self) -> Json:
         """Returns the page of results of the API."""
@@ -213,11 +222,12 @@ class StoredVectorStores:
         embedder = self._find_embedder()
         if embedder is not None:
             await self.load_store(owner, store_id)
-        vectors = await embed_queries(embedder, request.queries)
-        query = ChunkQuery(request.terms, request.accepts, request.limit, vectors)
+        embedded = await embed_queries(embedder, request.queries)
+        query = ChunkQuery(request.terms, request.accepts, request.limit, embedded.vectors)
         chunks = _require(await self._stores.search(owner, store_id, query), store_id)
         bind_fields(vector_store_id=store_id, results=len(chunks))
-        return SearchPage(request, [chunk for chunk in chunks if chunk.score >= request.threshold])
+        results = [chunk for chunk in chunks if chunk.score >= request.threshold]
+        return SearchPage(request, results, is_model_away=embedded.is_model_away)
 
     async def _attach(
         self, owner: str, store_id: str, entries: Sequence[NewEntry], batch_id: str | None = None

@@ -8,7 +8,7 @@ from translation.representation.json_types import Json
 TOOL_REPORT: Final = "gateway_report"
 """The key of the report in a response, and the fact by which it gets there."""
 
-CallNote: TypeAlias = Literal["skipped", "cut", "redacted"]
+CallNote: TypeAlias = Literal["skipped", "cut", "redacted", "by_words"]
 """What happened to a call: it was not run; its result was cut; credentials were removed from its result."""
 
 UNKNOWN_TOOL: Final = "unknown"

@@ -140,15 +140,16 @@ class FileSearchExecutor:
         terms = [find_query_terms(query) for query in cut]
         try:
             async with asyncio.timeout(deadline_s):
-                vectors = await embed_queries(self._embedder, cut, self._options.weights)
-                query = ChunkQuery(terms, self._options.accepts, self._options.limit, vectors)
+                embedded = await embed_queries(self._embedder, cut, self._options.weights)
+                query = ChunkQuery(terms, self._options.accepts, self._options.limit, embedded.vectors)
                 lists = [await self._search(store_id, query) for store_id in self._options.store_ids]
         except (StoreUnavailable, ProviderError, TranslationError, TimeoutError):
             return _build_failure(queries, _UNAVAILABLE)
         existing = [chunks for chunks in lists if chunks is not None]
         if not existing:
             return _build_failure(queries, _GONE)
-        return self._show_results(queries, [chunk for chunks in existing for chunk in chunks])
+        outcome = self._show_results(queries, [chunk for chunks in existing for chunk in chunks])
+        return replace(outcome, notes=("by_words",)) if embedded.is_model_away else outcome
 
     def _find_owner(self, store_id: str) -> str:
         return self._owners.get(store_id, self._owner)

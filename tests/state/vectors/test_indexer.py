@@ -24,6 +24,7 @@ from gateway.state.vector_records import ChunkQuery, NewEntry, NewVectorStore, S
 from gateway.vector_stores import indexer as indexer_module
 from gateway.vector_stores import patient_embedder
 from gateway.vector_stores.indexer import Indexer
+from gateway.vector_stores.patient_embedder import is_model_away
 from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamUnreachable
 from tests.polling import read_until, wait_until
 
@@ -98,6 +99,9 @@ class FaultyEmbedder:
         if self.faults:
             raise self.faults.pop(0)
         return [pack_vector([1.0, 2.0]) for _ in texts]
+
+    def is_away(self, error: Exception) -> bool:
+        return is_model_away(error)
 
 
 class EmbedderHolder:

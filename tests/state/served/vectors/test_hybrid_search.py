@@ -24,7 +24,7 @@ from tests.polling import read_until, wait_until
 from tests.serving import Command, serving
 from tests.state.replicas import kill, replica
 from tests.state.served.vectors.meanings import answer
-from tests.upstream import ScriptedUpstream, chat_calls, chat_text
+from tests.upstream import ScriptedUpstream, chat_calls, chat_text, reset
 from tests.upstream.builders import json_reply
 
 TEXTS = {
@@ -148,11 +148,39 @@ async def test_weights_that_cannot_be_are_refused_by_name(
 
 
 BROKEN: dict[str, Any] = {
-    "an error": json_reply({"error": {"message": "overloaded"}}, status=503),
+    "an error": json_reply({"error": {"message": "no such model"}}, status=404),
     "no vectors": json_reply({"data": []}),
     "no numbers": json_reply({"data": [{"index": 0, "embedding": ["a"]}]}),
     "no direction": json_reply({"data": [{"index": 0, "embedding": [0, 0]}]}),
 }
+
+
+AWAY: dict[str, Any] = {
+    "an error": json_reply({"error": {"message": "overloaded"}}, status=503),
+    "busy": json_reply({"error": {"message": "slow down"}}, status=429),
+    "gone": reset,
+}
+
+
+@pytest.mark.parametrize("reply", AWAY.values(), ids=AWAY)
+async def test_searches_go_by_words_while_the_model_is_away(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, reply: Any
+) -> None:
+    store_id = await build_store(client)
+    upstream.on("/embeddings", reply)
+    upstream.on("/chat/completions", chat_calls(("file_search", '{"queries": ["hounds"]}')), chat_text("Yes."))
+    raw = await client.vector_stores.with_raw_response.search(store_id, query="hounds")
+    assert raw.headers["x-gateway-loss"] == "query=searched by words alone"
+    assert [each.filename for each in raw.parse().data] == ["hounds.txt"]
+    tool: Any = {"type": "file_search", "vector_store_ids": [store_id]}
+    include: Any = ["gateway.report", "file_search_call.results"]
+    response: Any = await client.responses.create(model="m", input="Hi", tools=[tool], include=include)
+    item = response.output[0]
+    assert (item.status, [each.filename for each in item.results]) == ("completed", ["hounds.txt"])
+    assert response.gateway_report["notes"] == [{"tool": "file_search", "note": "by_words", "calls": 1}]
+    upstream.on("/embeddings", answer)
+    again = await client.vector_stores.with_raw_response.search(store_id, query="hounds")
+    assert "x-gateway-loss" not in again.headers
 
 
 @pytest.mark.parametrize("reply", BROKEN.values(), ids=BROKEN)
@@ -167,7 +195,7 @@ async def test_a_failing_model_fails_files_and_searches_by_name(
     assert "embeddings" in entry.last_error.message
     with pytest.raises(openai.APIStatusError) as refused:
         await client.vector_stores.search(store_id, query="cat")
-    assert refused.value.status_code in (502, 503)
+    assert refused.value.status_code in (404, 502)
     tool: Any = {"type": "file_search", "vector_store_ids": [store_id]}
     response = await client.responses.create(model="m", input="Hi", tools=[tool])
     item: Any = response.output[0]

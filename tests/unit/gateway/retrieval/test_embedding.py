@@ -6,6 +6,7 @@ import random
 import pytest
 
 from gateway.retrieval.embedding import (
+    EmbeddedQueries,
     SignScan,
     build_signs,
     compute_closeness,
@@ -52,4 +53,4 @@ def test_the_closest_of_many_are_among_those_with_most_signs_in_common() -> None
 
 
 async def test_without_an_embedder_queries_have_no_vectors() -> None:
-    assert await embed_queries(None, ["cat"]) is None
+    assert await embed_queries(None, ["cat"]) == EmbeddedQueries()

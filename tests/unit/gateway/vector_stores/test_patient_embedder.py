@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.retrieval.embedding import Vector, pack_vector
+from gateway.retrieval.embedding import EmbeddedQueries, Vector, embed_queries, pack_vector
 from gateway.retrieval.parsing.parsed_text import UnreadableFile
 from gateway.upstreams.outcomes import OUTCOMES, find_outcome
 from gateway.vector_stores import patient_embedder
-from gateway.vector_stores.patient_embedder import IndexingPostponed, PatientEmbedder, Tries
+from gateway.vector_stores.patient_embedder import IndexingPostponed, PatientEmbedder, Tries, is_model_away
 from providers.errors import (
     ConnectionsExhausted,
     ContextLengthExceeded,
@@ -43,6 +43,9 @@ class FailingEmbedder:
         if self.errors:
             raise self.errors.pop(0)
         return [VECTOR for _ in texts]
+
+    def is_away(self, error: Exception) -> bool:
+        return is_model_away(error)
 
 
 @pytest.fixture
@@ -114,6 +117,20 @@ async def test_failures_that_do_not_pass_fail_the_file_at_once(kind: str) -> Non
     assert "secret" not in failed.value.message
     assert failed.value.message.endswith(".")
     assert embedder.calls == 1
+
+
+@pytest.mark.parametrize("kind", PASSING)
+async def test_a_search_goes_by_words_while_its_model_is_away(kind: str) -> None:
+    assert await embed_queries(FailingEmbedder(PASSING[kind]), ["a"]) == EmbeddedQueries(is_model_away=True)
+
+
+FAILING: dict[str, Exception] = {kind: error for kind, (error, _) in FINAL.items()} | {"a fault of ours": KeyError("x")}
+
+
+@pytest.mark.parametrize("error", FAILING.values(), ids=FAILING)
+async def test_a_search_fails_if_its_model_cannot_be_used(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        await embed_queries(FailingEmbedder(error), ["a"])
 
 
 @pytest.mark.usefixtures("quick")
