@@ -95,6 +95,11 @@ class AdmittedRequest:
         return request
 
     @property
+    def loaded_files(self) -> Mapping[str, FileContent]:
+        """The contents of the files that the request names; none if ids of files are left as they are."""
+        return self.files or {}
+
+    @property
     def owner(self) -> str:
         """The name that stored objects of the request belong to."""
         return self.principal.owner

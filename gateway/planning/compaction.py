@@ -256,7 +256,7 @@ class LoopCompactor:
         summary = await request_summary(turn, parts.summarizable, self._make_exchange)
         sealed = [item if _is_sealed(item) else self._seal_item(item) for item in parts.sealed]
         content = CompactionContent(summary.text, parts.instructions, sealed)
-        item = await build_sealed_item(content, self._request.files or {})
+        item = await build_sealed_item(content, self._request.loaded_files)
         items = [*parts.instructions, build_summary_message(item, summary.text), *parts.retained]
         return CompactedContext(item, items, summary.usage)
 

@@ -54,7 +54,7 @@ def prepare_managed_exchange(turn: Turn, request: AdmittedRequest, report_loss: 
     limit = find_token_limit(context, target, request.history_tokens)
     if limit is None:
         return PreparedTurn(make_sent_exchange(turn), losses)
-    files = request.files or {}
+    files = request.loaded_files
     is_due = partial(exceeds_token_limit, limit, turn, request, request.history_tokens)
     return PreparedTurn(CompactingExchange(turn, make_exchange, make_sent_exchange, is_due, files), losses)
 
@@ -65,7 +65,7 @@ def prepare_summary(turn: Turn, request: AdmittedRequest) -> PreparedTurn:
     parts = require_compactable(turn) if host is None else require_compactable(turn, host.forms)
     _, _, losses = prepare_exchange(build_summary_turn(turn, parts.summarizable), request.target, request.endpoint)
     make_exchange = make_exchange_factory(request.target, request.endpoint)
-    return PreparedTurn(SummaryExchange(turn, parts, make_exchange, request.files or {}), losses)
+    return PreparedTurn(SummaryExchange(turn, parts, make_exchange, request.loaded_files), losses)
 
 
 def truncate_turns(make_exchange: ExchangeFactory, report_loss: Callable[[Loss], None]) -> ExchangeFactory:

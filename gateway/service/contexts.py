@@ -176,7 +176,7 @@ class ContextService:
             losses = [*prepared.find_losses(summary_turn.extra), *summary_losses]
             require_no_loss(losses, strict=prepared.planned.is_strict)
             summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
-        files = prepared.planned.files or {}
+        files = prepared.planned.loaded_files
         user_messages = await run_for_items(turn.items, _list_user_messages, turn, files)
         item = await build_sealed_item(CompactionContent(summary.text, lead, rest, after_users=True), files)
         compaction = {
