@@ -141,6 +141,10 @@ class Indexer:
             postponed = error
         except FileStorageUnavailable:
             postponed = tries.postpone(None, "The bytes of the file cannot be read now: attach it again later.")
+        except StoreUnavailable as error:
+            # If the database is away, this try is not recorded either: the lease ends, and the file is claimed again.
+            _log.warning("indexing_interrupted", file_id=claim.file_id, cause=str(error))
+            postponed = tries.postpone(None, "The text of the file cannot be stored now: attach it again later.")
         await self._queue.postpone_entry(claim, postponed.wait_s, postponed.tries)
         _log.info("indexing_postponed", file_id=claim.file_id, tries=postponed.tries, wait_s=round(postponed.wait_s))
 

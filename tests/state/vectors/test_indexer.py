@@ -307,6 +307,32 @@ async def test_bytes_that_cannot_be_read_now_are_read_later(
     assert failed.error == ("server_error", "The bytes of the file cannot be read now: attach it again later.")
 
 
+@pytest.mark.usefixtures("postpones_at_once")
+async def test_a_file_that_can_never_be_stored_fails_alone(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+) -> None:
+    """It would be tried for ever, and take the place of others."""
+    queue.faults["add_chunks"] = [StoreUnavailable("too slow") for _ in range(TRIES)]
+    await add("file-a", b"A cat.")
+    indexer.notify()
+    failed = await read_end(store, "file-a")
+    assert failed.error == ("server_error", "The text of the file cannot be stored now: attach it again later.")
+    await add("file-b", b"B cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-b")).status == "completed"
+
+
+async def test_an_outage_of_the_database_costs_a_file_no_try(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+) -> None:
+    for method in ("add_chunks", "postpone_entry"):
+        queue.faults[method] = [StoreUnavailable("the database is away")]
+    await add("file-a", b"A cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-a")).status == "completed"
+    assert queue.calls["postpone_entry"] == 1
+
+
 async def test_stopping_survives_a_store_that_refuses(store: SqlStore, queue: FaultyQueue, blobs: BlobFolder) -> None:
     files = StoredFiles(
         store.files, blobs, BlobKeeper(store.files, blobs, 60), FileRules(10, FormPace(10, 60)), DrainState()
