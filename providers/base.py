@@ -28,6 +28,9 @@ Dialect: TypeAlias = RelayedDialect | Literal["gemini", "ollama"]
 WireDialect: TypeAlias = Dialect | Literal["anthropic", "harmony"]
 """The dialects that a turn can be lowered to."""
 
+TrainedTool: TypeAlias = Literal["browser"]
+"""The hosted tools that models know from their training, and that an upstream has a form for."""
+
 CountMethod: TypeAlias = Literal["none", "responses", "chat", "tokenize", "template", "own", "turn"]
 """How the tokens of an input are counted. `providers/http/token_counting.py` explains each method."""
 
@@ -56,6 +59,9 @@ class Capabilities:
     """Kinds of tools that the upstream runs itself."""
     relayed_tools: frozenset[str] = frozenset()
     """Kinds of tools that the upstream runs itself on relayed requests."""
+    trained_tools: frozenset[TrainedTool] = frozenset()
+    """Hosted tools that its model knows from its training, and is offered in that form. `browser`: web searches as
+    [gpt-oss knows them](tools.md#web-searches-of-gpt-oss). Other tools are offered as the gateway's own functions."""
     input_grammars: bool = False
     """It can hold the input of a custom tool to the tool's grammar, if the tool must be called. Its engine is then
     prompted with token ids."""

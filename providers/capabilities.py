@@ -110,6 +110,14 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         prefill=True,
         endpoints=_TEXT_PATHS | _TOKEN_PATHS,
     ),
-    "harmony": Capabilities(streaming=True, tools=True, reasoning=True, json_schema=True, models=True, counting="own"),
+    "harmony": Capabilities(
+        streaming=True,
+        tools=True,
+        trained_tools=frozenset({"browser"}),
+        reasoning=True,
+        json_schema=True,
+        models=True,
+        counting="own",
+    ),
     "openai_compatible": replace(_CHAT_CAPABILITIES, endpoints=_ALL_PATHS),
 }

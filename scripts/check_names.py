@@ -93,6 +93,7 @@ SMALL_MODULES: Final[dict[str, str]] = {
     "providers/engines/module_command.py": "child processes of two engines import it and little else",
     "providers/vllm_inprocess/parser_library.py": "this part of vLLM changes most often, and few need it",
     "translation/parsers/tools/registry.py": "it is the table of the formats, and imports them all",
+    "gateway/tools/web_search/shapes.py": "it is the table of the shapes, and imports them all",
     "translation/representation/json_types.py": "nearly every module of the project imports it",
     "bench/reports/result_files.py": "all programs of the benchmark write their results with it",
     "scripts/docs/markdown.py": "every generated page is written with it",

@@ -108,6 +108,7 @@ def _choose_loop_options(
         max_tool_calls=facts.tools.max_calls,
         in_background=in_background,
         sees_images=target.capabilities.images,
+        trained_tools=target.capabilities.trained_tools,
         # Without items for hosted calls, a client cannot send them back with the outputs of its own calls.
         runs_with_client_calls=endpoint.reply.has_hosted_items,
     )

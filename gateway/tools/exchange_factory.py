@@ -5,7 +5,7 @@ imported when the first tool is needed.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -54,6 +54,8 @@ class LoopOptions:
     """Whether no client waits for the reply."""
     sees_images: bool = False
     """Whether the model sees images in results."""
+    trained_tools: Collection[str] = ()
+    """The hosted tools that the model knows from its training."""
     runs_with_client_calls: bool = True
     """Whether calls are run although the client has to answer other calls of their round."""
 
@@ -86,6 +88,7 @@ def make_loop_exchange(
         can_ask=approvals is not None,
         takes_input=lambda: loop_io.takes_input or bool(answers.inputs),
         sees_images=options.sees_images,
+        trained_tools=options.trained_tools,
         citations=loop_io.citations,
         deferred=loop_io.deferred,
     )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from dataplane.body_weight import run_for_items
@@ -23,7 +24,7 @@ from translation.hosted.past_hosted_calls import ApprovedCalls, ResolvedHistory,
 from translation.hosted.result_reader import ResultReader
 from translation.hosted.tool_search.deferred_tools import list_deferred, split_deferred
 from translation.hosted.tool_search.search_form import SEARCH_FORM
-from translation.hosted.tools import ToolCatalogue
+from translation.hosted.tools import ToolCatalogue, ToolKey
 from translation.representation.events import Event
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
@@ -96,6 +97,7 @@ class LoopBuilder:
             self._turn,
             items=turn.items,
             tools=turn.tools,
+            trained_names=turn.trained_names,
             tool_choice=turn.tool_choice,
             parallel_tool_calls=turn.parallel_tool_calls,
             max_output_tokens=turn.max_output_tokens,
@@ -193,10 +195,15 @@ class LoopBuilder:
             approved_ids=self._answers.approved,
             continued_ids=self._answers.inputs,
             not_run_reasons=self._answers.not_run_reasons,
-            read_result=self._read_past_result,
+            adapt_call=partial(self._adapt_past_call, catalogue),
             forms=self._host.forms,
         )
-        turn = replace(self._turn, items=self._loop_io.add_media(history.items), tools=self._defer_tools(catalogue))
+        turn = replace(
+            self._turn,
+            items=self._loop_io.add_media(history.items),
+            tools=self._defer_tools(catalogue),
+            trained_names=catalogue.trained_names,
+        )
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         changed_ids = self._answers.find_changed(tools)
         approved = ApprovedCalls(history.approved, changed_ids, self._answers.inputs)
@@ -214,10 +221,11 @@ class LoopBuilder:
         self._loop_io.deferred.load_from_history(self._turn.items)
         return visible
 
-    def _read_past_result(self, call_id: str, call: PastHostedCall) -> str:
-        """Returns what the model reads of the result of a call in the input, whose markers are valid from now on."""
+    def _adapt_past_call(self, catalogue: ToolCatalogue, call_id: str, call: PastHostedCall) -> PastHostedCall:
+        """Returns a call in the input as the model reads it here. The markers in its result are valid from now on."""
         adopted = self._loop_io.citations.adopt(MarkedResult(call.output, call.citables))
-        return self.reader.cut(call_id, adopted.text)
+        arguments = catalogue.adapt_arguments(ToolKey(call.server, call.name), call.arguments)
+        return call._replace(arguments=arguments, output=self.reader.cut(call_id, adopted.text))
 
     async def _list_tools_of(self, executor: ToolExecutor) -> ListedTools:
         """Returns the tools of an executor that the request may use. Raises ToolFault."""

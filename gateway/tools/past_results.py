@@ -52,10 +52,10 @@ def show_past_calls(turn: Turn, can: Capabilities) -> tuple[Turn, CitationTable]
         # The name that the model knows the tool by in responses that offer it.
         return key.name if key.server in _OWN_SERVERS and key.name not in own_names else model_name_of(key)
 
-    def read_result(_call_id: str, call: PastHostedCall) -> str:
-        return citations.adopt(MarkedResult(call.output, call.citables)).text
+    def adapt_call(_call_id: str, call: PastHostedCall) -> PastHostedCall:
+        return call._replace(output=citations.adopt(MarkedResult(call.output, call.citables)).text)
 
-    items = resolve_history(turn.items, find_name, forms=forms, read_result=read_result).items
+    items = resolve_history(turn.items, find_name, forms=forms, adapt_call=adapt_call).items
     return replace(turn, items=items), citations
 
 

@@ -65,7 +65,8 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
     tools: Sequence[Json] = () if choice == "none" else body.get("tools", ())
     answer_schema = _find_answer_schema(turn.text_format)
     is_thinking = may_think(turn)
-    prompt = render_conversation(encoding, messages, tools, _choose_effort(turn, losses), answer_schema)
+    trained_names = turn.trained_names
+    prompt = render_conversation(encoding, messages, tools, _choose_effort(turn, losses), answer_schema, trained_names)
     prefill = build_prefill(encoding, open_thinking, open_answer)
     if not prefill and not is_thinking:
         prefill = build_empty_thinking(encoding)
@@ -95,6 +96,7 @@ def build_completion_request(turn: Turn, profile: Profile, encoding: Encoding) -
             must_call=choice not in ("auto", "none"),
             may_think=is_thinking,
             begun="answer" if open_answer is not None else "thinking" if open_thinking is not None else None,
+            trained_names=trained_names,
         )
         completion["grammar"] = grammar.text
         losses += _list_grammar_losses(grammar.unenforced, turn.tools)

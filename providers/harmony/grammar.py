@@ -3,14 +3,17 @@
 Commentary before the call or the answer is only allowed if the answer has no schema.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from providers.harmony.encoding import ControlTokens
 from providers.harmony.gbnf import GrammarRules, render_gbnf_literal
+from providers.harmony.trained_tools import find_call_header
 from translation.representation.json_types import Json
 
 BegunMessage: TypeAlias = Literal["thinking", "answer"]
+
+_NO_NAMES: Final[Mapping[str, str]] = {}
 
 _TEXT_RULES: Final = {
     "text": r'([^<] text | "<" text-after-less)?',
@@ -33,10 +36,12 @@ class HarmonyGrammar:
         must_call: bool = False,
         may_think: bool = True,
         begun: BegunMessage | None = None,
+        trained_names: Mapping[str, str] = _NO_NAMES,
     ) -> None:
         """`answer_schema` is the schema of the final answer; None: any text. With `must_call` a final answer is not
         allowed. `begun` is the message that the prompt ends in, and that the model continues. A begun answer has no
-        schema, and ends the turn unless a call must follow.
+        schema, and ends the turn unless a call must follow. `trained_names` has the functions that stand for tools
+        which the model knows from its training.
 
         The grammar refers to control tokens by their ids, so that text that looks like one cannot take their place.
         """
@@ -51,9 +56,13 @@ class HarmonyGrammar:
             arguments = rules.add_schema(function.get("parameters") or {"type": "object"}, f"tool-{index}")
             if rules.unenforced:
                 self.unenforced[function["name"]] = rules.unenforced
-            to = render_gbnf_literal(f" to=functions.{function['name']}")
-            header = f'({to} {channel} "commentary" | {channel} "commentary" {to})'
-            ends.append(rules.add_rule(f"call-{index}", f"{header} {constrained} {message} {arguments}"))
+            form = find_call_header(function["name"], trained_names)
+            to = render_gbnf_literal(f" to={form.recipient}")
+            on = " | ".join(map(render_gbnf_literal, form.channels))
+            on = f"({on})" if len(form.channels) > 1 else on
+            header = f"({to} {channel} {on} | {channel} {on} {to})"
+            content_type = constrained if form.other_type is None else f'(" {form.written_type}" | {constrained})'
+            ends.append(rules.add_rule(f"call-{index}", f"{header} {content_type} {message} {arguments}"))
         if not must_call:
             content_rule = "text"
             if answer_schema is not None:

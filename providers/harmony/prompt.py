@@ -1,6 +1,6 @@
 """Renders a chat to the tokens of a Harmony conversation. https://cookbook.openai.com/articles/openai-harmony"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -8,13 +8,13 @@ import orjson
 
 from providers.harmony.encoding import Encoding
 from providers.harmony.text_splitting import measure_longest_stretch, split_text
+from providers.harmony.trained_tools import build_namespaces, find_call_header, is_trained
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
 
 HarmonyEffort = Literal["low", "medium", "high"]
 
-_JSON: Final = "<|constrain|>json"
-_FUNCTIONS: Final = "functions"
+_NO_NAMES: Final[Mapping[str, str]] = {}
 
 _MAX_TOOL_TEXT_STRETCH: Final = 4096
 """The most characters of a stretch without a break in a text of a tool. The library renders tools itself, so these
@@ -27,17 +27,24 @@ def render_conversation(
     tools: Sequence[Json],
     effort: HarmonyEffort,
     answer_schema: Json | None,
+    trained_names: Mapping[str, str] = _NO_NAMES,
 ) -> list[int]:
     """Returns the tokens of the conversation, up to the beginning of the header of the assistant's next message.
 
-    `answer_schema` is the schema of the final answer, or None. Raises Unrepresentable for content that is not text, and
-    InvalidRequest for tools that cannot be rendered in reasonable time.
+    `answer_schema` is the schema of the final answer, or None. `trained_names` has the functions that stand for tools
+    which the model knows from its training, with the names that it knows them by. Raises Unrepresentable for content
+    that is not text, and InvalidRequest for tools that cannot be rendered in reasonable time.
     """
     from openai_harmony import Conversation, HarmonyError, RenderConversationConfig, Role
 
     try:
+        names = [trained_names.get(tool["function"]["name"], "") for tool in tools]
+        functions = [tool for tool, name in zip(tools, names, strict=True) if not is_trained(name)]
         conversation = Conversation.from_messages(
-            [_build_system_message(effort), *_build_messages(messages, tools, answer_schema)]
+            [
+                _build_system_message(effort, names),
+                *_build_messages(messages, functions, answer_schema, trained_names),
+            ]
         )
         tokens: list[int] = encoding.library.render_conversation_for_completion(
             # Thinking before past answers is already dropped. The library would also drop the thinking between calls.
@@ -85,12 +92,14 @@ def text_of_message(message: Json) -> str:
     return "\n".join(part["text"] for part in content)
 
 
-def _build_system_message(effort: HarmonyEffort) -> Any:
+def _build_system_message(effort: HarmonyEffort, trained_names: Sequence[str]) -> Any:
     from openai_harmony import Message, ReasoningEffort, Role, SystemContent
 
     today = datetime.now(UTC).date().isoformat()
     levels = {"low": ReasoningEffort.LOW, "medium": ReasoningEffort.MEDIUM, "high": ReasoningEffort.HIGH}
     content = SystemContent.new().with_reasoning_effort(levels[effort]).with_conversation_start_date(today)
+    for namespace in build_namespaces(trained_names):
+        content = content.with_tools(namespace)
     return Message.from_role_and_content(Role.SYSTEM, content)
 
 
@@ -100,7 +109,9 @@ def _build_text_message(author: Any, text: str) -> Any:
     return Message(author=author, content=[TextContent(text=piece) for piece in split_text(text)])
 
 
-def _build_messages(messages: Sequence[Json], tools: Sequence[Json], answer: Json | None) -> list[Any]:
+def _build_messages(
+    messages: Sequence[Json], tools: Sequence[Json], answer: Json | None, trained_names: Mapping[str, str]
+) -> list[Any]:
     leading = next(
         (index for index, message in enumerate(messages) if message["role"] not in _INSTRUCTION_ROLES), len(messages)
     )
@@ -112,7 +123,7 @@ def _build_messages(messages: Sequence[Json], tools: Sequence[Json], answer: Jso
     names: dict[str, str] = {}
     for index, message in enumerate(messages[leading:], leading):
         is_past = bool(finals) and index <= finals[-1]
-        built += _build_message(message, names, is_past=is_past)
+        built += _build_message(message, names, trained_names, is_past=is_past)
     return built
 
 
@@ -178,7 +189,9 @@ def _add_enum_types(schema: Any) -> Any:
     return typed
 
 
-def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> list[Any]:
+def _build_message(
+    message: Json, names: dict[str, str], trained_names: Mapping[str, str], *, is_past: bool
+) -> list[Any]:
     """Returns the Harmony messages of a chat message. Thinking before a past final answer is dropped; thinking between
     calls is not. `names` maps the ids of calls to the names of their functions."""
     from openai_harmony import Author, Role
@@ -190,10 +203,10 @@ def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> li
     if role == "user":
         return [_build_text_message(Author(role=Role.USER), text)]
     if role == "tool":
-        name = names.get(message["tool_call_id"], "")
-        author = Author.new(Role.TOOL, f"{_FUNCTIONS}.{name}")
+        form = find_call_header(names.get(message["tool_call_id"], ""), trained_names)
+        author = Author.new(Role.TOOL, form.recipient)
         result = _build_text_message(author, text)
-        return [result.with_recipient("assistant").with_channel("commentary")]
+        return [result.with_recipient("assistant").with_channel(form.channels[0])]
     built = []
     calls = message.get("tool_calls") or ()
     if (thinking := message.get("reasoning_content")) and not is_past:
@@ -205,10 +218,11 @@ def _build_message(message: Json, names: dict[str, str], *, is_past: bool) -> li
         function = call["function"]
         _refuse_long_stretches(function["name"])
         names[call["id"]] = function["name"]
+        form = find_call_header(function["name"], trained_names)
         built.append(
             _build_text_message(Author(role=Role.ASSISTANT), function["arguments"])
-            .with_channel("commentary")
-            .with_recipient(f"{_FUNCTIONS}.{function['name']}")
-            .with_content_type(_JSON)
+            .with_channel(form.channels[0])
+            .with_recipient(form.recipient)
+            .with_content_type(form.written_type)
         )
     return built

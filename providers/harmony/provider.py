@@ -23,7 +23,9 @@ class HarmonyProvider(HttpProvider):
 
     def prepare(self, turn: Turn, profile: Profile) -> Exchange:
         request = build_completion_request(turn, profile, self._encoding)
-        token_decoder = HarmonyTokenDecoder(self._encoding, new_id, profile, request.prefill, request.stop)
+        token_decoder = HarmonyTokenDecoder(
+            self._encoding, new_id, profile, request.prefill, request.stop, turn.trained_names
+        )
         lowered = ExchangeRequest("/completion", request.body, request.losses, turn.stream)
         decoder = HarmonyDecoder(self._encoding, token_decoder, len(request.body["prompt"]))
         return HttpExchange(self._upstream, lowered, decoder, SSE)

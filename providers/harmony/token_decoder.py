@@ -1,6 +1,6 @@
 """Decodes gpt-oss's tokens to events: its analysis to reasoning, its calls to calls, its final answer to a message."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from providers.harmony.encoding import Encoding
@@ -13,6 +13,8 @@ from translation.representation.profile import Profile
 
 _FUNCTIONS: Final = "functions."
 
+_NO_NAMES: Final[Mapping[str, str]] = {}
+
 _REPLACEMENT_CHARACTER: Final = "\ufffd"
 """The character that the encoding decodes invalid bytes to."""
 
@@ -20,11 +22,18 @@ _REPLACEMENT_CHARACTER: Final = "\ufffd"
 class HarmonyTokenDecoder:
     """Decodes one turn of the assistant. `prefill` is the part of the turn that is already in the prompt.
 
+    `trained_names` has the functions that stand for tools which the model knows from its training.
     Special tokens never become text. Once `ended`, later tokens do not belong to the turn.
     """
 
     def __init__(
-        self, encoding: Encoding, new_id: NewId, profile: Profile, prefill: Sequence[int] = (), stop: Sequence[str] = ()
+        self,
+        encoding: Encoding,
+        new_id: NewId,
+        profile: Profile,
+        prefill: Sequence[int] = (),
+        stop: Sequence[str] = (),
+        trained_names: Mapping[str, str] = _NO_NAMES,
     ) -> None:
         self.reasoning_tokens = 0
         """Tokens of the thinking, without the control tokens around it."""
@@ -33,6 +42,7 @@ class HarmonyTokenDecoder:
         self._thought_channel = "summary" if profile.reasoning_part == "summary_text" else "reasoning"
         self._repairer = TokenRepairer(encoding)
         self._parser = _new_parser(encoding)
+        self._functions = {trained_name: name for name, trained_name in trained_names.items()}
         self._new_id = new_id
         self._writer = ItemWriter(new_id)
         self._stop_strings = StopStrings(stop)
@@ -97,7 +107,8 @@ class HarmonyTokenDecoder:
         return events
 
     def _begin_message(self) -> list[Event]:
-        name = (self._parser.current_recipient or "").removeprefix(_FUNCTIONS)
+        recipient = self._parser.current_recipient or ""
+        name = self._functions.get(recipient) or recipient.removeprefix(_FUNCTIONS)
         if not name or name == "assistant":
             return []
         self._calls += 1

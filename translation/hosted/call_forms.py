@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from translation.hosted.citations.citables import Citable
+from translation.hosted.citations.citables import MarkedSource
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.representation.json_types import Item, Json
 
@@ -39,7 +39,7 @@ class PastHostedCall(NamedTuple):
     name: str
     arguments: str
     output: str
-    citables: Mapping[int, Citable] = {}  # never changed
+    citables: Mapping[int, MarkedSource] = {}  # never changed
 
 
 class CallForm(ABC):

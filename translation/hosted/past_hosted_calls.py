@@ -95,7 +95,7 @@ def resolve_history(
     approved_ids: Container[str] = (),
     continued_ids: Container[str] = (),
     not_run_reasons: Mapping[str, NotRunReason] = _NO_REASONS,
-    read_result: Callable[[str, PastHostedCall], str] = lambda _, call: call.output,
+    adapt_call: Callable[[str, PastHostedCall], PastHostedCall] = lambda _, call: call,
     forms: Mapping[str, CallForm] = MCP_FORMS,
 ) -> ResolvedHistory:
     """Returns the items for the model. `name_of` returns the model's name of a tool.
@@ -107,8 +107,8 @@ def resolve_history(
     `approved_ids` are the ids of the requests that were verified to be the gateway's own and to be open. An answer in
     the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
     calls go on with any answer, because they asked for input. `not_run_reasons` says why other calls are not run.
-    `read_result` returns what the model reads of the result of a call, by its `call_id`. `forms` are those of the
-    response's tools, by the types of their items; calls of other types are not changed.
+    `adapt_call` returns a call with its `call_id` as the model reads it here. `forms` are those of the response's
+    tools, by the types of their items; calls of other types are not changed.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
@@ -140,7 +140,8 @@ def resolve_history(
                 past_call = form.read_past(item)
                 if not past_call.output and item.get("status") == "incomplete":
                     past_call = past_call._replace(output=_UNFINISHED)
-                resolved += _call_and_output(call_id, past_call, name_of, read_result(call_id, past_call))
+                adapted = adapt_call(call_id, past_call)
+                resolved += _call_and_output(call_id, adapted, name_of, adapted.output)
                 if form.output_type is not None:
                     waiting.append((call_id, len(resolved) - 1))
             case "mcp_approval_request":

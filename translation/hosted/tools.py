@@ -1,7 +1,7 @@
 """The tools that the gateway calls, such as those of MCP servers, and their names for models."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -48,6 +48,10 @@ class HostedTool:
     """Whether a call may be sent a second time if the outcome of the first is not known."""
     checks_arguments: bool = True
     """Whether arguments have to fit the schema. Otherwise the executor judges them, and takes other forms too."""
+    trained_name: str | None = None
+    """The name by which some models know the tool from their training, such as `browser.search`."""
+    adapt_arguments: Callable[[str], str] | None = None
+    """Returns the arguments of a past call in the form that the model knows here; None if there is one form only."""
 
     @property
     def definition_digest(self) -> str:
@@ -116,6 +120,16 @@ class ToolCatalogue:
         """Returns the model's name of a tool, even if it is no longer listed."""
         name = self._names.get(key)
         return model_name_of(key, self._prefixes.get(key.server)) if name is None else name
+
+    def adapt_arguments(self, key: ToolKey, arguments: str) -> str:
+        """Returns the arguments of a past call in the form in which its tool has them here."""
+        tool = self.find(self.name_of(key))
+        return arguments if tool is None or tool.adapt_arguments is None else tool.adapt_arguments(arguments)
+
+    @cached_property
+    def trained_names(self) -> Mapping[str, str]:
+        """The name of each tool that models know from their training, by its name as a function."""
+        return {name: tool.trained_name for name, tool in self.tools.items() if tool.trained_name is not None}
 
     def guess_key(self, model_name: str) -> ToolKey:
         """Returns a key for a tool that does not exist: of the server whose prefix its name has, or else of the first

@@ -94,6 +94,9 @@ class Turn:
     input_grammars: Mapping[str, Json] = _NO_VALUES
     """Name of a function that stands for a custom tool -> the `format` that the tool's input must have. It only has the
     function that the answer must call, and only if the upstream can hold the input to a grammar."""
+    trained_names: Mapping[str, str] = _NO_VALUES
+    """Name of a function that stands for a hosted tool -> the name by which the model knows it from its training, such
+    as `browser.search`. Upstreams that have no form for it get the function."""
     extra: Mapping[str, Any] = _NO_VALUES
     losses: Sequence[Loss] = ()
     credentials: Sequence[str] = field(default=(), repr=False)

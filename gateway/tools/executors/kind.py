@@ -25,6 +25,8 @@ class ResponseContext:
     takes_input: Callable[[], bool] = lambda: False
     """Whether the client can be asked for input of a call. It is known when calls are run."""
     sees_images: bool = False
+    trained_tools: Collection[str] = ()
+    """The hosted tools that the model knows from its training, and is offered in that form."""
     deferred: DeferredTools = field(default_factory=DeferredTools)
     """The tools that the model does not see before a search has loaded them. They are known when calls are run."""
     citations: CitationTable = field(default_factory=CitationTable)

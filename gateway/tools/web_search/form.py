@@ -6,7 +6,7 @@ import orjson
 
 from gateway.retrieval.search_params import read_queries
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
-from translation.hosted.citations.citables import Citable, CitablePage
+from translation.hosted.citations.citables import CitablePage, MarkedSource
 from translation.hosted.citations.citation_table import read_result_details, remove_markers, write_marker
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Item, Json, mapping_or_empty
@@ -21,7 +21,9 @@ _MAX_SOURCES: Final = 100
 
 def build_action(name: str, arguments: Json) -> Json:
     """Returns the action of a call with these arguments."""
+    link = arguments.get("id")  # a browser knows a page by its URL too
     url, pattern = (str(arguments.get(key) or "") for key in ("url", "pattern"))
+    url = url or (link if isinstance(link, str) else "")
     if name == OPEN_PAGE:
         return {"type": OPEN_PAGE, "url": url}
     if name == FIND_IN_PAGE:
@@ -62,7 +64,7 @@ class WebSearchForm(CallForm):
             return PastHostedCall(WEB_SEARCH, name, arguments, "This call failed.")
         pages = [*_read_sources(action.get("sources"))]
         lines = [f"{write_marker(number)} {page.title} {page.url}" for number, page in enumerate(pages, 1)]
-        citables: dict[int, Citable] = dict(enumerate(pages, 1))
+        citables: dict[int, MarkedSource] = dict(enumerate(pages, 1))
         return PastHostedCall(WEB_SEARCH, name, arguments, "\n".join(lines) or _UNKNOWN, citables)
 
 

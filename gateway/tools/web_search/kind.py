@@ -71,6 +71,8 @@ class WebSearchTools:
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         from gateway.tools.web_search.executor import SearchOptions, WebSearchExecutor
         from gateway.tools.web_search.page_text import WebPageReader
+        from gateway.tools.web_search.shape import TextBounds
+        from gateway.tools.web_search.shapes import build_shape
 
         searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
         if not searches:
@@ -92,12 +94,13 @@ class WebSearchTools:
         options = SearchOptions(
             rules=read_domain_rules(tool, param),
             results=results,
-            excerpt_chars=excerpt_chars,
             country=country.upper() if engine.finds_country(country) else "",
             max_uses=tool.get("max_uses"),
         )
         reader = WebPageReader(self._bounds)
-        return [WebSearchExecutor(self._settings, engine, self._egress, options, context.citations, reader)]
+        bounds = TextBounds(excerpt_chars, self._settings.page_chars)
+        shape = build_shape(context.trained_tools, context.citations, bounds)
+        return [WebSearchExecutor(self._settings, engine, self._egress, options, shape, reader)]
 
     def _build_engine(self) -> Any:
         from gateway.tools.web_search.engine_client import EngineClient

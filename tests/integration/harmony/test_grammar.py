@@ -1,5 +1,6 @@
 """The grammars of Harmony on a real llama-server. Its model is not gpt-oss: other tokens stand for the marks."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +105,19 @@ def test_a_call_has_arguments_that_fit_its_schema(server: httpx.Client, marks: C
         detokenized = {"tokens": tokens[tokens.index(marks.message) + 1 : -1]}
         arguments = server.post("/detokenize", json=detokenized).json()["content"]
         assert jsonschema_rs.is_valid(schema, orjson.loads(arguments)), arguments
+
+
+def test_a_call_of_a_trained_tool_has_the_header_of_the_training(server: httpx.Client, marks: ControlTokens) -> None:
+    tools = [{"function": {"name": "web_search", "parameters": SCHEMAS["nothing at all"]}}]
+    grammar = HarmonyGrammar(marks, tools, must_call=True, trained_names={"web_search": "browser.search"})
+    grammar.text = grammar.text.replace("root ::= step* ", "root ::= ")
+    for seed in range(6):
+        tokens = written(server, grammar, temperature=20.0, seed=seed)["tokens"]
+        header = [token for token in tokens[: tokens.index(marks.message)] if token not in marks]
+        text = server.post("/detokenize", json={"tokens": header}).json()["content"]
+        channel = "(analysis|commentary)"
+        headers = rf"({channel} to=browser\.search| to=browser\.search{channel})( code| ?json)?"
+        assert re.fullmatch(headers, text), text
 
 
 @pytest.mark.parametrize("begun", ["thinking", "answer"])

@@ -54,7 +54,8 @@ async def _serving_here(
     scripts: tuple[Script, ...], mcp: Any, provider: Json | None, config: Json
 ) -> AsyncIterator[Hosting]:
     async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", *(scripts or (chat_calls(LOOK_UP), chat_text("Done."))))
+        path = "/completion" if (provider or {}).get("type") == "harmony" else "/chat/completions"
+        upstream.on(path, *(scripts or (chat_calls(LOOK_UP), chat_text("Done."))))
         whole = {
             "egress": {"allow": ["127.0.0.1"]},
             "tools": {"mcp": mcp or {}},

@@ -1,12 +1,13 @@
-"""What an answer can cite: a page of the web, or a file. Each kind has its own text in the answer and annotation.
+"""What the numbers of markers stand for: a page of the web, a file, or what a browser showed of a page.
 
-A new kind is a subclass of `Citable` with a row in `_READERS`.
+A new kind is a subclass of `MarkedSource` with a row in `_READERS`. What an answer can cite is a `Citable`, and has its
+own text in the answer and its own annotation.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from translation.representation.json_types import Json
@@ -15,8 +16,43 @@ _LINK_ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in "()<>[]\"'\\`
 """Characters that would end a link of Markdown, or the JSON text that it may be written in."""
 
 
-class Citable(ABC):
-    """Something that an answer can cite. It never changes, and equal ones are the same."""
+_MAX_LINKS: Final = 100
+"""The most links of a view that are read from what was saved."""
+
+
+class LineRange(NamedTuple):
+    """The lines that a marker names, both included."""
+
+    first: int
+    last: int
+
+
+class MarkedSource(ABC):
+    """What the number of a marker stands for. It never changes, and equal ones are the same."""
+
+    @property
+    @abstractmethod
+    def citables(self) -> Sequence["Citable"]:
+        """Everything that a marker with this number can cite."""
+
+    @abstractmethod
+    def find_citable(self, lines: LineRange | None) -> "Citable | None":
+        """Returns what a marker cites that names these lines, or none; None if it does not say which."""
+
+    @abstractmethod
+    def to_json(self) -> Json:
+        """Returns it as JSON, which `read_source` reads."""
+
+
+class Citable(MarkedSource):
+    """Something that an answer can cite, whatever lines of it a marker names."""
+
+    @property
+    def citables(self) -> Sequence["Citable"]:
+        return (self,)
+
+    def find_citable(self, lines: LineRange | None) -> "Citable | None":
+        return self
 
     @property
     def link_urls(self) -> Collection[str]:
@@ -30,10 +66,6 @@ class Citable(ABC):
     @abstractmethod
     def build_annotation(self, start: int, end: int) -> Json:
         """Returns the annotation of a text. The code points from `start` to `end`, exclusive, are the citation."""
-
-    @abstractmethod
-    def to_json(self) -> Json:
-        """Returns it as JSON, which `read_citable` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +112,90 @@ class CitableFile(Citable):
         return {"type": "file", "file_id": self.file_id, "filename": self.filename}
 
 
-_READERS: Final[Mapping[str, tuple[Callable[[str, str], Citable], str, str]]] = {
-    "page": (CitablePage, "url", "title"),
-    "file": (CitableFile, "file_id", "filename"),
-}
-"""The `type` of a citable as JSON -> its class, and the keys of its two texts."""
+@dataclass(frozen=True, slots=True)
+class ViewLink:
+    """A link that a browser showed, from the line `line` of the view on. It leads to the line `target` of its page."""
+
+    line: int
+    url: str
+    title: str
+    target: int = 0
 
 
-def read_citable(saved: Any) -> Citable | None:
+@dataclass(frozen=True, slots=True)
+class BrowserView(MarkedSource):
+    """What a browser showed: a part of the page at `url`, or the results of a search, which have an empty `url`.
+
+    A marker in a page cites the page. In a list of results it cites the result at the lines that it names.
+    """
+
+    url: str
+    title: str
+    links: tuple[ViewLink, ...] = ()
+
+    @property
+    def citables(self) -> Sequence[Citable]:
+        return [CitablePage(self.url, self.title)] if self.url else [CitablePage(*each) for each in self._pages]
+
+    def find_citable(self, lines: LineRange | None) -> Citable | None:
+        if self.url:
+            return CitablePage(self.url, self.title)
+        if lines is None:
+            return CitablePage(*self._pages[0]) if len(self._pages) == 1 else None
+        # A result reaches up to the next one. Lines that begin above the first result may reach into it.
+        before = [link for link in self.links if link.line <= lines.first]
+        within = [link for link in self.links if lines.first < link.line <= lines.last]
+        link = before[-1] if before else within[0] if within else None
+        return None if link is None else CitablePage(link.url, link.title)
+
+    def to_json(self) -> Json:
+        links = [asdict(link) for link in self.links]
+        return {"type": "view", "url": self.url, "title": self.title, "links": links}
+
+    @property
+    def _pages(self) -> Sequence[tuple[str, str]]:
+        return [(each.url, each.title) for each in self.links]
+
+
+def read_source(saved: Any) -> MarkedSource | None:
     """Returns what `to_json` wrote; None for anything else."""
-    if not isinstance(saved, dict) or (reader := _READERS.get(str(saved.get("type")))) is None:
+    read = _READERS.get(str(saved.get("type"))) if isinstance(saved, dict) else None
+    return None if read is None else read(saved)
+
+
+def _read_page(saved: Json) -> MarkedSource | None:
+    url, title = saved.get("url"), saved.get("title")
+    return CitablePage(url, title) if isinstance(url, str) and isinstance(title, str) else None
+
+
+def _read_file(saved: Json) -> MarkedSource | None:
+    file_id, filename = saved.get("file_id"), saved.get("filename")
+    return CitableFile(file_id, filename) if isinstance(file_id, str) and isinstance(filename, str) else None
+
+
+def _read_view(saved: Json) -> MarkedSource | None:
+    url, title, links = saved.get("url"), saved.get("title"), saved.get("links")
+    if not (isinstance(url, str) and isinstance(title, str) and isinstance(links, list)):
         return None
-    build, *keys = reader
-    first, second = (saved.get(key) for key in keys)
-    return build(first, second) if isinstance(first, str) and isinstance(second, str) else None
+    read = [link for each in links[:_MAX_LINKS] if (link := _read_link(each)) is not None]
+    return BrowserView(url, title, tuple(read))
+
+
+def _read_link(saved: Any) -> ViewLink | None:
+    if not isinstance(saved, dict):
+        return None
+    line, url, title, target = (saved.get(key) for key in ("line", "url", "title", "target"))
+    if type(line) is int and type(target) is int and isinstance(url, str) and isinstance(title, str):
+        return ViewLink(line, url, title, target)
+    return None
+
+
+_READERS: Final[Mapping[str, Callable[[Json], MarkedSource | None]]] = {
+    "page": _read_page,
+    "file": _read_file,
+    "view": _read_view,
+}
+"""The `type` of a source as JSON -> its reader."""
 
 
 def _escape_link(url: str) -> str:

@@ -30,7 +30,7 @@ class _Replacement(NamedTuple):
 class CitedText:
     """One text of an answer. What is sent is the same however the model's text was cut into pieces.
 
-    A beginning of a marker is held back, at most seven characters. All positions are code points.
+    A beginning of a marker is held back, at most 22 characters. All positions are code points.
     """
 
     def __init__(self, table: CitationTable) -> None:
@@ -50,7 +50,7 @@ class CitedText:
         sent = position = 0
         while (start := text.find(MARKER_START, position)) >= 0:
             marker = MARKER_PATTERN.match(text, start)
-            if marker is not None and (citable := self._table.find(int(marker[1]))) is not None:
+            if marker is not None and (citable := self._table.find_cited(marker)) is not None:
                 pieces += self._send(text[sent:start])
                 pieces += self._cite(citable, len(marker[0]))
                 sent = position = marker.end()

@@ -215,3 +215,13 @@ def test_many_requests_for_approvals_take_linear_time() -> None:
     for items in (requests, requests + answers):
         assert len(resolve_history(items, model_name_of).items) == 9_000
     assert time.thread_time() - began < 1, "some 60 ms; sets that were built for each item took 2 s"
+
+
+def test_a_past_call_is_adapted_to_what_the_model_knows() -> None:
+    history = resolve_history(
+        [mcp_call()],
+        model_name_of,
+        adapt_call=lambda call_id, call: call._replace(arguments=f'{{"id": "{call_id}"}}', output=call.output * 2),
+    )
+    call, output = history.items
+    assert (call["arguments"], output["output"]) == ('{"id": "mcp_1"}', "55")

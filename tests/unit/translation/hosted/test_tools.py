@@ -122,3 +122,14 @@ def test_a_server_with_an_empty_prefix_has_none() -> None:
     catalogue = ToolCatalogue.build([replace(hosted_tool(), prefix="")], ["other"])
     assert [*catalogue.tools] == ["add"]
     assert catalogue.guess_key("calc_add") == ToolKey("calc", "calc_add")
+
+
+def test_tools_have_the_names_of_the_training_and_the_form_of_their_arguments() -> None:
+    trained = replace(hosted_tool("search"), trained_name="browser.search", adapt_arguments=str.upper)
+    catalogue = ToolCatalogue.build([trained, hosted_tool("add")], ["calc_search"])
+    name = catalogue.name_of(trained.key)
+    assert name != "calc_search", "the client's function keeps its name"
+    assert catalogue.trained_names == {name: "browser.search"}
+    assert catalogue.adapt_arguments(trained.key, "{}x") == "{}X"
+    assert catalogue.adapt_arguments(ToolKey("calc", "add"), "{}x") == "{}x"
+    assert catalogue.adapt_arguments(ToolKey("other", "tool"), "{}x") == "{}x"

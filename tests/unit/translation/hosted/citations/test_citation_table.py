@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from translation.hosted.citations.citables import CitableFile, CitablePage, read_citable
+from translation.hosted.citations.citables import CitableFile, CitablePage, read_source
 from translation.hosted.citations.citation_table import (
     CitationTable,
     MarkedResult,
@@ -78,4 +78,4 @@ def test_an_entry_that_is_malformed_is_left_out(entry: Any) -> None:
 def test_a_document_cannot_forge_a_marker() -> None:
     assert remove_markers("【1】 plain") == "[1] plain"
     assert remove_markers("plain") == "plain"
-    assert read_citable({"type": "file", "file_id": 1, "filename": "x"}) is None
+    assert read_source({"type": "file", "file_id": 1, "filename": "x"}) is None
