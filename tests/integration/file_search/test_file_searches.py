@@ -10,6 +10,7 @@ from tests.integration.file_search.file_gateway import CATS, DOGS, MORE, search,
 from tests.integration.mcp.tool_gateway import hosting, items_of
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
+from tests.upstream.script import Exchange
 
 
 async def test_a_stream_has_the_item_the_events_and_an_exact_citation(tmp_path: Path) -> None:
@@ -122,6 +123,26 @@ async def test_nothing_found_is_a_completed_search(tmp_path: Path) -> None:
         read = served.model.requests[1].json["messages"][-1]["content"]
     assert items_of(response, "file_search_call")[0]["status"] == "completed"
     assert "No results were found" in read
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["one of two", "both"])
+async def test_the_model_is_told_of_stores_that_were_deleted_meanwhile(tmp_path: Path, both: bool) -> None:
+    async with searching(tmp_path) as (served, store_id):
+        stores = served.client.vector_stores
+        other_id = (await stores.create()).id
+        call = chat_calls(search("sleeping cats"))
+
+        async def delete_and_call(exchange: Exchange) -> None:
+            for each in (other_id, store_id) if both else (other_id,):
+                await stores.delete(each)
+            await call(exchange)
+
+        served.model.on("/chat/completions", delete_and_call, chat_text("Yes."))
+        response = await served.ask({"type": "file_search", "vector_store_ids": [other_id, store_id]})
+        read = served.model.requests[-1].json["messages"][-1]["content"]
+    assert items_of(response, "file_search_call")[0]["status"] == ("failed" if both else "completed")
+    assert ("Some of the files are no longer there" in read, "Text from files" in read) == (not both, not both)
+    assert "no longer there" in read
 
 
 async def test_without_a_store_of_the_server_the_tool_is_not_its_own(tmp_path: Path) -> None:
