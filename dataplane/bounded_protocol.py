@@ -5,11 +5,12 @@ It knows no routes: `refuse_head` builds the reply to a head over a limit.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from operator import itemgetter
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dataplane.read_waiter import TIMER_STEP_S
@@ -28,7 +29,8 @@ _UPGRADE_HEADERS = frozenset({b"upgrade", b"http2-settings"})
 """Headers of an upgrade. `Connection` lists them too."""
 
 
-class HeadLimits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HeadLimits:
     """The most bytes and header fields of a request head, and the seconds in which it must arrive.
 
     The seconds count from its first byte; on a new connection, from the connection.
@@ -57,7 +59,8 @@ _STATUSES: Final[Mapping[HeadFailure, int]] = {
     HeadFailure.TOO_SLOW: 408,
 }
 
-_field_name: Final = itemgetter(0)
+HEADERS: Final = "gateway.headers"
+"""The key of a request's headers by lower-case name in its ASGI scope. Of several with one name it has the first."""
 
 _LAST_READ_S: Final = 0.02
 """Seconds in which an event loop that was busy reads what clients have sent."""
@@ -83,20 +86,35 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     limits: ClassVar[HeadLimits] = HeadLimits()
 
-    _in_head = False
-    _unparsed_bytes = 0
-    """The bytes of the reads since the last complete head or piece of a body. Heads, trailers, chunk extensions and
-    empty lines before a request all count."""
-    _failure: HeadFailure | None = None
-    _head_since: float | None = None
-    """The loop time since which a head is awaited: the time of its first byte, or of the new connection."""
-    _idle_since: float | None = None
-    """The loop time when the last reply ended; None if a request has begun since."""
-    _replied_at = 0.0
-    _overdue_since: float | None = None
-    """The beginning of the wait that was too long when it was checked last."""
-    _timer: asyncio.TimerHandle | None = None
-    _timer_due = 0.0
+    # With more than thirty attributes in its dict, an object would look up all of them slowly, and its methods too.
+    __slots__ = (
+        "_failure",
+        "_head_since",
+        "_idle_since",
+        "_in_head",
+        "_overdue_since",
+        "_replied_at",
+        "_timer",
+        "_timer_due",
+        "_unparsed_bytes",
+    )
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._in_head = False
+        self._unparsed_bytes = 0
+        """The bytes of the reads since the last complete head or piece of a body. Heads, trailers, chunk extensions and
+        empty lines before a request all count."""
+        self._failure: HeadFailure | None = None
+        self._head_since: float | None = None
+        """The loop time since which a head is awaited: the time of its first byte, or of the new connection."""
+        self._idle_since: float | None = None
+        """The loop time when the last reply ended; None if a request has begun since."""
+        self._replied_at = 0.0
+        self._overdue_since: float | None = None
+        """The beginning of the wait that was too long when it was checked last."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -119,14 +137,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             elif self._has_other_upgrade():
                 self._parse_without_upgrade(data[upgrade.args[0] :])
             return  # nothing follows the head of a `CONNECT`
+        if self._unparsed_bytes:
+            self._check_unfinished()
+
+    def _check_unfinished(self) -> None:
+        """Refuses a head that is not complete and exceeds a limit already, or too much between heads and bodies."""
+        limits = self.limits
         if self._in_head:
             if self._head_since is None:
                 self._head_since = self.loop.time()
-                self._check_within(self.limits.max_s)
-            if len(self.headers) > self.limits.max_fields and self._failure is None:
+                self._check_within(limits.max_s)
+            if len(self.headers) > limits.max_fields and self._failure is None:
                 self._refuse(HeadFailure.TOO_MANY_FIELDS)
                 return
-        if self._unparsed_bytes > self.limits.max_bytes and self._failure is None:
+        if self._unparsed_bytes > limits.max_bytes and self._failure is None:
             self._refuse(self._find_size_failure() or HeadFailure.TOO_LARGE)
 
     def on_connection(self, descriptor: int) -> None:
@@ -180,7 +204,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.data_received(b"\r\n".join([*lines, b"", rest]))
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        HttpToolsProtocol.on_message_begin(self)  # without the object that `super()` makes
         self._in_head = True
         self._idle_since = None
 
@@ -192,9 +216,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
-        if self._idle_since is not None:
-            self._idle_since = min(self.loop.time(), self._replied_at + _LATE_BODY_S)
-        super().on_body(body)
+        cycle = self.cycle
+        if cycle.response_complete:
+            if self._idle_since is not None:
+                self._idle_since = min(self.loop.time(), self._replied_at + _LATE_BODY_S)
+            return
+        # The rest is uvicorn's, without its question for an upgrade, which has no body.
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         # uvicorn's, which would end a request at the head of an upgrade that is not taken.
@@ -205,16 +236,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _end_head(self) -> None:
         """Ends the wait for a head. `on_headers_complete` calls it first."""
-        names, (max_bytes, max_fields, _) = [*map(_field_name, self.headers)], self.limits
-        if names.count(b"host") != 1 and self.parser.get_http_version() != "1.0":
+        headers, limits = self.headers, self.limits
+        first_values = dict(reversed(headers))
+        self.scope[HEADERS] = first_values  # type: ignore[typeddict-unknown-key]  # uvicorn has only the standard's
+        has_host = b"host" in first_values
+        if len(first_values) < len(headers) and has_host:
+            has_host = [name for name, _ in headers].count(b"host") == 1
+        if not has_host and self.parser.get_http_version() != "1.0":
             self._fail(HeadFailure.HOST)  # RFC 9112, section 3.2
-        if len(names) > max_fields:
+        if len(headers) > limits.max_fields:
             self._fail(HeadFailure.TOO_MANY_FIELDS)
-        if self._unparsed_bytes > max_bytes and (failure := self._find_size_failure()):
+        if self._unparsed_bytes > limits.max_bytes and (failure := self._find_size_failure()):
             self._fail(failure)
-        if b"expect" in names:
+        if b"expect" in first_values:
             self.expect_100_continue = any(
-                name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers
+                name == b"expect" and value.lower() == b"100-continue" for name, value in headers
             )
         self._in_head = False
         self._head_since = None

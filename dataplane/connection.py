@@ -180,13 +180,13 @@ class UpstreamConnection(Receiver, asyncio.Protocol):  # the compiled Receiver i
         self.fast_path = (
             sink.fast_path if sink is not None and self._at_chunk_boundary and not self._unread.pieces else None
         )
-        self.waiter = ReadWaiter(self._loop)
+        self.waiter = waiter = ReadWaiter(self._loop)
         if self._failure is not None:
             # Nothing else would wake the task: the bytes before the failure may have been taken since it happened.
-            self.waiter.notify()
+            waiter.notify()
         else:
             self._silence.begin_wait()
-        return self.waiter
+        return waiter
 
     def _check_silence(self) -> None:
         is_waiting = self.waiter is not None and not self.waiter.done

@@ -165,13 +165,14 @@ class ClientWriter(ChunkWriter):
         if cycle.response_started or not self.ready or cycle.scope["method"] == "HEAD":
             return None
         lines = list(map(b": ".join, (*cycle.default_headers, *headers)))
-        if b"".join(lines).translate(None, _HEADER_BYTES):
+        if not cycle.keep_alive:
+            lines.append(b"connection: close")
+        fields = b"\r\n".join(lines)
+        if len(fields.translate(None, _HEADER_BYTES)) != len(b"\r\n") * (len(lines) - 1):
             return None
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        if not cycle.keep_alive:
-            lines.append(b"connection: close")
-        return STATUS_LINE[_OK] + b"\r\n".join(lines)
+        return STATUS_LINE[_OK] + fields
 
     def _complete_reply(self) -> None:
         cycle = self._cycle
@@ -216,18 +217,23 @@ class _OldHttpSender:
 class HttpProtocol(BoundedHttpProtocol):
     """Gives each request its ClientWriter when its turn on the connection comes."""
 
-    _client: ClientWriter | None = None
-    _path_url = b""
-    _path = ""
-    """The last request target that was a plain path, decoded. The requests of a connection mostly have the same one."""
-    _socket = -1
-    _half_closed: HalfClosedWatch | None = None
-    """The watch over a client that has ended its side of the connection, and waits for its replies."""
+    __slots__ = ("_client", "_half_closed", "_path", "_path_url", "_socket")
+
     _closes_connections: ClassVar[bool] = False
     """Whether each reply ends its connection, because the server stops."""
 
     _last_idle_s: ClassVar[int] = 0
     """Seconds of idle time after which a server that stops closes a connection."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._client: ClientWriter | None = None
+        self._path_url = b""
+        self._path = ""
+        """The last request target that was a plain path, decoded. Most requests of a connection have the same one."""
+        self._socket = -1
+        self._half_closed: HalfClosedWatch | None = None
+        """The watch over a client that has ended its side of the connection, and waits for its replies."""
 
     @classmethod
     def close_connections_after_replies(cls, last_idle_s: int = 0) -> None:

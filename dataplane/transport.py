@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from types import TracebackType
-from typing import NamedTuple, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import httpx
 
@@ -38,7 +38,8 @@ class DescriptorsExhausted(httpx.PoolTimeout):
     """The process had no free file descriptor for a new connection in time, so nothing was sent."""
 
 
-class RequestDeadlines(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RequestDeadlines:
     """The deadlines of a request in seconds. None means no deadline."""
 
     connect: float | None = None
@@ -100,7 +101,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         timeout = request.extensions.get("timeout", {})
-        deadlines = RequestDeadlines(*(timeout.get(name) for name in RequestDeadlines._fields))
+        deadlines = RequestDeadlines(timeout.get("connect"), timeout.get("pool"), timeout.get("read"))
         body = await self.send(
             RequestTarget.of(request.method, request.url, request.headers.raw), request.content, deadlines
         )

@@ -6,7 +6,8 @@ Knows no schema of any API.
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import orjson
 from starlette.types import Receive, Scope
@@ -27,7 +28,8 @@ from translation.representation.json_types import Json
 _DISCARD_S = 1.0
 
 
-class BodyLimits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
     """The most bytes, levels of nesting and values of a body, and the seconds in which it must arrive."""
 
     max_bytes: int
@@ -36,12 +38,8 @@ class BodyLimits(NamedTuple):
     deadline_s: float = 60.0
 
 
-class SizedBody(NamedTuple):
-    """A body, the number of its bytes, and its weight (see `weigh_body`)."""
-
-    content: Json
-    size: int
-    weight: int
+SizedBody: TypeAlias = tuple[Json, int, int]
+"""A body, the number of its bytes, and its weight (see `weigh_body`). A named tuple would cost each request more."""
 
 
 async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: LargeBodyPool) -> SizedBody:
@@ -59,7 +57,7 @@ async def read_json(scope: Scope, receive: Receive, limits: BodyLimits, pool: La
         # In a thread, because its size is only known afterwards.
         body = await pool.call_weighed(INLINE_BYTES + 1, decompress_body, body, coding, limits.max_bytes)
     weight, shape = weigh_body(body)
-    return SizedBody(await pool.call_weighed(weight, parse_json_object, body, limits, weight, shape), len(body), weight)
+    return await pool.call_weighed(weight, parse_json_object, body, limits, weight, shape), len(body), weight
 
 
 def parse_buffered_body(scope: Scope, headers: Mapping[bytes, bytes], limits: BodyLimits) -> SizedBody | None:
@@ -79,7 +77,7 @@ def parse_buffered_body(scope: Scope, headers: Mapping[bytes, bytes], limits: Bo
     size = len(body)
     if size > limits.max_bytes:
         raise build_too_large_error(limits.max_bytes)
-    return SizedBody(parse_json_object(body, limits, size), size, size)
+    return parse_json_object(body, limits, size), size, size
 
 
 def parse_json_object(body: bytes, limits: BodyLimits, weight: int, shape: JsonShape | None = None) -> Json:

@@ -5,8 +5,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-_SCOPE_KEY: Final = "gateway.headers"
-"""Scope key of a request's headers, built once per request."""
+from dataplane.bounded_protocol import HEADERS
 
 UPSTREAM_HEADER: Final = "x-gateway-upstream"
 ATTEMPTS_HEADER: Final = "x-gateway-attempts"
@@ -20,15 +19,15 @@ def build_upstream_headers(upstream: str | None, attempts: int) -> dict[str, str
 
 def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
     """Returns the request's headers by lower-case name. If a name occurs several times, the first value counts."""
-    headers: Mapping[bytes, bytes] | None = scope.get(_SCOPE_KEY)
+    headers: Mapping[bytes, bytes] | None = scope.get(HEADERS)
     if headers is None:
-        headers = scope[_SCOPE_KEY] = dict(reversed(scope["headers"]))
+        headers = scope[HEADERS] = dict(reversed(scope["headers"]))  # another server did not build them
     return headers
 
 
 def set_header(scope: Scope, name: bytes, value: bytes) -> None:
     """Gives a request a header, as if its client had sent it. `name` is in lower case."""
-    scope[_SCOPE_KEY] = {**headers_of(scope), name: value}
+    scope[HEADERS] = {**headers_of(scope), name: value}
 
 
 def encode_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

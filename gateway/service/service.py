@@ -225,7 +225,8 @@ class Service:
 
     async def read_body(self, request: Request) -> Json:
         """Reads a request's body as one JSON object. Raises what `gateway.http.body.read_json` raises."""
-        return (await self.read_sized_body(request)).content
+        content, _, _ = await self.read_sized_body(request)
+        return content
 
     def read_sized_body(self, request: Request) -> Awaitable[SizedBody]:
         """Reads a request's body as one JSON object, and its size and weight. Raises what `read_body` raises."""

@@ -145,7 +145,7 @@ class WebSocketConnection:
             raise BodyTooLarge(f"the message is larger than {limit_mb:g} MB (server.max_body_mb)")
         weight, shape = weigh_body(body)
         event = await self._pool.call_weighed(weight, parse_json_object, body, self._limits.body, weight, shape)
-        return SizedBody(event, len(body), weight)
+        return event, len(body), weight
 
     def _start_turns(self) -> None:
         while (turn := self._turn_queue.pop_runnable()) is not None:

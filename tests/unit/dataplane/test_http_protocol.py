@@ -10,11 +10,14 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from dataplane import bounded_protocol
 from dataplane.http_protocol import CLIENT, HttpProtocol
+from gateway.http.headers import headers_of
 from gateway.http.middleware import ReplySender, RequestMiddleware
 from tests.unit.dataplane.protocol_client import ASKED, HEADERS, client_of
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
+OWN_KEYS = (CLIENT, bounded_protocol.HEADERS)
 ASKED_BY: dict[str, bytes] = {
     "a client that stays": ASKED,
     "a client that wants to be hung up on": ASKED.replace(b"host", b"connection: close\r\nhost"),
@@ -433,7 +436,7 @@ async def test_a_request_has_the_scope_that_uvicorn_gives_it(request_bytes: byte
         met = seen[protocol] = []
 
         async def app(scope: Any, receive: Any, send: Any, met: list[Any] = met) -> None:
-            met.append({key: value for key, value in scope.items() if key != CLIENT})
+            met.append({key: value for key, value in scope.items() if key not in OWN_KEYS})
             message = await receive()
             while message.get("more_body"):
                 message = await receive()
@@ -447,3 +450,17 @@ async def test_a_request_has_the_scope_that_uvicorn_gives_it(request_bytes: byte
                 break
         connection.close()
     assert seen[HttpProtocol] == seen[HttpToolsProtocol]
+
+
+async def test_the_headers_of_a_request_are_in_its_scope_by_name() -> None:
+    seen: list[tuple[Any, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope[bounded_protocol.HEADERS], headers_of({"headers": scope["headers"]})))
+        await send_whole(scope, receive, send)
+
+    repeated = ASKED.replace(b"\r\n", b"\r\nX-Key: first\r\nx-other: 1\r\nx-key: second\r\n", 1)
+    for request in (ASKED, repeated):
+        await Connection(app).ask(request)
+    assert [by_server for by_server, _ in seen] == [here for _, here in seen]
+    assert [by_server.get(b"x-key") for by_server, _ in seen] == [None, b"first"]
