@@ -373,11 +373,12 @@ cdef class TemplateFastPath(_FrameFastPath):
         self.trimmer = template.run.trimmer
         self.text_sum = _TextSum(template.run.streamed_text)
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
-        # JSON contains no zero bytes, so they can stand for escaped percent signs while the format is split.
-        frame_format = template.frame_format.replace(b"%%", b"\0")
-        before, remainder = (b"", frame_format) if self.encoder is None else frame_format.split(b"%d")
-        between, after = remainder.split(b"%b")
-        self.before, self.between, self.after = (part.replace(b"\0", b"%") for part in (before, between, after))
+        parts = split_format(template.frame_format)
+        if self.encoder is None:
+            self.before = b""
+            self.between, self.after = parts
+        else:
+            self.before, self.between, self.after = parts
 
     cdef bytes encode_chunk(self, bytes data):
         cdef Py_ssize_t i, size = 0, frames = 0
@@ -511,6 +512,26 @@ cdef class RelayFastPath(_FrameFastPath):
             frames.append(data[self.strings[i].start - len(self.head) : self.strings[i].end + len(self.tail)])
         body = self.rename_frames(b"".join(frames))
         return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+cdef list split_format(bytes frame_format):
+    """Returns the parts of a format around its placeholders of two bytes, with single percent signs for doubled ones."""
+    cdef const char *data = PyBytes_AS_STRING(frame_format)
+    cdef Py_ssize_t length = PyBytes_GET_SIZE(frame_format), start = 0, i = 0
+    cdef bint has_percents = False
+    cdef list parts = []
+    while i < length:
+        if data[i] != c'%':
+            i += 1
+            continue
+        if i + 1 < length and data[i + 1] == c'%':
+            has_percents = True
+        else:
+            parts.append(frame_format[start:i])
+            start = i + 2
+        i += 2
+    parts.append(frame_format[start:])
+    return [part.replace(b"%%", b"%") for part in parts] if has_percents else parts
 
 
 cdef inline char *put(char *to, const char *data, Py_ssize_t length) noexcept nogil:

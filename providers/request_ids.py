@@ -37,23 +37,23 @@ class HttpTrace(Protocol):
 class RequestIds:
     """`own` is sent to the upstream. `upstream` is set once an upstream has replied; it is empty if it sent none."""
 
-    upstream = ""
-    served_by = ""
-    """The server behind the upstream that replied, if the upstream names it."""
-    trace: HttpTrace | None = None
-    """The trace of the request; None while traces are off."""
+    __slots__ = ("own", "served_by", "trace", "upstream")
 
     def __init__(self, own: str) -> None:
         self.own = own
+        self.upstream = ""
+        self.served_by = ""
+        """The server behind the upstream that replied, if the upstream names it."""
+        self.trace: HttpTrace | None = None
+        """The trace of the request; None while traces are off."""
 
     def list_log_fields(self) -> dict[str, str]:
         """Returns the fields of the request's log line that come from the upstream's reply."""
         fields = {"upstream_request_id": self.upstream, "served_by": self.served_by}
         return {name: value for name, value in fields.items() if value}
 
-    @property
-    def header_line(self) -> bytes:
-        """The header of a request to an upstream, with its line end."""
+    def build_header_line(self) -> bytes:
+        """Returns the header of a request to an upstream, with its line end."""
         return b"x-request-id: %s\r\n" % self.own.encode()
 
     def read_upstream_id(self, headers: Mapping[bytes, bytes]) -> None:

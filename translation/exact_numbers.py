@@ -21,8 +21,10 @@ _LONG_NUMBER: Final = re.compile(r"[0-9][0-9.]{15,}")
 _LONG_NUMBER_BYTES: Final = re.compile(_LONG_NUMBER.pattern.encode())
 
 _DIGITS_AS_ZEROS: Final = bytes(0x30 if chr(byte) in "0123456789." else 0x20 for byte in range(256))
-_LONG_RUN: Final = b"0" * 16
-"""What each long number contains, once digits and points are zeros."""
+
+_SAMPLE_STEP: Final = 5
+_SAMPLED_RUN: Final = b"000"
+"""What every fifth byte of a long number, which has 16 bytes or more, contains once digits and points are zeros."""
 
 
 class _Number(str):
@@ -34,19 +36,18 @@ class _Number(str):
 def parse_with_tool_data(data: bytes) -> Any:
     """Parses a request, a reply or a part of one. Raises orjson.JSONDecodeError."""
     parsed = orjson.loads(data)
-    # Few bodies have so many digits in a row. To look for that takes a fifth of the time of looking for the keys.
-    if _LONG_RUN in data.translate(_DIGITS_AS_ZEROS) and _has_long_tool_data(data):
-        return _parse_exactly(data, parsed, is_tool_data=False)
-    return parsed
+    return _parse_exactly(data, parsed, is_tool_data=False) if has_exact_numbers(data) else parsed
 
 
 def has_exact_numbers(data: bytes) -> bool:
     """Whether JSON may have data of tools with long numbers, so that parsing it takes twenty times as long."""
-    return _LONG_RUN in data.translate(_DIGITS_AS_ZEROS) and _has_long_tool_data(data)
-
-
-def _has_long_tool_data(data: bytes) -> bool:
-    return any(map(data.__contains__, _TOOL_DATA_MARKS)) and _LONG_NUMBER_BYTES.search(data) is not None
+    # Few bodies have so many digits in a row. To look at every fifth byte takes a twentieth of the time of looking for
+    # the keys.
+    return (
+        data[::_SAMPLE_STEP].translate(_DIGITS_AS_ZEROS).find(_SAMPLED_RUN) >= 0
+        and any(map(data.count, _TOOL_DATA_MARKS))
+        and _LONG_NUMBER_BYTES.search(data) is not None
+    )
 
 
 def parse_tool_data(text: str) -> Any:

@@ -16,6 +16,10 @@ CLOSING_TAG_PATTERN: Final = re.compile("|".join(map(re.escape, CLOSING_TAG_OF.v
 
 LONGEST_TAG: Final = max(map(len, CLOSING_TAG_OF.values()))
 
+_OPENING_TAGS: Final = tuple(CLOSING_TAG_OF)
+_TAG_BEGINNINGS: Final = frozenset(tag[:end] for tag in _OPENING_TAGS for end in range(len(tag)))
+"""What may become a tag that opens thinking: all its beginnings, the empty one too."""
+
 WHITE_SPACE: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
 """All white space of Unicode, with the mark that JavaScript trims too."""
 
@@ -51,13 +55,12 @@ def remove_white_space(data: bytes) -> bytes:
 
 def may_become_opening_tag(beginning: str) -> bool:
     """Returns whether a text that has begun so may begin with a tag that opens thinking, but does not yet."""
-    beginning = beginning[:LONGEST_TAG].lower()
-    return any(tag.startswith(beginning) and tag != beginning for tag in CLOSING_TAG_OF)
+    return beginning[:LONGEST_TAG].lower() in _TAG_BEGINNINGS
 
 
 def opens_thought(beginning: str) -> bool:
     """Returns whether a text begins with a tag that opens thinking."""
-    return beginning[:LONGEST_TAG].lower().startswith(tuple(CLOSING_TAG_OF))
+    return beginning[:LONGEST_TAG].lower().startswith(_OPENING_TAGS)
 
 
 def list_starts_after_thought(thought: str) -> list[TextStart]:

@@ -1,7 +1,7 @@
 """One table row per dialect over HTTP: the path of a turn, its body, and how its reply is decoded. It does no I/O."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
 from providers.base import Dialect, WireDialect
@@ -99,7 +99,8 @@ class EndOfBodyDecoder(Protocol):
         ...
 
 
-class Framing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Framing:
     """How a stream of a media type is split into chunks. `new_splitter` takes the maximum size of a chunk in bytes."""
 
     media_type: str
@@ -109,7 +110,7 @@ class Framing(NamedTuple):
 
 
 SSE = Framing("text/event-stream", FrameDecoder)
-SSE_WITHOUT_END = SSE._replace(ends_with_body=True)
+SSE_WITHOUT_END = replace(SSE, ends_with_body=True)
 NDJSON = Framing("application/x-ndjson", LineDecoder)
 
 
@@ -227,13 +228,14 @@ DIALECTS: dict[WireDialect, DialectSpec] = {
 }
 
 
-class RelayDialectSpec(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RelayDialectSpec:
     """How the bodies of clients are relayed in one dialect."""
 
     path: str
     to_stream: Callable[[Json], bytes]
     """Returns a JSON reply as the bytes of the stream that it could have been."""
-    header_params: Mapping[str, str] = {}
+    header_params: Mapping[str, str] = field(default_factory=dict)
     """Maps parameters of the body to the headers that they are sent as."""
     limit_prefix: bytes = b""
     """The prefix of the reply's headers about rate limits, which are relayed too; empty if none are."""

@@ -107,7 +107,7 @@ class HttpProvider:
 
     async def count_relayed_tokens(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> int:
         spec = RELAY_DIALECTS[dialect]
-        relay = HttpRelay(self._upstream, spec._replace(path=spec.count_path), body, credentials=credentials)
+        relay = HttpRelay(self._upstream, replace(spec, path=spec.count_path), body, credentials=credentials)
         answer = await relay.fetch_body()
         return require_count(answer.get("input_tokens") if isinstance(answer, dict) else None, self.name)
 
@@ -160,9 +160,6 @@ class HttpExchange(Source[Batch]):
     _splitter: PayloadSplitter
     _characters: SurrogateJoiner
     """Both are set if the reply is a stream."""
-    _end_of_body: EndOfBodyDecoder | None = None
-    """The decoder, if only the end of the body ends the stream."""
-    _is_complete = False
     _whole_batch: list[Event]
     """The events of the reply; set if it is one JSON object."""
 
@@ -172,7 +169,7 @@ class HttpExchange(Source[Batch]):
         self._request = request
         self._decoder = decoder
         self._framing = framing
-        # Every read looks these up, and attributes of the class alone are slower to find.
+        # Attributes of the class alone would be slower to find.
         self.is_draining = False
         self.delta_run: DecodedDeltaRun | None = None
         """The delta run that the next read belongs to, if the read consists of whole chunks that only continue one
@@ -181,6 +178,9 @@ class HttpExchange(Source[Batch]):
         self._late_deadline: float | None = None
         self._failure: ProviderError | None = None
         """The failure behind the events that were returned last. The next `take` raises it."""
+        self._end_of_body: EndOfBodyDecoder | None = None
+        """The decoder, if only the end of the body ends the stream."""
+        self._is_complete = False
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         return self.iterate()
@@ -299,8 +299,9 @@ class HttpExchange(Source[Batch]):
 
     def _decode(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
         """Decodes chunks, and appends their events to `batch`, if given. Raises UpstreamGarbled."""
+        characters = self._characters
         try:
-            return self._decoder.decode_payloads(list(map(self._characters.rewrite, payloads)), batch)
+            return self._decoder.decode_payloads([characters.rewrite(payload) for payload in payloads], batch)
         except orjson.JSONDecodeError as error:
             raise self._build_garbled_error("an event of the upstream's stream is not JSON") from error
         except _PROTOCOL_ERRORS as error:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
@@ -17,22 +18,16 @@ from translation.representation.loss import Loss
 _DONE_LINE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 _DONE_LINE_BYTES = len(b"\ndata: [DONE]")
 
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 class HttpRelay(Source[bytes]):
     """One body in the upstream's own dialect. Its pieces are the raw reads of the SSE reply, up to [DONE].
 
-    It raises ProviderError. Attributes that a whole reply never sets have their defaults on the class.
+    It raises ProviderError.
     """
 
     ended = False
-    reply_headers: Mapping[str, str] = MappingProxyType({})
-    """The headers of the reply that the client gets too, once the reply has begun."""
-    _headers: Mapping[str, str] = reply_headers
-    _reply: UpstreamReply | None = None
-    _whole_stream = b""
-    _read_tail = b"\n"
-    """`[DONE]` counts only at the start of a line; within a line it is text of a model."""
-    _is_complete = False
 
     def __init__(
         self,
@@ -48,6 +43,14 @@ class HttpRelay(Source[bytes]):
         self._upstream = upstream
         self._dialect = dialect
         self._body = body
+        self.reply_headers: Mapping[str, str] = _NO_HEADERS
+        """The headers of the reply that the client gets too, once the reply has begun."""
+        self._headers: Mapping[str, str] = _NO_HEADERS
+        self._reply: UpstreamReply | None = None
+        self._whole_stream = b""
+        self._read_tail = b"\n"
+        """`[DONE]` counts only at the start of a line; within a line it is text of a model."""
+        self._is_complete = False
         if dialect.header_params:
             self._headers = {
                 header: _render_header(body[param], upstream.configured_headers.get(header))
@@ -94,7 +97,7 @@ class HttpRelay(Source[bytes]):
 
     def _check_done(self, reply: UpstreamReply, read: bytes) -> bytes:
         joined = self._read_tail + read
-        if b"[DONE]" in joined and _DONE_LINE.search(joined):
+        if joined.find(b"[DONE]") >= 0 and _DONE_LINE.search(joined):
             self._is_complete = True
         self._read_tail = joined[-_DONE_LINE_BYTES:]
         self.ended = self._is_complete or reply.ended

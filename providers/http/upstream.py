@@ -6,7 +6,7 @@ Only this module sends HTTP to upstreams, and only it maps HTTP failures to erro
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NoReturn, TypeVar
 from urllib.parse import urlsplit
 
@@ -185,7 +185,7 @@ class Upstream:
             lines = trace.begin_http(template.url, sends_context=self._sends_trace_context)
             headers = {**headers, **split_header_lines(lines)}
         request = httpx.Request("POST", template.url, headers=headers, content=pieces)
-        request.extensions["timeout"] = {**template.deadlines._asdict(), "write": self._config.silence_s}
+        request.extensions["timeout"] = {**asdict(template.deadlines), "write": self._config.silence_s}
         if self._uploads is None:
             self._uploads = self._transport if self._pooled is None else build_upload_transport(self._config)
         try:
@@ -290,7 +290,7 @@ class Upstream:
         all requests.
         """
         ids = CURRENT_IDS.get() if content else None
-        own_lines = b"" if ids is None or self._has_configured_id else ids.header_line
+        own_lines = b"" if ids is None or self._has_configured_id else ids.build_header_line()
         trace = None if ids is None else ids.trace
         trace_lines = b""
         if trace is not None:
@@ -346,7 +346,7 @@ class Upstream:
         if trace_lines:
             headers = {**headers, **split_header_lines(trace_lines)}
         request = httpx.Request(template.method, template.url, headers=headers, content=content)
-        request.extensions["timeout"] = template.deadlines._asdict()
+        request.extensions["timeout"] = asdict(template.deadlines)
         return HttpxBody(await self._transport.handle_async_request(request))
 
     async def _read_rejection(self, reply: RawReply) -> UpstreamRejected:

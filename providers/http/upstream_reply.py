@@ -60,12 +60,12 @@ class UpstreamReply(Source[bytes]):
     """
 
     ended = False
-    _partial_line_since: float | None = None
 
     def __init__(self, upstream: ReplyOrigin, reply: RawReply, silence_s: float) -> None:
         self._upstream = upstream
         self._source = reply
         self._silence_s = silence_s
+        self._partial_line_since: float | None = None
         self.content_type = _media_type(reply.headers.get(b"content-type", b""))
 
     @property
@@ -123,11 +123,15 @@ class UpstreamReply(Source[bytes]):
 
     async def read_body(self, limit: int) -> bytes:
         """Returns the whole body. Raises UpstreamGarbled if it is longer than `limit` bytes."""
-        body = bytearray()
+        body: bytes | bytearray = b""
         try:
             while not self.ended:
                 if read := self._take():
-                    body += read
+                    if not body:
+                        body = read  # which is all of most replies
+                    else:
+                        body = body if isinstance(body, bytearray) else bytearray(body)
+                        body += read
                     if len(body) > limit:
                         raise UpstreamGarbled(
                             f"the upstream's reply is longer than {limit} bytes; {describe_remedy(limit)}",

@@ -7,7 +7,9 @@ from translation.chat.reply_objects import flatten_text
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
 
-_TEXT_KEYS: Final = ("content", "refusal", "role")
+UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
+"""Keys of a relayed delta or message that are forwarded unchanged if they are texts."""
+
 _NUMBERS: Final = (int, float)
 _FOREIGN_TEXT_KEYS: Final = ("text", "content")
 
@@ -17,10 +19,11 @@ def require_own_text(choice: Json, delta: Json) -> None:
 
     The API of text completions has the text in the choice itself, and some servers have it in `text` of the delta.
     """
-    is_empty = not delta and not choice.get("message")
-    if is_empty and any(isinstance(choice.get(key), str) and choice[key] for key in _FOREIGN_TEXT_KEYS):
-        raise ProtocolViolation("the upstream sent text that is not in a delta")
-    if isinstance(delta.get("text"), str) and delta["text"] and "content" not in delta:
+    if not delta and not choice.get("message"):
+        for key in _FOREIGN_TEXT_KEYS:
+            if isinstance(choice.get(key), str) and choice[key]:
+                raise ProtocolViolation("the upstream sent text that is not in a delta")
+    elif isinstance(delta.get("text"), str) and delta["text"] and "content" not in delta:
         raise ProtocolViolation("the upstream sent a delta with `text` in place of `content`")
 
 
@@ -49,9 +52,10 @@ def require_texts(delta: Json) -> bool:
     Raises ProtocolViolation for other values, which no client of chat reads: it would get less than the model's answer.
     """
     changed = False
-    for key in _TEXT_KEYS:
-        value = delta.get(key)
-        if value is None or type(value) is str or (key == "content" and type(value) is list):
+    for key, value in delta.items():
+        if type(value) is str or value is None or key not in UNCHANGED_KEYS:
+            continue
+        if key == "content" and type(value) is list:
             continue
         if type(value) not in _NUMBERS or key == "role":
             raise ProtocolViolation(f"the upstream sent a delta whose `{key}` is no text")

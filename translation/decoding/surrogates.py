@@ -36,7 +36,7 @@ class SurrogateJoiner:
         Bytes that are not JSON are returned unchanged, and so is a chunk with half a character whose other half is not
         where it has to be. No parser of valid text accepts that chunk.
         """
-        if not self.has_halves and (b"\\u" not in payload or _WHOLE.fullmatch(payload) is not None):
+        if not self.has_halves and (payload.find(b"\\u") < 0 or _WHOLE.fullmatch(payload) is not None):
             return payload
         try:
             chunk = json.loads(payload.decode(), parse_constant=_refuse_constant)

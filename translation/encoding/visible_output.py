@@ -55,16 +55,15 @@ class InvisibleOutputCheck:
     unless the API `cites_files`. `event_stage` sees the events first.
     """
 
-    _has_answer = False
-    _watched = _PLACES
-    """The types of events that are examined."""
-
     def __init__(
         self, visible_items: frozenset[str] | None, event_stage: EventStage | None, *, cites_files: bool = False
     ) -> None:
         self._visible_items = visible_items
         self._event_stage = event_stage
         self._cites_files = cites_files
+        self._has_answer = False
+        self._watched = _PLACES
+        """The types of events that are examined."""
         self._invisible: dict[str, None] = {}
 
     def delta_observers(self, text_key: TextKey) -> Sequence[TextObserver] | None:
@@ -73,11 +72,11 @@ class InvisibleOutputCheck:
 
     def feed(self, batch: Sequence[Event]) -> Sequence[Event]:
         events = batch if self._event_stage is None else self._event_stage.feed(batch)
-        if self._watched.isdisjoint(map(type, events)):
-            return events
         shows_items = self._visible_items is None and not self._invisible
-        if shows_items and isinstance(events[-1], Finished) and _OUTPUT_APART.isdisjoint(map(type, events)):
-            return events  # nothing follows this batch, and nothing was invisible so far
+        # Of the last batch of an API that shows all items, only output that is no part of an item counts.
+        watched = _OUTPUT_APART if shows_items and events and type(events[-1]) is Finished else self._watched
+        if watched.isdisjoint(map(type, events)):
+            return events
         for event in events:
             kind = type(event)
             if kind not in _PLACES:

@@ -29,7 +29,7 @@ class LineDecoder:
 
     def parse_payloads(self, read: bytes) -> list[bytes]:
         """Adds one read. Returns the lines that it completed, possibly none."""
-        if b"\n" not in read:
+        if read.find(b"\n") < 0:
             self._buffer_read(read)
             return []
         whole, _, rest = b"".join([*self._buffer, read]).rpartition(b"\n")

@@ -201,7 +201,7 @@ def _uniform_payloads(frames: bytes) -> list[bytes] | None:
 
 def _parse_frame(lines: bytes) -> Frame | None:
     """Returns the frame of the lines between two blank lines; None if there is no data, or it is empty."""
-    if lines.startswith(b"data: ") and b"\n" not in lines and len(lines) > len(b"data: "):
+    if lines.startswith(b"data: ") and _LF not in lines and len(lines) > len(b"data: "):
         return Frame(None, lines[6:], lines + b"\n\n")
     event: str | None = None
     data_lines: list[bytes] = []

@@ -182,9 +182,8 @@ class Finished:
     lacks: Sequence[str] = field(default=(), repr=False)
     """Output of the model that the client does not get, by the names that losses have for it."""
 
-    @property
     def has_remarks(self) -> bool:
-        """Whether there may be `remarks`, which the ends of most replies do not have."""
+        """Returns whether there may be `remarks`, which the ends of most replies do not have."""
         return self.is_unknown or self.reason == "other" or bool(self.lacks)
 
     @property

@@ -56,5 +56,10 @@ def test_numbers_of_sixteen_digits_may_be_long(number: str, is_long: bool) -> No
     assert not has_exact_numbers(f'{{"inputs": {{"a": {number}}}}}'.encode())
 
 
+@pytest.mark.parametrize("offset", range(10))
+def test_long_numbers_are_found_wherever_they_begin(offset: int) -> None:
+    assert has_exact_numbers(b'{"input": {%b"a": %b}}' % (b" " * offset, b"9" * 16))
+
+
 def test_points_in_a_row_are_no_number() -> None:
     assert not has_exact_numbers(b'{"input": {"a": "................"}}')

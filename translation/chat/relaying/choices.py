@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from translation.chat import reply_objects
 from translation.chat.final_message import StreamedMessage, is_copy, join_texts, require_same_beginning
-from translation.chat.odd_deltas import make_thoughts_texts, require_own_text, require_texts
+from translation.chat.odd_deltas import UNCHANGED_KEYS, make_thoughts_texts, require_own_text, require_texts
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
@@ -17,9 +17,6 @@ from translation.representation.loss import FINAL_TEXT, LOSSES, OTHER_CHOICE, re
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 
 _CUT_ENDS: Final = ("length", "content_filter")
-
-_UNCHANGED_KEYS: Final = frozenset({"role", "content", "refusal"})
-"""Keys of a delta that are forwarded unchanged, unless the content is a list."""
 
 
 class ChunkForm(NamedTuple):
@@ -91,7 +88,7 @@ class ChoiceReader:
             delta = choice["delta"] = {}
         if delta and isinstance(delta, dict):
             changed |= require_texts(delta)
-            if not _UNCHANGED_KEYS.issuperset(delta):
+            if not UNCHANGED_KEYS.issuperset(delta):
                 changed |= make_thoughts_texts(delta, self._reasoning.text_fields[1:])
             self.find_streamed(index).add(delta)
         if "message" in choice or index in self._messages:
@@ -102,7 +99,7 @@ class ChoiceReader:
                 self._note_content(delta)
             if self._splits_thoughts and index not in self.finished:
                 changed |= self._split_thoughts(index, delta, is_last=bool(choice.get("finish_reason")))
-            if not _UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
+            if not UNCHANGED_KEYS.issuperset(delta) or isinstance(delta.get("content"), list):
                 changed |= (
                     self._reasoning.flatten_content(delta)
                     | self._reasoning.move(delta)

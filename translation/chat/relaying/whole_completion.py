@@ -4,7 +4,7 @@ from types import NoneType
 from typing import Any, Final
 
 from translation.chat import reply_objects
-from translation.chat.odd_deltas import make_thoughts_texts, require_own_text, require_texts
+from translation.chat.odd_deltas import UNCHANGED_KEYS, make_thoughts_texts, require_own_text, require_texts
 from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import make_reasoning_mover
@@ -56,7 +56,8 @@ def relay_completion(
         message = choice["message"]
         require_own_text(choice, message)
         require_texts(message)
-        make_thoughts_texts(message, upstream_fields)
+        if not UNCHANGED_KEYS.issuperset(message):
+            make_thoughts_texts(message, upstream_fields)
         reasoning.flatten_content(message)
         if (splitter := build_splitter(profile, upstream_fields[0])) is not None:
             splitter.split_whole(message)
@@ -84,6 +85,8 @@ def select_requested_choices(completion: Json, count: int, *, wants_logprobs: bo
     """
     choices = completion.get("choices")
     if not isinstance(choices, list):
+        return completion
+    if count == len(choices) == 1 and not wants_logprobs and _find_index(choices[0], 0) == 0:
         return completion
     requested = [choice for place, choice in enumerate(choices) if _find_index(choice, place) in range(count)]
     losses = [OTHER_CHOICE] if len(requested) < len(choices) else []

@@ -85,16 +85,7 @@ class ChatDecoder:
     Chunks after the end are ignored. Raises ProtocolViolation for input that is no chat reply at all. Unusual replies
     are decoded as far as possible, and a reply that broke off ends in Failed. `new_id` makes the ids of items. If the
     profile says that calls come as text, `TextCallDecoder` decodes them, with the turn's `tools`.
-
-    Attributes that many replies never set have their defaults on the class, because that makes a decoder cheaper.
     """
-
-    usage: Usage | None = None
-    """The token counts that the upstream reported so far."""
-    _calls: CallAssembler | None = None
-    _final_message: Json | None = None
-    """A whole message beside the deltas, which may hold more than they do."""
-    _finish_reason: str | None = None
 
     def __init__(
         self,
@@ -103,6 +94,12 @@ class ChatDecoder:
         tools: Sequence[Json] = (),
     ) -> None:
         self.state = _WAITING
+        self.usage: Usage | None = None
+        """The token counts that the upstream reported so far."""
+        self._calls: CallAssembler | None = None
+        self._final_message: Json | None = None
+        """A whole message beside the deltas, which may hold more than they do."""
+        self._finish_reason: str | None = None
         self._new_id = new_id
         self._profile = profile
         self._writer = ItemWriter(new_id)
@@ -110,16 +107,15 @@ class ChatDecoder:
         reasoning_fields, self._text_fields, self._reasoning_fields = _find_fields(profile.reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
         self._reasoning_text_fields = reasoning_fields
-        self._streamed = StreamedMessage(
-            reasoning_fields, separates_thoughts=profile.parsing_format != "direct_response"
-        )
+        has_tags = profile.parsing_format != "direct_response"
+        self._streamed = StreamedMessage(reasoning_fields, separates_thoughts=has_tags)
         self._edges = EdgeTrimmer()
-        self._tagged_text = TaggedTextReader(profile)
+        self._tagged_text = TaggedTextReader(profile) if has_tags else None
         self._annotations: list[Json] = []
         self._reported: set[str] = set()
         """The kinds of output without a form that were reported: each is once."""
         self._facts: Json = {}
-        self._is_plain = profile.parsing_format == "direct_response" and self._text_calls is None
+        self._is_plain = not has_tags and self._text_calls is None
         self.delta_run: ChatDeltaRun | None = None
         """The delta run that the last chunk belongs to, if it was learnt. Chunks of the run need not be parsed."""
 
@@ -140,16 +136,17 @@ class ChatDecoder:
                 self.delta_run = None
             payload = payloads[position]
             position += 1
-            chunk = parse_with_tool_data(payload) if b'"arguments"' in payload else orjson.loads(payload)
+            chunk = orjson.loads(payload) if payload.find(b'"arguments"') < 0 else parse_with_tool_data(payload)
             single_text = self._single_text(chunk) if self.state is _STREAMING else None
             if single_text is None:
                 chunk_events = self._read_chunk(chunk)
                 if self._calls is not None and chunk_events:
                     self._learn_delta_run_of_arguments(payload, chunk, chunk_events)
             else:
-                chunk_events = self._read_single_text(*single_text)
+                field, text = single_text
+                chunk_events = self._read_single_text(field, text)
                 if chunk_events:
-                    self._learn_delta_run_of_text(payload, *single_text, chunk_events[-1])
+                    self._learn_delta_run_of_text(payload, field, text, chunk_events[-1])
             events += chunk_events
         return events
 
@@ -349,7 +346,7 @@ class ChatDecoder:
 
     def _end_text(self) -> list[Event]:
         """Ends text and reasoning, because calls follow."""
-        events = self._write_segments(self._tagged_text.interrupt())
+        events = self._interrupt_tags()
         self._edges.end_reasoning()
         return [*events, *self._end_reasoning()]
 
@@ -371,7 +368,7 @@ class ChatDecoder:
         if is_plain and not self._annotations:
             return events  # nearly every delta has text and nothing else
         if refusal := delta.get("refusal"):
-            events += self._write_segments(self._tagged_text.interrupt())
+            events += self._interrupt_tags()
             events += self._write_text("refusal", read_refusal_text(refusal))
         if isinstance(annotations := delta.get("annotations"), list):
             self._annotations += [
@@ -417,14 +414,14 @@ class ChatDecoder:
         item = build_image_item(image, self._new_id)
         if item is None:
             return [Opaque("chat", {"type": "image_url"}, is_output=True)]
-        events = self._write_segments(self._tagged_text.interrupt())
+        events = self._interrupt_tags()
         if self._text_calls is not None:
             events += self._text_calls.interrupt()
         self._edges.end_reasoning()
         return [*events, *self._end_reasoning(), *self._writer.write_item(item)]
 
     def _read_text(self, text: str) -> list[Event]:
-        if self._profile.parsing_format == "direct_response":
+        if self._tagged_text is None:
             return self._write_text("text", text)
         segments = self._tagged_text.feed(text)
         if self._tagged_text.is_over:
@@ -433,7 +430,13 @@ class ChatDecoder:
 
     def _write_reasoning(self, kind: str, text: str) -> list[Event]:
         """Writes reasoning that the upstream reports apart from the text."""
+        if self._tagged_text is None:
+            return self._write_text(kind, text)
         return self._write_segments(self._tagged_text.expect_no_reasoning()) + self._write_text(kind, text)
+
+    def _interrupt_tags(self) -> list[Event]:
+        """Writes the text that was held back as the beginning of a tag, because other output follows, or nothing."""
+        return [] if self._tagged_text is None else self._write_segments(self._tagged_text.interrupt())
 
     def _write_segments(self, segments: Sequence[tuple[str, str]]) -> list[Event]:
         return [event for segment in segments for event in self._write_text(*segment)]
@@ -479,9 +482,7 @@ class ChatDecoder:
         return self._writer.write_item({**new_reasoning(self._new_id("rs")), "details": details}) if details else []
 
     def _end_items(self, status: ItemStatus) -> list[Event]:
-        events: list[Event] = []
-        if not self._is_plain:
-            events += self._write_segments(self._tagged_text.interrupt())
+        events = self._interrupt_tags()
         if self._text_calls is not None:
             events += self._text_calls.finish(truncated=status == "incomplete")
         if self._annotations:

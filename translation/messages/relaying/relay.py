@@ -274,7 +274,7 @@ def _to_frame(event: Json, frame: sse.Frame) -> bytes:
 
 def _is_object(payload: bytes) -> bool:
     """Whether a payload is one line that begins and ends like a JSON object."""
-    return payload[:1] == b"{" and payload[-1:] == b"}" and b"\n" not in payload
+    return payload[:1] == b"{" and payload[-1:] == b"}" and payload.find(b"\n") < 0
 
 
 def _with_message(event: Json, message: str) -> Json:

@@ -206,9 +206,9 @@ class Snapshot:
             "output": [state.snapshot() for state in self.items],
             "usage": usage_object.write_usage(self._usage, reported_usage),
         }
-        if searches := sum(map(count_queries, self.response["output"])):
+        if searches := sum([count_queries(item) for item in self.response["output"]]):
             self.response.setdefault("tool_usage", build_tool_usage(searches))
-        if event.has_remarks:
+        if event.has_remarks():
             self.response |= event.remarks
 
     def fail(self, event: Failed) -> None:

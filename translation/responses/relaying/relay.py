@@ -202,8 +202,8 @@ class ResponsesRelay(StreamEnd):
             frame = _renumber(frame, self._inserted_count)
         name = frame.event
         must_parse = name in _INSPECTED_EVENTS and self._must_parse(name, frame.payload)
-        if (marks := _VALUE_MARKS.get(name)) is not None and marks[0] not in frame.payload:
-            must_parse = must_parse or marks[1] not in frame.payload
+        if (marks := _VALUE_MARKS.get(name)) is not None and frame.payload.find(marks[0]) < 0:
+            must_parse = must_parse or frame.payload.find(marks[1]) < 0
         if self._summaries is not None and not must_parse:
             must_parse = self._summaries.may_change(name, frame.payload)
         if name is not None and name.startswith("response.") and not must_parse and _looks_whole(frame.payload):
