@@ -161,7 +161,7 @@ class Service:
         sized_body = parse_buffered_body(scope, request_headers, self.body_limits)
         if sized_body is None:
             sized_body = await self._read_json(scope, receive)
-        body, weight = sized_body.content, sized_body.weight
+        body, _, weight = sized_body
         if endpoint.request.add_header_params is not None:
             body = endpoint.request.add_header_params(body, request_headers)
         if path_params is not None:
