@@ -137,7 +137,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             elif self._has_other_upgrade():
                 self._parse_without_upgrade(data[upgrade.args[0] :])
             return  # nothing follows the head of a `CONNECT`
-        if self._unparsed_bytes:
+        if (
+            self._in_head or self._unparsed_bytes
+        ):  # a head that begins in the read of a body has no bytes of its own yet
             self._check_unfinished()
 
     def _check_unfinished(self) -> None:

@@ -150,6 +150,24 @@ async def test_the_head_of_a_later_request_has_the_same_limits(hurried_url: str)
         assert b"HTTP/1.1 408" in await client.reader.read()
 
 
+EARLIER = {
+    "of a whole request": (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", b"", 200),
+    "of a late body": (FIRST_LINE + b"content-length: 5\r\n\r\n", b"hello", 401),
+}
+
+
+@pytest.mark.parametrize(("request_bytes", "late", "status"), EARLIER.values(), ids=EARLIER)
+async def test_a_head_that_begins_in_the_read_of_an_earlier_request_has_its_deadline(
+    request_bytes: bytes, late: bytes, status: int, hurried_url: str
+) -> None:
+    async with connected(hurried_url) as client:
+        client.writer.write(request_bytes if late else request_bytes + b"G")
+        assert await client.status() == status
+        if late:
+            client.writer.write(late + b"G")
+        assert b"HTTP/1.1 408" in await client.reader.read()
+
+
 @pytest.mark.parametrize(("count", "status"), [(99, 401), (100, 431)], ids=["a hundred", "one more"])
 async def test_the_fields_are_counted(count: int, status: int, url: str) -> None:
     async with connected(url) as client:
