@@ -63,3 +63,23 @@ def test_long_numbers_are_found_wherever_they_begin(offset: int) -> None:
 
 def test_points_in_a_row_are_no_number() -> None:
     assert not has_exact_numbers(b'{"input": {"a": "................"}}')
+
+
+class SearchedBytes(bytes):
+    """Bytes that record what is searched in them."""
+
+    def __init__(self, _: bytes) -> None:
+        self.searches: list[bytes] = []
+
+    def count(self, part: bytes) -> int:  # type: ignore[override]  # so it is called
+        self.searches.append(part)
+        return super().count(part)
+
+
+@pytest.mark.parametrize(
+    "value", ["1764280000", "1764280000123", "176428000012345", "2026-11-27T08:01:02.123456Z", "deadbeef0123456789"]
+)
+def test_a_body_with_shorter_numbers_is_not_searched_for_keys(value: str) -> None:
+    body = SearchedBytes(orjson.dumps([{"at": value, "text": "a word"}] * 100))
+    assert not has_exact_numbers(body)
+    assert body.searches == []
