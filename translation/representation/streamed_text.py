@@ -152,7 +152,7 @@ class StreamedText:
     def _read_beginning(self, beginning: str) -> None:
         visible = beginning.lstrip(WHITE_SPACE)
         space = beginning[: len(beginning) - len(visible)]
-        if not space.isascii():  # white space of ASCII does not count
+        if remove_white_space(space.encode()):  # other white space than that does not count
             self.visible_start = _START.move_past(space)
         if may_become_opening_tag(visible) and len(beginning) < _MAX_BEGINNING:
             self._beginning = beginning

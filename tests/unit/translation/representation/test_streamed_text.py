@@ -28,6 +28,15 @@ def test_white_space_that_was_trimmed_makes_no_difference(streamed: str, rest: s
     assert "".join(found.text.split()) == "".join(rest.split())
 
 
+@pytest.mark.parametrize("space", WHITE_SPACE, ids=ascii)
+@pytest.mark.parametrize("more", ["", " there"])
+def test_white_space_before_the_text_makes_no_difference(space: str, more: str) -> None:
+    for beginning in (space, f"{space}\n", f"\n{space}"):
+        found = stream(beginning, "Hello").find_rest(f"Hello{more}")
+        assert found is not None
+        assert found.text.split() == more.split()
+
+
 @pytest.mark.parametrize("final", ["", "The", "The answe", "The question is", "the answer"])
 def test_another_text_has_no_rest(final: str) -> None:
     assert stream("The ", "answer").find_rest(final) is None
