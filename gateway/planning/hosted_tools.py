@@ -19,8 +19,8 @@ from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from translation.errors import Unrepresentable
 from translation.hosted.past_hosted_calls import resolve_history
-from translation.hosted.tool_search.deferred_tools import DEFER_LOADING, TOOL_SEARCH
 from translation.hosted.tools import model_name_of
+from translation.lowering.client_search import DEFER_LOADING, TOOL_SEARCH
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn

@@ -1,11 +1,18 @@
 """Rewrites tools of every kind as function tools, for upstreams that know no other kind."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import Final, NamedTuple
 
 from translation.errors import InvalidRequest
+from translation.lowering.client_search import (
+    TOOL_SEARCH,
+    has_client_search,
+    is_hidden,
+    list_loaded_names,
+    show_members,
+)
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import ToolNameForm
@@ -79,8 +86,9 @@ def rewrite_tools(
     `kinds` are the kinds of tools that the upstream's API knows. `hosted` are the hosted tools that it runs. With
     `holds_grammars` it can hold the input of a custom tool that must be called to the tool's grammar. Custom
     tools, namespaces and the kinds that a client runs become functions. Hosted tools that the upstream does not run are
-    left out, and so are past calls of them; both are losses. Raises InvalidRequest for two tools of the same name, and
-    for a tool choice that forces a tool which is not there.
+    left out, and so are past calls of them; both are losses. If the client runs the search for tools, those that it
+    defers are left out until it has found them, unless the upstream knows the search. Raises InvalidRequest for two
+    tools of the same name, and for a tool choice that forces a tool which is not there.
     """
     native = kinds | hosted | {"function"}
     check = find_name_check(name_form)
@@ -97,7 +105,10 @@ def rewrite_tools(
         rewritten = replace(turn, items=items, tool_choice=tool_choice)
         return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
     carried: list[_ToolEntry] = []
-    for entry in _deduplicate(_flatten_namespaces(turn.tools, native)):
+    entries = _flatten_namespaces(turn.tools, native)
+    if TOOL_SEARCH not in native and has_client_search(turn.tools):
+        entries = [*_select_seen(entries, list_loaded_names(turn))]
+    for entry in _deduplicate(entries):
         kind = entry.tool["type"]
         if kind in native or kind == "custom" or runs_at_client(entry.tool):
             carried.append(entry)
@@ -208,6 +219,16 @@ def _flatten_namespaces(tools: Sequence[Json], native: frozenset[str]) -> list[_
             described_tool = {**inner, "description": description} if description else inner
             entries.append(_ToolEntry(described_tool, i, j, tool["name"]))
     return entries
+
+
+def _select_seen(entries: Sequence[_ToolEntry], loaded: frozenset[str]) -> Iterator[_ToolEntry]:
+    """Yields the tools that the model sees. The others are found by the client's search."""
+    for entry in entries:
+        if entry.tool["type"] == "namespace":
+            if (seen := show_members(entry.tool, loaded)) is not None:
+                yield entry._replace(tool=seen)
+        elif not is_hidden(entry.tool, entry.namespace, loaded):
+            yield entry
 
 
 def _refuse_connector(entry: _ToolEntry) -> None:

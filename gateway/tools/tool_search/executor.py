@@ -13,9 +13,10 @@ from gateway.retrieval.terms import find_query_terms, iterate_index_terms
 from gateway.tools.executors.executor import Allows, CacheKey, ListedTools, OnProgress, ToolSource
 from translation.hosted.calls import HostedCall
 from translation.hosted.outcomes import ToolOutcome
-from translation.hosted.tool_search.deferred_tools import TOOL_SEARCH, DeferredTool, DeferredTools
+from translation.hosted.tool_search.deferred_tools import DeferredTool, DeferredTools
 from translation.hosted.tool_search.search_form import SEARCH_FORM, write_loaded
 from translation.hosted.tools import HostedTool, ToolKey
+from translation.lowering.client_search import TOOL_SEARCH
 from translation.representation.json_types import Json
 
 _MAX_QUERY_CHARS: Final = 1000

@@ -11,8 +11,9 @@ from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_
 from gateway.tools.tool_search.executor import ToolSearchExecutor
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
-from translation.hosted.tool_search.deferred_tools import AUTO_SEARCH, MCP, TOOL_SEARCH
+from translation.hosted.tool_search.deferred_tools import AUTO_SEARCH, MCP
 from translation.hosted.tool_search.search_form import SEARCH_FORM
+from translation.lowering.client_search import TOOL_SEARCH
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 

@@ -1,20 +1,16 @@
 """The tools of one response that the model does not see before a search has loaded them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from translation.hosted.tools import HostedTool, ToolCatalogue
+from translation.lowering.client_search import DEFER_LOADING, OUTPUT_ITEM, TOOL_SEARCH, is_of_server, iterate_names
 from translation.representation.json_types import Item, Json
 
-TOOL_SEARCH: Final = "tool_search"
 AUTO_SEARCH: Final = "tool_search_auto"
 """The `server` of a search that the request did not ask for."""
 
-DEFER_LOADING: Final = "defer_loading"
-"""The key of a tool that the model has to search for."""
-
-OUTPUT_ITEM: Final = "tool_search_output"
 MCP: Final = "mcp"
 _NAMESPACE: Final = "namespace"
 _MAX_TEXT_CHARS: Final = 4000
@@ -72,22 +68,6 @@ class DeferredTools:
     def list_loaded(self, *, with_hosted: bool) -> list[Json]:
         """Returns the loaded tools in the order in which they were loaded, so that they follow all earlier ones."""
         return [tool.tool for tool in self._loaded.values() if with_hosted or tool.is_own]
-
-
-def is_of_server(item: Item) -> bool:
-    """Whether the server, and not the client, ran a search."""
-    return item.get("execution") == "server" or not item.get("call_id")
-
-
-def iterate_names(tools: Any) -> Iterator[str]:
-    """Yields the names of tools, and of those in namespaces. A client may have written them."""
-    for tool in tools if isinstance(tools, list) else ():
-        if not isinstance(tool, dict):
-            continue
-        if tool.get("type") == _NAMESPACE:
-            yield from (f"{tool.get('name')}.{name}" for name in iterate_names(tool.get("tools")))
-        elif isinstance(name := tool.get("name"), str):
-            yield name
 
 
 def split_deferred(tools: Sequence[Json]) -> tuple[list[Json], list[DeferredTool]]:

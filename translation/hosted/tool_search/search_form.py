@@ -7,7 +7,7 @@ import orjson
 
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
 from translation.hosted.outcomes import ToolOutcome
-from translation.hosted.tool_search.deferred_tools import OUTPUT_ITEM, TOOL_SEARCH, is_of_server, iterate_names
+from translation.lowering.client_search import OUTPUT_ITEM, TOOL_SEARCH, is_of_server, iterate_names
 from translation.representation.json_types import Item, Json
 
 _LOADED: Final = "Loaded: "

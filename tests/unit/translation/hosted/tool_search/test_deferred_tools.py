@@ -6,15 +6,14 @@ from typing import Any, Final
 from tests.tool_rounds import hosted_tool
 from translation.hosted.tool_search.deferred_tools import (
     AUTO_SEARCH,
-    TOOL_SEARCH,
     DeferredTools,
     defer_tools,
-    iterate_names,
     list_deferred,
     split_deferred,
 )
 from translation.hosted.tool_search.search_form import SEARCH_FORM
 from translation.hosted.tools import HostedTool, ToolCatalogue, ToolKey
+from translation.lowering.client_search import TOOL_SEARCH, iterate_names
 from translation.representation.json_types import Json
 
 NOW: Final[Json] = {"type": "function", "name": "now"}
