@@ -4,6 +4,7 @@ A vector is kept as the bytes of its numbers (32-bit floats), scaled to length 1
 texts that are close have most signs in common, so that the candidates among many vectors are found fast.
 """
 
+import asyncio
 import heapq
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -112,16 +113,24 @@ class EmbeddedQueries(NamedTuple):
 
 
 async def embed_queries(
-    embedder: Embedder | None, queries: Sequence[str], weights: tuple[float, float] = (1.0, 1.0)
+    embedder: Embedder | None,
+    queries: Sequence[str],
+    weights: tuple[float, float] = (1.0, 1.0),
+    *,
+    limit_s: float | None = None,
 ) -> EmbeddedQueries:
     """Returns the vectors of queries with the weights of meaning and words.
 
-    Raises what `Embedder.embed` raises, unless that passes by itself: then the search goes by words.
+    Raises what `Embedder.embed` raises, unless that passes by itself: then the search goes by words. So it does if the
+    vectors take longer than `limit_s`.
     """
     if embedder is None:
         return EmbeddedQueries()
     try:
-        vectors = await embedder.embed(queries)
+        async with asyncio.timeout(limit_s):
+            vectors = await embedder.embed(queries)
+    except TimeoutError:
+        return EmbeddedQueries(is_model_away=True)
     except Exception as error:  # the embedder knows which of its errors pass
         if not embedder.is_away(error):
             raise

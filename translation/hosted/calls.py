@@ -6,6 +6,7 @@ from typing import Final
 import orjson
 
 from translation.hosted.call_forms import MCP_FORM, CallForm, CallView, output_text_of
+from translation.hosted.citations.citation_table import MARKER_START, keep_markers, read_result_details
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.elicitation.forms import RequestedInput
 from translation.hosted.outcomes import ToolOutcome, build_execution_error, build_model_output
@@ -178,7 +179,11 @@ class HostedCall:
     def build_model_items(self, reader: ResultReader) -> tuple[Item, Item]:
         """Returns the function call and its output for the next round. `reader` cuts the output."""
         outcome = self.outcome or ToolOutcome()
-        text = reader.cut(self.item_id, output_text_of({"output": outcome.output, "error": outcome.error}))
+        text = output_text_of({"output": outcome.output, "error": outcome.error})
+        if MARKER_START in text:
+            marked = read_result_details((outcome.fields or {}).get("details"))
+            text = keep_markers(text, {} if marked is None else marked.citables)
+        text = reader.cut(self.item_id, text)
         call = {
             "type": "function_call",
             "call_id": self.call_id,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from translation.hosted.approvals import NotRunReason
-from translation.hosted.call_forms import MCP_FORMS, CallForm, PastHostedCall
+from translation.hosted.call_forms import MCP_FORM, MCP_FORMS, CallForm, PastHostedCall
 from translation.hosted.elicitation.answers import UserInput
 from translation.hosted.tools import ToolKey
 from translation.representation.json_types import Item, Json
@@ -108,7 +108,8 @@ def resolve_history(
     the input approves no other, since a client can write both items itself. `continued_ids` are those of them whose
     calls go on with any answer, because they asked for input. `not_run_reasons` says why other calls are not run.
     `adapt_call` returns a call with its `call_id` as the model reads it here. `forms` are those of the response's
-    tools, by the types of their items; calls of other types are not changed.
+    tools, by the types of their items; calls of other types are not changed, nor are the other items of MCP servers
+    without the form of their calls.
     """
     requests = {item["id"]: item for item in items if item["type"] == "mcp_approval_request" and item.get("id")}
     answered = {item["approval_request_id"] for item in items if item["type"] == "mcp_approval_response"}
@@ -129,6 +130,8 @@ def resolve_history(
                 resolved[place] = {**resolved[place], "output": form.read_output(item)}
             continue
         match item["type"]:
+            case "mcp_list_tools" | "mcp_approval_request" | "mcp_approval_response" if MCP_FORM.item_type not in forms:
+                resolved.append(item)
             case "mcp_list_tools":
                 if item["tools"] or not item.get("error"):  # an error may only name tools that were left out
                     listed[item["server_label"]] = item

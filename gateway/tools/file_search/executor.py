@@ -141,7 +141,8 @@ class FileSearchExecutor:
         terms = [find_query_terms(query) for query in cut]
         try:
             async with asyncio.timeout(deadline_s):
-                embedded = await embed_queries(self._embedder, cut, self._options.weights)
+                # The search by words has the other half, if the model of embeddings does not reply.
+                embedded = await embed_queries(self._embedder, cut, self._options.weights, limit_s=deadline_s / 2)
                 query = ChunkQuery(terms, self._options.accepts, self._options.limit, embedded.vectors)
                 lists = [await self._search(store_id, query) for store_id in self._options.store_ids]
         except (StoreUnavailable, ProviderError, TranslationError, TimeoutError):

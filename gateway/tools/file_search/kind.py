@@ -22,6 +22,7 @@ _DEFAULT_RESULTS: Final = 20
 _MAX_RESULTS: Final = 50
 _RANKERS: Final = ("auto", "default-2024-11-15")
 _HYBRID: Final = "hybrid_search"
+_WEIGHTS: Final = ("embedding_weight", "text_weight")
 _KNOWN_KEYS: Final = frozenset({"type", "vector_store_ids", "max_num_results", "filters", "ranking_options"})
 _MAX_WEIGHT: Final = 1_000_000
 _IDS: Final = "vector_store_ids"
@@ -71,8 +72,11 @@ class FileSearchTools:
                 continue
             yield from find_unread_keys(tool, position, _KNOWN_KEYS)
             ranking = tool.get("ranking_options")
-            if self._embedder is None and isinstance(ranking, dict) and ranking.get(_HYBRID) is not None:
+            weights = ranking.get(_HYBRID) if isinstance(ranking, dict) else None
+            if self._embedder is None and weights is not None:
                 yield Loss(f"tools[{position}].ranking_options.{_HYBRID}", "ignored")
+            elif isinstance(weights, dict):
+                yield from find_unread_keys(weights, position, _WEIGHTS, f"ranking_options.{_HYBRID}.")
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
@@ -128,7 +132,7 @@ def _read_options(tool: Json, param: str) -> FileSearchOptions:
 def _read_weights(value: object, param: str) -> tuple[float, float]:
     """Returns how much meaning and words count. Raises InvalidRequest."""
     weights = []
-    for name in ("embedding_weight", "text_weight"):
+    for name in _WEIGHTS:
         weight = value.get(name) if isinstance(value, dict) else None
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= _MAX_WEIGHT:
             raise InvalidRequest(f"{name} must be a number from 0 to {_MAX_WEIGHT}", param=f"{param}.{name}")

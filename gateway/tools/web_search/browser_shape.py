@@ -12,7 +12,7 @@ import orjson
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.search_params import read_queries
 from gateway.tools.web_search.engines import PageFound
-from gateway.tools.web_search.form import FIND_IN_PAGE, OPEN_PAGE, build_action
+from gateway.tools.web_search.form import FIND_IN_PAGE, OPEN_PAGE, build_action, read_written_arguments
 from gateway.tools.web_search.page_lines import PageLines, number_lines, split_lines
 from gateway.tools.web_search.page_text import PageUnavailable, WebPage
 from gateway.tools.web_search.shape import NO_RESULTS, WEB_NOTE, ResultText, TextBounds, WebCall
@@ -101,7 +101,7 @@ class BrowserShape:
 
     @staticmethod
     def adapt_arguments(arguments: str) -> str:
-        past: Json = orjson.loads(arguments)
+        past = read_written_arguments(arguments)
         if queries := read_queries(past):
             return orjson.dumps({"query": " | ".join(queries)}).decode()
         if "pattern" in past:

@@ -48,9 +48,9 @@ class EngineClient:
         # The operator named the host, so it may have any address. Redirects are not followed.
         self._egress = EgressClient(allow=[self._url.host])
 
-    def finds_country(self, country: str) -> bool:
-        """Whether the engine can search for a country."""
-        return country.upper() in self._engine.countries
+    def finds_country(self, country: object) -> bool:
+        """Whether the engine can search for a country. The value is as the client wrote it."""
+        return isinstance(country, str) and country.upper() in self._engine.countries
 
     async def search(self, query: SearchQuery, deadline_s: float, allows: Callable[[str], bool]) -> list[PageFound]:
         """Returns the results whose URLs `allows` accepts, at most `query.limit`. Raises SearchUnavailable."""

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import unescape
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import httpx2
 import orjson
 
 from gateway.config.tool_settings import SearchEngineName
 from gateway.tools.web_search.domains import DomainRules
+from translation.hosted.citations.citation_table import remove_markers
 from translation.representation.json_types import Json, mapping_or_empty
 
 _MAX_QUERY_CHARS: Final = 400
@@ -109,7 +111,12 @@ class SearchEngine:
             url = result.get("url")
             if isinstance(url, str) and url:
                 title = _clean_text(result.get("title"))[:_MAX_TITLE_CHARS]
-                yield PageFound(url, title or url, _clean_text(result.get(self.text_key)))
+                yield PageFound(_quote_forgeries(url), title or url, _clean_text(result.get(self.text_key)))
+
+
+def _quote_forgeries(url: str) -> str:
+    """Returns a URL in which no character can begin a line or a marker in what the model reads."""
+    return "".join(quote(char) if char.isspace() or remove_markers(char) != char else char for char in url)
 
 
 def _build_searxng(url: httpx2.URL, _key: str, query: SearchQuery) -> httpx2.Request:

@@ -42,7 +42,9 @@ class WebSearchForm(CallForm):
     def build_fields(self, call: CallView) -> Json:
         if call.outcome.fields is not None:
             return {**call.outcome.fields}
-        return {"action": build_action(call.name, _parse_arguments(call.arguments))} if call.outcome.failed else {}
+        return (
+            {"action": build_action(call.name, read_written_arguments(call.arguments))} if call.outcome.failed else {}
+        )
 
     def count_results(self, outcome: ToolOutcome) -> int:
         action = mapping_or_empty((outcome.fields or {}).get("action"))
@@ -78,7 +80,8 @@ def _read_sources(sources: Any) -> list[CitablePage]:
     return [CitablePage(url, remove_markers(str(title))) for url, title in named[:_MAX_SOURCES]]
 
 
-def _parse_arguments(arguments: str) -> Json:
+def read_written_arguments(arguments: str) -> Json:
+    """Returns the arguments of a call, which a client may have written; none if they are no JSON object."""
     try:
         parsed = orjson.loads(arguments)
     except orjson.JSONDecodeError:

@@ -84,18 +84,14 @@ class WebSearchTools:
                 code="duplicate_tool",
             )
         tool, param = tools[searches[0]], f"tools[{searches[0]}]"
-        size = tool.get("search_context_size") or _DEFAULT_SIZE
-        if size not in _SIZES:
-            message = f"search_context_size must be one of {', '.join(_SIZES)}"
-            raise InvalidRequest(message, param=f"{param}.search_context_size")
-        results, excerpt_chars = _SIZES[size]
+        results, excerpt_chars = _read_size(tool, param)
         engine = self._build_engine()
         country = _read_country(tool, param)
         options = SearchOptions(
             rules=read_domain_rules(tool, param),
             results=results,
             country=country.upper() if engine.finds_country(country) else "",
-            max_uses=tool.get("max_uses"),
+            max_uses=_read_max_uses(tool, param),
         )
         reader = WebPageReader(self._bounds)
         bounds = TextBounds(excerpt_chars, self._settings.page_chars)
@@ -106,6 +102,28 @@ class WebSearchTools:
         from gateway.tools.web_search.engine_client import EngineClient
 
         return EngineClient(self._settings)
+
+
+def _read_size(tool: Json, param: str) -> tuple[int, int]:
+    """Returns the maximum number of results, and of characters of each. Raises InvalidRequest for an unknown size."""
+    size = tool.get("search_context_size")
+    if size is None:
+        size = _DEFAULT_SIZE
+    if not isinstance(size, str) or size not in _SIZES:
+        message = f"search_context_size must be one of {', '.join(_SIZES)}"
+        raise InvalidRequest(message, param=f"{param}.search_context_size")
+    return _SIZES[size]
+
+
+def _read_max_uses(tool: Json, param: str) -> int | None:
+    """Returns the most searches of the response; None without a limit. Raises InvalidRequest for what is no limit."""
+    limit = tool.get("max_uses")
+    if limit is None:
+        return None
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        message = "max_uses must be a whole number of at least 1: leave it out for no limit"
+        raise InvalidRequest(message, param=f"{param}.max_uses", code="invalid_type")
+    return limit
 
 
 def _read_country(tool: Json, param: str) -> str:

@@ -188,6 +188,18 @@ async def test_a_long_page_is_cut_and_the_model_is_told() -> None:
     assert found.count("…") == 10, "five excerpts"
 
 
+@pytest.mark.parametrize("more", [{}, {"pattern": ""}, {"pattern": "  "}], ids=["no text", "an empty text", "blanks"])
+async def test_without_a_text_to_find_a_page_has_no_excerpts(more: dict[str, str]) -> None:
+    page = WebReply(b"<p>It rains in Rome.")
+    async with (
+        web_server({"/page": page}) as web,
+        searching(*scripts(f"{web.url}/page", "find_in_page", **more)) as served,
+    ):
+        _, read = await open_page(served)
+    assert f"{more.get('pattern', '')!r} is not on this page" in read
+    assert "rains" not in read
+
+
 async def test_without_pages_only_searches_are_offered() -> None:
     async with searching(chat_text("Yes."), settings={"pages": False}) as served:
         await served.ask()

@@ -224,6 +224,58 @@ async def test_a_malformed_search_is_refused_before_the_model_is_asked(tool: Jso
     assert refused.value.param == param
 
 
+BAD_VALUES: Final[dict[str, list[Any]]] = {
+    "user_location": [[], ["DE"], "", "DE", 0, 5, False, True],
+    **{
+        f"user_location.{key}": [5, 0, 1.5, True, False, [], ["DE"], {}, {"code": "DE"}]
+        for key in ("country", "city", "region", "timezone")
+    },
+    "search_context_size": [["low"], [], {"low": 1}, {}, 0, 5, 1.5, True, False, "", "Low", " low", "none"],
+    "max_uses": ["x", "3", "", [1], [], {"a": 1}, {}, 0, -3, 1.5, 2.0, True, False],
+}
+"""Keys of the tool, and the values that each of them may not have."""
+
+
+@pytest.mark.parametrize("engine", ["brave", "tavily", "searxng"])
+async def test_each_key_with_a_value_that_says_nothing_is_named(engine: str) -> None:
+    async with searching(*SEARCHED, settings={"engine": engine, "key": "sesame"}) as served:
+        for path, values in BAD_VALUES.items():
+            key, _, inner = path.partition(".")
+            for value in values:
+                with pytest.raises(openai.BadRequestError) as refused:
+                    await served.ask(tool={key: {inner: value} if inner else value})
+                assert refused.value.param == f"tools[0].{path}", value
+                assert refused.value.code == ("invalid_value" if key == "search_context_size" else "invalid_type"), (
+                    path,
+                    value,
+                )
+        assert served.gateway.model.requests == []
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"search_context_size": None, "max_uses": None, "user_location": None},
+        {"search_context_size": "high", "max_uses": 1, "user_location": {"country": None, "city": ""}},
+        {"search_context_size": "low", "max_uses": 10**15, "user_location": {}},
+    ],
+    ids=["null", "set", "a large limit"],
+)
+async def test_keys_that_say_nothing_are_as_if_they_were_absent(tool: Json) -> None:
+    async with searching(*SEARCHED) as served:
+        response = await served.ask(tool=tool)
+    assert items_of(response, "web_search_call")[0]["status"] == "completed"
+
+
+async def test_a_request_limits_its_searches() -> None:
+    rounds = [chat_calls(search("rain")), chat_calls(search("snow")), chat_text("Yes.")]
+    async with searching(*rounds) as served:
+        response = await served.ask(tool={"max_uses": 1})
+        assert len(served.web.requests_of("/search")) == 1
+        assert served.results_of().startswith("max_uses_exceeded: this response may search 1 times")
+    assert [item["status"] for item in items_of(response, "web_search_call")] == ["completed", "failed"]
+
+
 async def test_two_searches_in_one_request_are_refused() -> None:
     async with searching(*SEARCHED) as served:
         with pytest.raises(openai.BadRequestError) as refused:

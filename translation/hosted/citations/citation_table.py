@@ -6,7 +6,7 @@ what the model was shown: 【3†L9-L11】. Models of the gpt-oss family write i
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from translation.hosted.citations.citables import BrowserView, Citable, LineRange, MarkedSource, read_source
@@ -86,8 +86,11 @@ class CitationTable:
     def adopt(self, result: MarkedResult) -> MarkedResult:
         """Takes over the markers of a result from an earlier turn, or from another process.
 
-        Returns the result as the model reads it here: a number that stands for something else already is replaced.
+        Returns the result as the model reads it here: a number that stands for something else already is replaced, and
+        what the result does not define is no marker.
         """
+        if (own_text := keep_markers(result.text, result.citables)) != result.text:
+            result = result._replace(text=own_text)
         numbers: dict[int, int] = {}
         for number, citable in sorted(result.citables.items()):
             if number not in self._citables:
@@ -121,6 +124,14 @@ def write_marker(number: int) -> str:
 def remove_markers(text: str) -> str:
     """Returns a text from outside in which nothing is a marker, so that a document cannot forge a citation."""
     return text.translate(_PLAIN_BRACKETS) if MARKER_START in text or _MARKER_END in text else text
+
+
+def keep_markers(text: str, numbers: Container[int]) -> str:
+    """Returns the text of a result in which only these numbers are markers: others would cite what another result
+    found."""
+    if MARKER_START not in text:
+        return text
+    return MARKER_PATTERN.sub(lambda match: match[0] if int(match[1]) in numbers else remove_markers(match[0]), text)
 
 
 def build_result_details(text: str, citables: Mapping[int, MarkedSource]) -> list[Json]:

@@ -1,5 +1,7 @@
 """Finds links of Markdown to what can be cited, in a text that comes in pieces."""
 
+import re
+from collections import deque
 from typing import Final, NamedTuple
 
 from translation.hosted.citations.citables import Citable
@@ -9,6 +11,7 @@ from translation.representation.json_types import Json
 _MAX_LABEL_CHARS: Final = 500
 _MAX_URL_CHARS: Final = 4000
 _LABEL_END: Final = "]("
+_BRACKET: Final = re.compile(r"[\[\]\n]")
 
 
 class _Link(NamedTuple):
@@ -32,6 +35,10 @@ class LinkFinder:
         """The link whose URL has not ended."""
         self._ending: tuple[_Link, int, Citable] | None = None
         """A link that ended at the end of the text so far: a parenthesis may follow that belongs to it."""
+        self._label_starts: deque[int] = deque(maxlen=_MAX_LABEL_CHARS)
+        """The positions of brackets in which a label may begin, the innermost last."""
+        self._brackets_end = 0
+        """The position up to which brackets were looked for. Each is looked at once, however many labels end there."""
 
     @property
     def length(self) -> int:
@@ -67,12 +74,13 @@ class LinkFinder:
                 if label_end < 0:
                     break
                 position = label_end + len(_LABEL_END)
-                if (start := _find_label(text, label_end)) is not None:
-                    self._link = _Link(first + start, first + position)
+                if (start := self._find_label(first + label_end)) is not None:
+                    self._link = _Link(start, first + position)
                 continue
-            end = text.find(")", position)
             url_start = self._link.url_start - first
-            stretch = text[url_start : len(text) if end < 0 else end]
+            most = url_start + _MAX_URL_CHARS + 1  # what is behind it is not looked at for each link again
+            end = text.find(")", position, most)
+            stretch = text[url_start : most if end < 0 else end]
             if len(stretch) > _MAX_URL_CHARS or _LABEL_END in stretch or "\n" in stretch:
                 self._link, position = None, url_start
                 continue
@@ -89,6 +97,21 @@ class LinkFinder:
                     annotations.append(self._annotate(self._ending, has_next=text[position] == ")"))
         self._scanned = first + max(position, len(text) - 1 if self._link is None else position)
 
+    def _find_label(self, end: int) -> int | None:
+        """Returns where the label of a link begins, whose closing bracket is at `end`; None if it has no beginning."""
+        start = None
+        earliest = end - _MAX_LABEL_CHARS + 1
+        begin = max(self._brackets_end, earliest) - self._first
+        for bracket in _BRACKET.finditer(self._text, max(begin, 0), end + 1 - self._first):
+            if bracket[0] == "[":
+                self._label_starts.append(self._first + bracket.start())
+            elif bracket[0] == "\n":
+                self._label_starts.clear()
+            else:
+                start = self._label_starts.pop() if self._label_starts else None
+        self._brackets_end = end + 1
+        return None if start is None or start < earliest else start
+
     def _annotate(self, ending: tuple[_Link, int, Citable], *, has_next: bool) -> Json:
         """Returns the annotation of a link. `has_next`: a closing parenthesis follows it directly."""
         link, end, citable = ending
@@ -100,24 +123,10 @@ class LinkFinder:
 
     def _trim(self) -> None:
         """Drops the beginning of the text, up to where a link could still begin."""
-        needed = self._link.start if self._link is not None else self.length - _MAX_LABEL_CHARS
+        # If the link turns out to be none, the next label may begin before it.
+        needed = (self.length if self._link is None else self._link.url_start) - _MAX_LABEL_CHARS
         if self._ending is not None:
-            needed = self._ending[0].start
+            needed = min(needed, self._ending[0].start)
         if (surplus := needed - 2 - self._first) > _MAX_LABEL_CHARS:
             self._text = self._text[surplus:]
             self._first += surplus
-
-
-def _find_label(text: str, end: int) -> int | None:
-    """Returns where the label of a link begins, whose closing bracket is at `end`; None if it has no beginning."""
-    depth = 0
-    for position in range(end, max(end - _MAX_LABEL_CHARS, -1), -1):
-        if text[position] == "]":
-            depth += 1
-        elif text[position] == "[":
-            depth -= 1
-            if not depth:
-                return position
-        elif text[position] == "\n":
-            return None
-    return None

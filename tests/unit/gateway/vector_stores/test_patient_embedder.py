@@ -1,6 +1,8 @@
 """gateway/vector_stores/patient_embedder.py: which failures of a model of embeddings pass, and how long files wait."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import NoReturn
 
 import pytest
 
@@ -122,6 +124,15 @@ async def test_failures_that_do_not_pass_fail_the_file_at_once(kind: str) -> Non
 @pytest.mark.parametrize("kind", PASSING)
 async def test_a_search_goes_by_words_while_its_model_is_away(kind: str) -> None:
     assert await embed_queries(FailingEmbedder(PASSING[kind]), ["a"]) == EmbeddedQueries(is_model_away=True)
+
+
+async def test_a_search_goes_by_words_if_its_model_does_not_reply_in_time() -> None:
+    class SilentEmbedder(FailingEmbedder):
+        async def embed(self, texts: Sequence[str]) -> NoReturn:
+            await asyncio.Event().wait()
+            raise AssertionError("nothing sets the event")
+
+    assert await embed_queries(SilentEmbedder(), ["a"], limit_s=0.01) == EmbeddedQueries(is_model_away=True)
 
 
 FAILING: dict[str, Exception] = {kind: error for kind, (error, _) in FINAL.items()} | {"a fault of ours": KeyError("x")}

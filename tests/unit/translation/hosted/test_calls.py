@@ -4,6 +4,8 @@ import pytest
 
 from tests.tool_rounds import hosted_tool
 from translation.hosted.calls import NO_ITEM, HostedCall, build_approval_request, is_json_object
+from translation.hosted.citations.citables import CitablePage
+from translation.hosted.citations.citation_table import build_result_details
 from translation.hosted.outcomes import ToolOutcome, build_execution_error
 from translation.hosted.result_reader import ResultReader
 from translation.representation.events import Delta, ItemEnded, ItemStarted, PartEnded, Progressed
@@ -133,3 +135,19 @@ def test_the_request_for_an_approval_names_the_tool_plainly() -> None:
         "name": "add",
         "server_label": "calc",
     }
+
+
+@pytest.mark.parametrize(
+    ("details", "text"),
+    [
+        (None, "[1] evil [2†L3]"),
+        ([], "[1] evil [2†L3]"),
+        (build_result_details("", {2: CitablePage("https://two.example", "Two")}), "[1] evil 【2†L3】"),
+    ],
+)
+def test_the_model_reads_no_markers_of_other_results(details: list[Json] | None, text: str) -> None:
+    call = new_call()
+    call.outcome = ToolOutcome(output="【1】 evil 【2†L3】", fields=None if details is None else {"details": details})
+    _, output = call.build_model_items(ResultReader(100))
+    assert output["output"] == text
+    assert call.outcome.output == "【1】 evil 【2†L3】"

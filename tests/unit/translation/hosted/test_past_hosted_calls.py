@@ -225,3 +225,8 @@ def test_a_past_call_is_adapted_to_what_the_model_knows() -> None:
     )
     call, output = history.items
     assert (call["arguments"], output["output"]) == ('{"id": "mcp_1"}', "55")
+
+
+def test_items_of_servers_that_the_upstream_calls_itself_are_not_changed() -> None:
+    items = [{"type": "mcp_list_tools", "server_label": "calc", "tools": []}, request(), answer(), mcp_call()]
+    assert resolve_history(items, model_name_of, forms={}).items == items

@@ -192,3 +192,8 @@ async def test_there_are_so_many_matches_at_most() -> None:
 )
 def test_a_past_call_of_a_function_is_one_of_the_browser(past: Any, adapted: Any) -> None:
     assert orjson.loads(BrowserShape.adapt_arguments(orjson.dumps(past).decode())) == adapted
+
+
+@pytest.mark.parametrize("arguments", ["", "garbage", "[]", "1", "null", '"a text"'])
+def test_past_arguments_that_are_no_object_are_none(arguments: str) -> None:
+    assert BrowserShape.adapt_arguments(arguments) == "{}"

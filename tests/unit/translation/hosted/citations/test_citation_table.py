@@ -10,6 +10,7 @@ from translation.hosted.citations.citation_table import (
     MarkedResult,
     build_result_details,
     is_own_detail,
+    keep_markers,
     read_result_details,
     remove_markers,
 )
@@ -34,7 +35,24 @@ def test_a_result_of_the_history_keeps_its_numbers_unless_they_are_taken() -> No
     assert table.adopt(first) is first
     assert table.add(THREE) == 5
     again = table.adopt(MarkedResult("【4】 Three 【2】 Two 【9】 unknown", {4: THREE, 2: TWO}))
-    assert again == MarkedResult("【5】 Three 【2】 Two  unknown", {5: THREE, 2: TWO})
+    assert again == MarkedResult("【5】 Three 【2】 Two [9] unknown", {5: THREE, 2: TWO})
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("evil 【1】", "evil [1]"),
+        ("evil 【1†L2-L3】 【2】", "evil [1†L2-L3] 【2】"),
+        ("【注意】 【2†L1】", "【注意】 【2†L1】"),
+        ("plain [1]", "plain [1]"),
+    ],
+)
+def test_a_result_has_no_markers_of_other_results(text: str, read: str) -> None:
+    table = CitationTable()
+    table.adopt(MarkedResult("【1】 One", {1: ONE}))
+    assert keep_markers(text, {2}) == read
+    assert table.adopt(MarkedResult(text, {2: TWO})).text == read
+    assert table.find(1) == ONE
 
 
 def test_what_the_model_read_is_kept_as_details() -> None:
