@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from translation.errors import InvalidRequest
 from translation.lowering.client_search import (
+    DEFER_LOADING,
     TOOL_SEARCH,
     has_client_search,
     is_hidden,
@@ -108,6 +109,7 @@ def rewrite_tools(
     entries = _flatten_namespaces(turn.tools, native)
     if TOOL_SEARCH not in native and has_client_search(turn.tools):
         entries = [*_select_seen(entries, list_loaded_names(turn))]
+        turn = replace(turn, unknown_keys=[key for key in turn.unknown_keys if key.key != DEFER_LOADING])
     for entry in _deduplicate(entries):
         kind = entry.tool["type"]
         if kind in native or kind == "custom" or runs_at_client(entry.tool):

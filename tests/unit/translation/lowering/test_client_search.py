@@ -1,11 +1,14 @@
 """Tools that a client defers and searches for itself: the model sees them once a search has loaded them."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from tests.unit.translation.tools.rewritten_turns import CHAT, rewritten
+from tests.unit.translation.tools.rewritten_turns import CHAT, rewritten, turn
 from translation.representation.json_types import Json
+from translation.representation.loss import UnknownKey
+from translation.tools.tool_rewriting import rewrite_tools
 
 SEARCH: Final[Json] = {"type": "tool_search", "execution": "client", "description": "Finds.", "parameters": {}}
 NOW: Final[Json] = {"type": "function", "name": "now", "parameters": {}}
@@ -85,3 +88,11 @@ def test_a_call_of_a_hidden_tool_in_the_history_keeps_its_name() -> None:
     call = {"type": "function_call", "call_id": "c", "name": "later", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": "ok"}
     assert rewritten(SEARCH, LATER, items=[call, output]).turn.items[0]["name"] == "later"
+
+
+def test_that_a_tool_is_deferred_is_no_loss() -> None:
+    keys = [UnknownKey("tools[1].defer_loading", "defer_loading", LATER), UnknownKey("tools[1].color", "color", LATER)]
+    left = rewrite_tools(replace(turn(SEARCH, LATER), unknown_keys=keys), kinds=CHAT, hosted=frozenset()).turn
+    assert left.unknown_keys == keys[1:]
+    kept = rewrite_tools(replace(turn(LATER), unknown_keys=keys), kinds=CHAT, hosted=frozenset()).turn
+    assert kept.unknown_keys == keys
