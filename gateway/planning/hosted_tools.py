@@ -20,7 +20,7 @@ from gateway.tools.loop_io import LoopIO
 from translation.errors import Unrepresentable
 from translation.hosted.past_hosted_calls import resolve_history
 from translation.hosted.tools import model_name_of
-from translation.lowering.client_search import DEFER_LOADING, TOOL_SEARCH
+from translation.lowering.client_search import TOOL_SEARCH, list_other_keys
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -159,7 +159,7 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
         turn.instructions = "\n\n".join(filter(None, [turn.instructions, *texts]))
     turn.losses = [*turn.losses, *tool_host.find_losses(turn.tools)]
     if turn.unknown_keys and any(tool["type"] == TOOL_SEARCH and tool_host.runs_tool(tool) for tool in turn.tools):
-        turn.unknown_keys = [key for key in turn.unknown_keys if key.key != DEFER_LOADING]
+        turn.unknown_keys = list_other_keys(turn.unknown_keys)
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:

@@ -1,9 +1,10 @@
-"""Searches for tools that the client runs: which of its tools the model does not see before one has loaded them."""
+"""Searches for tools: who ran one, and which tools of its client a model does not see before."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from translation.representation.json_types import Item, Json
+from translation.representation.loss import UnknownKey
 from translation.representation.turn import Turn
 
 TOOL_SEARCH: Final = "tool_search"
@@ -31,9 +32,9 @@ def iterate_names(tools: Any) -> Iterator[str]:
             yield name
 
 
-def has_client_search(tools: Iterable[Json]) -> bool:
-    """Whether the client searches for its tools."""
-    return any(tool["type"] == TOOL_SEARCH and tool.get("execution") == "client" for tool in tools)
+def list_other_keys(keys: Iterable[UnknownKey]) -> list[UnknownKey]:
+    """Returns the unknown keys of a request without those by which tools are deferred, which a search honours."""
+    return [key for key in keys if key.key != DEFER_LOADING]
 
 
 def list_loaded_names(turn: Turn) -> frozenset[str]:

@@ -6,6 +6,7 @@ from typing import Final
 import orjson
 
 from translation.errors import Unrepresentable
+from translation.lowering.client_search import TOOL_SEARCH, is_of_server
 from translation.lowering.unsupported import UNSUCCESSFUL_STATUSES
 from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Item
@@ -103,7 +104,7 @@ def _rewrite_client_call(
         kind = "computer_use_preview"
     if kind in native:
         return item
-    if kind == "tool_search" and (item.get("execution") == "server" or not item.get("call_id")):
+    if kind == TOOL_SEARCH and is_of_server(item):
         losses.append(Loss(f"input[{i}]", f"{item['type']} left out"))
         return None
     if item["type"] == "tool_search_output":

@@ -7,11 +7,10 @@ from typing import Final, NamedTuple
 
 from translation.errors import InvalidRequest
 from translation.lowering.client_search import (
-    DEFER_LOADING,
     TOOL_SEARCH,
-    has_client_search,
     is_hidden,
     list_loaded_names,
+    list_other_keys,
     show_members,
 )
 from translation.representation.json_types import Json
@@ -107,9 +106,9 @@ def rewrite_tools(
         return RewrittenTurn(rewritten, ToolCallMapper(names) if names else None, losses)
     carried: list[_ToolEntry] = []
     entries = _flatten_namespaces(turn.tools, native)
-    if TOOL_SEARCH not in native and has_client_search(turn.tools):
+    if TOOL_SEARCH not in native and any(tool["type"] == TOOL_SEARCH and runs_at_client(tool) for tool in turn.tools):
         entries = [*_select_seen(entries, list_loaded_names(turn))]
-        turn = replace(turn, unknown_keys=[key for key in turn.unknown_keys if key.key != DEFER_LOADING])
+        turn = replace(turn, unknown_keys=list_other_keys(turn.unknown_keys))
     for entry in _deduplicate(entries):
         kind = entry.tool["type"]
         if kind in native or kind == "custom" or runs_at_client(entry.tool):

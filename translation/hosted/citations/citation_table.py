@@ -101,7 +101,7 @@ class CitationTable:
             numbers[number] = self.add(result.citables[number])
         if not changed:
             return result
-        text = MARKER_PATTERN.sub(lambda match: write_marker(numbers.get(int(match[1]), 0)), result.text)
+        text = MARKER_PATTERN.sub(lambda match: write_marker(numbers[int(match[1])]), result.text)
         view_start = _VIEW_START.match(text)
         if view_start is not None and isinstance(result.citables.get(int(view_start[1])), BrowserView):
             text = f"[{numbers[int(view_start[1])]}] {text[view_start.end() :]}"
