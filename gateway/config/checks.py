@@ -14,6 +14,7 @@ from gateway.config.model_rows import ModelRow, check_upstreams, list_model_rows
 from gateway.config.own_address import check_metrics_address, check_own_addresses
 from gateway.config.storage_settings import check_bucket_package
 from gateway.config.telemetry_settings import check_tracing_package
+from gateway.config.tool_settings import check_parser_package
 from gateway.config.unused_keys import check_unused_keys
 from gateway.config.yaml_file import ConfigError, Document, Problem, ValuePath
 from providers import engine_checks
@@ -34,6 +35,7 @@ _ENVIRONMENT_KEYS = {
     "client_secret_env": "client_secret",
     "access_key_env": "access_key",
     "secret_key_env": "secret_key",
+    "parser_key_env": "parser_key",
 }
 """Key that names an environment variable -> key that gets its value."""
 
@@ -108,6 +110,7 @@ def validate_settings(
     problems += check_metrics_address(tree)
     problems += check_tracing_package(tree)
     problems += check_bucket_package(tree)
+    problems += check_parser_package(tree)
     problems += _check_exposure(tree)
     if problems:
         raise ConfigError(source, problems, document.lines)

@@ -1,19 +1,27 @@
 """The configuration of the tools that the gateway runs itself."""
 
-from typing import Annotated, Final, Literal
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config.mcp_server_settings import McpServerSettings, find_server_problem
+from gateway.config.yaml_file import Problem
 from providers.overrides import Number, WholeNumber
 from translation.hosted.bounds import AnswerLimits, LoopBounds, SchemaLimits
+from translation.representation.json_types import mapping_or_empty
 
 SearchEngineName = Literal["searxng", "brave", "tavily"]
 
 _MB: Final = 1024 * 1024
 _KEYLESS: Final = "searxng"
+
+_PARSERS: Final = frozenset({"builtin", "markitdown", "docling"})
+_DOCLING_URL: Final = "http://127.0.0.1:5001"
+_PARSER_PACKAGE: Final = "markitdown"
 
 
 class _Section(BaseModel):
@@ -294,6 +302,14 @@ class FileSearchSettings(_Section):
     parse_chars: WholeNumber = Field(
         default=20_000_000, ge=1, description="The most characters of the text of one file."
     )
+    parser: str = Field(
+        default="builtin",
+        description="What reads files that are more than a text ([file-search.md](file-search.md#other-parsers)): "
+        "`builtin`, `markitdown` (needs the extra `markitdown`), `docling` (a docling-serve on this machine, at its "
+        "port 5001), or the address of a docling-serve.",
+    )
+    parser_key: SecretStr | None = Field(default=None, description="The key of the docling-serve, if it has one.")
+    parser_key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     workers: WholeNumber = Field(
         default=2, ge=1, le=64, description="The most files that one server process reads at once."
     )
@@ -301,16 +317,31 @@ class FileSearchSettings(_Section):
         default=12,
         ge=1,
         le=100,
-        description="How often the indexing of a file is tried if the model of embeddings, or the storage of the file, "
-        "fails for a reason that may pass: status 429 or 5xx, no connection, no reply in time. Meanwhile the file is "
-        "`in_progress`. The waits double from one second to five minutes, or are as long as the upstream says: a "
-        "quarter of an hour together with the default.",
+        description="How often the indexing of a file is tried if the model of embeddings, the parser service or the "
+        "storage of the file fails for a reason that may pass: status 429 or 5xx, no connection, no reply in time. "
+        "Meanwhile the file is `in_progress`. The waits double from one second to five minutes, or are as long as the "
+        "upstream says: a quarter of an hour together with the default.",
     )
     embeddings: EmbeddingSettings | None = Field(
         default=None,
         description="A model of embeddings, so that searches go by words and by meaning. Without one they go by words. "
         "PostgreSQL needs the extension `vector` (pgvector) for it.",
     )
+
+    @field_validator("parser")
+    @classmethod
+    def _refuse_unknown_parsers(cls, parser: str) -> str:
+        if parser in _PARSERS or _is_address(parser):
+            return parser
+        raise PydanticCustomError(
+            "parser",
+            "write builtin, markitdown, docling, or a url that begins with http:// or https://, without a user",
+        )
+
+    @property
+    def parser_url(self) -> str | None:
+        """The address of the parser service; None if files are read without one."""
+        return _DOCLING_URL if self.parser == "docling" else None if self.parser in _PARSERS else self.parser
 
 
 class ToolSettings(_Section):
@@ -331,6 +362,16 @@ class ToolSettings(_Section):
         description="Adds events about tools (`gateway.*`) to every stream of the Responses API, as if clients sent "
         "`tool_events: true`.",
     )
+
+
+def check_parser_package(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yields a problem if MarkItDown is to read files and is not installed. `tree` is the unvalidated configuration."""
+    settings = mapping_or_empty(mapping_or_empty(tree.get("tools")).get("file_search"))
+    if settings.get("parser") == "markitdown" and find_spec(_PARSER_PACKAGE) is None:
+        yield Problem(
+            ("tools", "file_search", "parser"),
+            'markitdown is not installed: pip install "responses-gateway[markitdown]"',
+        )
 
 
 def _is_address(url: str) -> bool:

@@ -13,6 +13,7 @@ import typer
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Diagnosis
 from gateway.doctor.embeddings import examine_embeddings
+from gateway.doctor.file_parser import examine_parser
 from gateway.doctor.file_storage import examine_storage
 from gateway.doctor.html_report import render_html
 from gateway.doctor.mcp_servers import examine_servers
@@ -40,8 +41,8 @@ def run_doctor(
 ) -> bool:
     """Examines the models, prints the report, saves the results, and writes the page if `html` names a file.
 
-    Without `names`, the MCP servers, the search engine, the bucket and the model of embeddings of the configuration are
-    examined too.
+    Without `names`, the MCP servers, the search engine, the bucket, the model of embeddings and the parser of files of
+    the configuration are examined too.
 
     Returns whether no check failed and the page could be written. If stderr is a terminal, it shows the progress. The
     gateway's error logs are written there too. Raises NoModelsSelected, and what `serve` raises.
@@ -58,6 +59,7 @@ def run_doctor(
                 "web_search": examine_engine(settings),
                 "files": examine_storage(settings),
                 "embeddings": examine_embeddings(settings),
+                "parser": examine_parser(settings),
             }
         )
         others = {key: diagnosis for key, diagnosis in backends.items() if diagnosis is not None}

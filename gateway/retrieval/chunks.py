@@ -28,13 +28,13 @@ class Chunk(NamedTuple):
     tokens: int
 
 
-def cut_chunks(text: str, sizes: ChunkSizes) -> Iterator[Chunk]:
-    """Yields the chunks of a text in order; none if it has no word.
+def cut_chunks(text: str, sizes: ChunkSizes, pieces: WordPieces | None = None) -> Iterator[Chunk]:
+    """Yields the chunks of a text in order; none if it has no word. `pieces` are those of the text, if they are known.
 
     A chunk is cut only between word pieces. In its last fifth the end of a paragraph is preferred to the end of a
     sentence, and that to any other place. The next chunk begins `overlap` pieces before its end.
     """
-    pieces = WordPieces(text)
+    pieces = pieces or WordPieces(text)
     first, count = 0, len(pieces)
     while first < count:
         last = min(first + sizes.max_tokens, count)

@@ -20,13 +20,18 @@ MAX_PIECE: Final = 24
 _PIECE: Final = re.compile(rf"[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W_]){{1,{MAX_PIECE}}}|[^\s]")
 
 
+class TooManyPieces(Exception):
+    """A text has more word pieces than it may have."""
+
+
 class WordPieces:
     """The pieces of one text: runs of at most 24 letters or digits, single signs, and single characters of scripts
     without blanks. Combining marks belong to the piece before them. Positions are characters of the text."""
 
     __slots__ = ("ends", "starts")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int | None = None) -> None:
+        """Raises TooManyPieces as soon as there are more than `most`."""
         self.starts = array("l")
         self.ends = array("l")
         starts, ends = self.starts, self.ends
@@ -41,6 +46,8 @@ class WordPieces:
             ):
                 ends[-1] = end
             else:
+                if len(starts) == most:
+                    raise TooManyPieces
                 starts.append(start)
                 ends.append(end)
 

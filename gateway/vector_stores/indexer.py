@@ -12,9 +12,9 @@ from gateway.errors import FileNotFound, FileStorageUnavailable, StoreUnavailabl
 from gateway.files.stored_files import StoredFiles
 from gateway.logs import log_round_faults
 from gateway.retrieval.embedding import FindEmbedder
-from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
-from gateway.retrieval.parsing.parser_pool import ParserPool
+from gateway.retrieval.parsing.parsed_text import IndexedChunk, UnreadableFile
 from gateway.state.vector_records import IndexingClaim, IndexingQueue, NewChunk
+from gateway.vector_stores.file_parsers import FileParsers
 from gateway.vector_stores.patient_embedder import IndexingPostponed, PatientEmbedder, Tries
 
 _log = structlog.get_logger(__name__)
@@ -23,9 +23,6 @@ _POLL_S: Final = 5.0
 """Seconds between two looks for files that another process left."""
 
 _RENEWALS_PER_LEASE: Final = 3
-
-_MOST_WORKERS: Final = 64
-"""The most that `tools.file_search.workers` may be. The files in progress are no more than that key says."""
 
 _CHUNKS_AT_ONCE: Final = 24
 
@@ -47,7 +44,7 @@ class Indexer:
         self._settings = settings
         self._lease_s = lease_s
         self._find_embedder = find_embedder
-        self._parsers = ParserPool(_MOST_WORKERS)
+        self._parsers = FileParsers()
         self._changed = asyncio.Event()
         self._running: dict[IndexingClaim, asyncio.Task[None]] = {}
 
@@ -73,7 +70,7 @@ class Indexer:
                     task.cancel()
                 with log_round_faults(_log, "releasing_leases_failed"):  # the leases expire then
                     await self._queue.release_claims(left)
-                await self._parsers.close()
+                await self._parsers.aclose()
 
     async def _claim_forever(self, group: asyncio.TaskGroup) -> None:
         while True:
@@ -151,14 +148,13 @@ class Indexer:
     async def _read_file(self, claim: IndexingClaim, tries: Tries) -> None:
         settings, maker = self._settings, self._find_embedder()
         embedder = None if maker is None else PatientEmbedder(maker, tries)
-        bounds = ParsingBounds(settings.parse_s, settings.parse_mb, settings.parse_chars)
         stored = await self._files.load_file(claim.owner, claim.file_id)
         pieces: list[str] = []
         batch: list[NewChunk] = []
-        tokens = last_end = 0
+        last_end = 0
         async with (
             self._files.open_descriptor(claim.owner, stored) as file,
-            aclosing(self._parsers.parse(file, stored.filename, bounds, claim.sizes)) as parts,
+            aclosing(self._parsers.parse(file, stored.filename, settings, claim.sizes, tries)) as parts,
         ):
             async for part in parts:
                 if isinstance(part, str):
@@ -167,11 +163,6 @@ class Indexer:
                 if len(pieces) > 1:
                     pieces = ["".join(pieces)]
                 for chunk in part:
-                    tokens += chunk.tokens - (claim.sizes.overlap if last_end else 0)
-                    if tokens > settings.max_file_tokens:
-                        raise UnreadableFile(
-                            "invalid_file", f"The file has more than {settings.max_file_tokens} tokens."
-                        )
                     batch.append(_build_chunk(pieces[0], chunk, last_end))
                     last_end = chunk.end
                 if len(batch) >= _CHUNKS_AT_ONCE:

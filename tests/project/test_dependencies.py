@@ -46,6 +46,7 @@ CHART, PAGES = listed("requirements/chart.in"), listed("requirements/pages.in")
 
 EXTRA_FOLDERS = {
     "langchain-core": "responses_gateway_clients",
+    "markitdown": "gateway/retrieval/parsing",
     "obstore": "gateway/blobs",
     "openai-harmony": "providers/harmony",
     "opentelemetry-exporter-otlp-proto-http": "gateway/tracing",
@@ -60,6 +61,9 @@ APART = ("scripts/tiny_model", "tests/clients/programs")
 
 UNDECLARED = {
     "compression": "the standard library has it from Python 3.14 on",
+    "openpyxl": "the extra `markitdown` brings the version that it works with",
+    "pdfminer-six": "the same",
+    "python-pptx": "the same",
     "rich": "a test imports it to see that the server's process refuses it",
     "xgrammar": "vLLM requires the one version that it works with",
 }

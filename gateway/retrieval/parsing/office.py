@@ -4,7 +4,8 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from typing import Final
 from xml.parsers import expat
 
@@ -16,8 +17,20 @@ _TOO_LARGE: Final = f"The file is too large when it is unpacked: at most {MAX_IN
 
 _NUMBER: Final = re.compile(r"\d+")
 
-DOCUMENT_PARTS: Final = ("word/document.xml", "ppt/presentation.xml", "xl/workbook.xml")
-"""A zip file with one of these parts is a docx, pptx or xlsx file."""
+_KINDS_BY_PART: Final = {
+    "word/document.xml": ".docx",
+    "ppt/presentation.xml": ".pptx",
+    "xl/workbook.xml": ".xlsx",
+}
+
+_TYPE_PART: Final = "mimetype"
+
+_KINDS_BY_TYPE: Final = {
+    b"application/epub+zip": ".epub",
+    b"application/vnd.oasis.opendocument.text": ".odt",
+    b"application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    b"application/vnd.oasis.opendocument.presentation": ".odp",
+}
 
 
 class _Archive:
@@ -64,7 +77,17 @@ class _Archive:
         except expat.ExpatError:
             raise UnreadableFile("invalid_file", "The file is damaged: a part of it is not XML.") from None
 
-    def _inflate(self, name: str) -> Iterator[bytes]:
+    def count(self, name: str) -> None:
+        """Unpacks a part, and counts its bytes."""
+        for _ in self._inflate(name):
+            pass
+
+    def read_beginning(self, name: str) -> bytes:
+        """Returns the first bytes of a part."""
+        with closing(self._inflate(name)) as pieces:
+            return next(pieces, b"")
+
+    def _inflate(self, name: str) -> Generator[bytes, None, None]:
         try:
             with self._zip.open(name) as part:
                 while data := part.read(_READ_SIZE):
@@ -92,13 +115,38 @@ def _refuse_declaration(*_: object) -> None:
     raise UnreadableFile("invalid_file", "The file declares a document type or entities, which no such file needs.")
 
 
-def read_office(content: bytes) -> str | None:
-    """Returns the text of a docx, pptx or xlsx file; None if a zip file is none of them."""
+def find_archive_kind(content: bytes) -> str:
+    """Returns what kind of document a zip file is, as the ending of its name; empty if it is none.
+
+    Raises UnreadableFile if it is damaged, encrypted, or too large when it is unpacked.
+    """
     archive = _Archive(content)
-    for part, read in zip(DOCUMENT_PARTS, (_read_document, _read_slides, _read_sheets), strict=True):
+    for part, kind in _KINDS_BY_PART.items():
         if part in archive.names:
-            return read(archive)
-    return None
+            return kind
+    return _KINDS_BY_TYPE.get(archive.read_beginning(_TYPE_PART), "") if _TYPE_PART in archive.names else ""
+
+
+def read_office(content: bytes, kind: str) -> str:
+    """Returns the text of a docx, pptx or xlsx file."""
+    return _READERS[kind](_Archive(content))
+
+
+def check_archive(content: bytes) -> None:
+    """Unpacks a document, and counts what it unpacks to. For readers that do not bound what they unpack.
+
+    Raises UnreadableFile if it is damaged, too large, or declares a document type.
+    """
+    archive = _Archive(content)
+    for name in sorted(archive.names):
+        if name.endswith((".xml", ".rels")):
+            archive.parse(name, _ignore, _ignore, _ignore)
+        else:
+            archive.count(name)
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 class _Paragraphs:
@@ -217,3 +265,10 @@ def _read_sheets(archive: _Archive) -> str:
         archive.parse(name, cells.start, cells.end, cells.add)
         sheets.append("\n".join(cells.rows))
     return "\n\n".join(sheets)
+
+
+_READERS: Final[Mapping[str, Callable[[_Archive], str]]] = {
+    ".docx": _read_document,
+    ".pptx": _read_slides,
+    ".xlsx": _read_sheets,
+}

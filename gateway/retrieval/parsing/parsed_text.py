@@ -1,4 +1,4 @@
-"""The results of parsing a file: its chunks, or the reason why it cannot be read."""
+"""How a file is parsed, and the results: its chunks, or the reason why it cannot be read."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -18,13 +18,25 @@ class UnreadableFile(Exception):
         self.message = message
 
 
+class ServiceNeeded(Exception):
+    """A file is more than a text, and a parser service is to convert it. `kind` is what it is, as the ending of a name,
+    such as `.pdf`."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind: Final = kind
+
+
+ReadingMethod: TypeAlias = Literal["builtin", "markitdown", "service", "service_reply"]
+"""Who reads the text of a file: the gateway, MarkItDown, or a parser service. With `service_reply` the file is what
+such a service has replied. The gateway itself reads everything that is only a text."""
+
+
 class IndexedChunk(NamedTuple):
-    """A chunk of a text: its first character, the character behind it, its word pieces, and its terms with blanks
-    between them."""
+    """A chunk of a text: its first character, the one behind it, and its terms with blanks between them."""
 
     start: int
     end: int
-    tokens: int
     terms: str
 
 
@@ -36,3 +48,6 @@ class ParsingBounds(NamedTuple):
     """The address space of the child, beside what it has when it starts."""
 
     characters: int = 20_000_000
+
+    tokens: int = 5_000_000
+    """The most word pieces of the text."""

@@ -13,7 +13,13 @@ import orjson
 import structlog
 
 from gateway.retrieval.chunks import ChunkSizes
-from gateway.retrieval.parsing.parsed_text import IndexedChunk, ParsingBounds, UnreadableFile
+from gateway.retrieval.parsing.parsed_text import (
+    IndexedChunk,
+    ParsingBounds,
+    ReadingMethod,
+    ServiceNeeded,
+    UnreadableFile,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -27,9 +33,13 @@ _GRACE_S: Final = 10.0
 
 
 class ParserPool:
-    """The parser server of one event loop, which starts with the first file, and the turns of its children."""
+    """The parser server of one event loop, which starts with the first file, and the turns of its children.
 
-    def __init__(self, workers: int) -> None:
+    `method` is who reads the files.
+    """
+
+    def __init__(self, workers: int, method: ReadingMethod = "builtin") -> None:
+        self._method: Final[ReadingMethod] = method
         self._turns = asyncio.Semaphore(workers)
         self._starting = asyncio.Lock()
         self._server: asyncio.subprocess.Process | None = None
@@ -41,8 +51,8 @@ class ParserPool:
         """Yields the pieces of the text of a file, and then its chunks in order, some at a time.
 
         `file` is a descriptor for reading, at its beginning; it remains the caller's. The time that the caller takes
-        for a part does not count. Raises UnreadableFile if the file has no text, or if reading it exceeds a limit.
-        Discard everything that was yielded before the exception.
+        for a part does not count. Raises UnreadableFile if the file has no text, or if reading it exceeds a limit:
+        discard everything that was yielded before. Raises ServiceNeeded if a parser service is to convert it first.
         """
         async with self._turns, aclosing(self._read_child(file, name, bounds, sizes)) as parts:
             left_s = bounds.seconds + _GRACE_S
@@ -80,7 +90,7 @@ class ParserPool:
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
         )
         try:
-            request = {"name": name, "bounds": list(bounds), "sizes": list(sizes)}
+            request = {"name": name, "method": self._method, "bounds": list(bounds), "sizes": list(sizes)}
             try:
                 socket.send_fds(control, [orjson.dumps(request) + b"\n"], [file, theirs])
             except OSError:
@@ -104,6 +114,8 @@ class ParserPool:
                     yield frame["text"]
                 elif "chunks" in frame:
                     yield [IndexedChunk(*chunk) for chunk in frame["chunks"]]
+                elif "service" in frame:
+                    raise ServiceNeeded(frame["service"])
                 elif "fault" in frame:
                     raise UnreadableFile(*frame["fault"])
                 else:
@@ -133,6 +145,7 @@ class ParserPool:
                     "-m",
                     "gateway.retrieval.parsing.parser_server",
                     str(theirs.fileno()),
+                    self._method,
                     pass_fds=[theirs.fileno()],
                     stdin=asyncio.subprocess.DEVNULL,
                 )

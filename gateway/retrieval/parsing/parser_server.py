@@ -14,14 +14,16 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import orjson
 
 from gateway.retrieval.chunks import ChunkSizes, cut_chunks
-from gateway.retrieval.parsing.file_text import load_parsers, read_text
-from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
+from gateway.retrieval.parsing.file_text import OWN_READER, DocumentReader, load_parsers, read_text
+from gateway.retrieval.parsing.parsed_text import ParsingBounds, ReadingMethod, ServiceNeeded, UnreadableFile
+from gateway.retrieval.parsing.service_text import SERVICE_READER, read_reply
 from gateway.retrieval.terms import ChunkTerms
+from gateway.retrieval.word_pieces import TooManyPieces, WordPieces
 
 TEXT_SIZE: Final = 16_384
 """The characters of one piece of the text, as it is sent."""
@@ -36,18 +38,31 @@ _DIE_WITH_PARENT: Final = 1
 """`PR_SET_PDEATHSIG` of prctl(2)."""
 
 
-def parse_file(file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes) -> Iterator[dict[str, object]]:
+class ParsingRequest(NamedTuple):
+    """What a child is to do: the name of the file, who reads it, and how."""
+
+    name: str
+    method: ReadingMethod
+    bounds: ParsingBounds
+    sizes: ChunkSizes
+
+
+def parse_file(file: int, request: ParsingRequest) -> Iterator[dict[str, object]]:
     """Yields what parsing a file comes to, as it is sent: pieces of the `text`, `chunks` of it as
-    [first character, character behind it, tokens, terms], and `end`; or `fault` with a code and a sentence."""
+    [first character, character behind it, terms], and `end`; or `fault` with a code and a sentence; or
+    `service` with the kind of a document that a parser service is to convert."""
+    bounds = request.bounds
     try:
         with open(file, "rb") as content:
-            text = read_text(content.read(), name, bounds)
+            text = _read_by(request.method, content.read(), request.name, bounds)
+        # Before anything is sent: to index a part of a file that is too long would be in vain.
+        pieces = WordPieces(text, bounds.tokens)
         for start in range(0, len(text), TEXT_SIZE):
             yield {"text": text[start : start + TEXT_SIZE]}
         batch: list[list[object]] = []
         terms = ChunkTerms(text)
-        for chunk in cut_chunks(text, sizes):
-            batch.append([chunk.start, chunk.end, chunk.tokens, terms.join(chunk.start, chunk.end)])
+        for chunk in cut_chunks(text, request.sizes, pieces):
+            batch.append([chunk.start, chunk.end, terms.join(chunk.start, chunk.end)])
             if len(batch) == CHUNKS_SIZE:
                 yield {"chunks": batch}
                 batch = []
@@ -55,20 +70,45 @@ def parse_file(file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes) -
         yield {"end": True}
     except UnreadableFile as fault:
         yield {"fault": [fault.code, fault.message]}
+    except ServiceNeeded as needed:
+        yield {"service": needed.kind}
+    except TooManyPieces:
+        yield {"fault": ["invalid_file", f"The file has more than {bounds.tokens} tokens."]}
     except MemoryError:
         yield {"fault": ["invalid_file", "The file needs too much memory to be read."]}
 
 
-def main() -> None:
-    """Serves requests on the socket whose descriptor is the argument, until the process at its other end is gone.
+def _read_by(method: ReadingMethod, content: bytes, name: str, bounds: ParsingBounds) -> str:
+    if method == "service_reply":
+        return read_reply(content, bounds)
+    return read_text(content, name, bounds, _find_reader(method))
 
-    A request is a line of JSON with `name`, `bounds` and `sizes`, and two descriptors: the file, and a pipe.
+
+def _find_reader(method: ReadingMethod) -> DocumentReader:
+    if method == "markitdown":
+        from gateway.retrieval.parsing.markitdown_text import (
+            MARKITDOWN_READER,
+        )  # it takes 300 MB, and its package is an extra
+
+        return MARKITDOWN_READER
+    return SERVICE_READER if method == "service" else OWN_READER
+
+
+def main() -> None:
+    """Serves requests on the socket whose descriptor is the first argument, until the process at its other end is gone.
+    The second argument is who reads files: a reading method.
+
+    A request is a line of JSON with `name`, `method`, `bounds` and `sizes`, and two descriptors: the file, and a pipe.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group: the server decides
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children leave no zombies
     _bind_to_parent()
     load_parsers()
+    if sys.argv[2] == "markitdown":
+        from gateway.retrieval.parsing.markitdown_text import load_converters
+
+        load_converters()
     while True:
         line, (file, pipe) = _receive_request(control)
         if os.fork() == 0:
@@ -94,8 +134,9 @@ def _run_child(file: int, pipe: int, request: dict[str, Any]) -> NoReturn:
         bounds = ParsingBounds(*request["bounds"])
         _bind_to_parent()
         _set_bounds(bounds)
+        work = ParsingRequest(request["name"], request["method"], bounds, ChunkSizes(*request["sizes"]))
         with open(pipe, "wb", buffering=0) as out:
-            for frame in parse_file(file, request["name"], bounds, ChunkSizes(*request["sizes"])):
+            for frame in parse_file(file, work):
                 _send_frame(out, orjson.dumps(frame))
         code = 0
     finally:

@@ -65,7 +65,7 @@ def build_pdf(*pages: str) -> bytes:
     out, places = b"%PDF-1.4\n", []
     for number, content in enumerate(objects, 1):
         places.append(len(out))
-        out += f"{number} 0 obj{content}endobj\n".encode()
+        out += f"{number} 0 obj\n{content}\nendobj\n".encode()
     table = "".join(f"{place:010} 00000 n \n" for place in places)
     end = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}trailer<</Size {len(objects) + 1}/Root 1 0 R>>\n"
     return out + f"{end}startxref\n{len(out)}\n%%EOF".encode()

@@ -81,8 +81,9 @@ async def test_a_child_reads_every_kind_although_it_may_open_nothing(
         (SLOW, ParsingBounds(seconds=0.2)),
         (SLOW * 2, ParsingBounds(memory_mb=24)),
         (b"a " * 600, ParsingBounds(characters=1000)),
+        (b"a " * 600, ParsingBounds(tokens=599)),
     ],
-    ids=["time", "memory", "characters"],
+    ids=["time", "memory", "characters", "tokens"],
 )
 async def test_a_child_beyond_its_bounds_ends_and_the_next_file_is_parsed(
     pool: ParserPool, tmp_path: Path, content: bytes, bounds: ParsingBounds
@@ -91,6 +92,24 @@ async def test_a_child_beyond_its_bounds_ends_and_the_next_file_is_parsed(
         await parse(pool, tmp_path, content, bounds)
     assert fault.value.code == "invalid_file"
     assert (await parse(pool, tmp_path, b"after"))[0] == "after"
+
+
+@pytest.mark.parametrize("content", [b"a,b\n" * 1_000_000, b"x" * 24_000_000, "猫".encode() * 1_000_000])
+async def test_a_text_with_too_many_tokens_is_refused_before_any_part_of_it_is_sent(
+    pool: ParserPool, tmp_path: Path, content: bytes
+) -> None:
+    bounds = ParsingBounds(characters=30_000_000, tokens=500_000)
+    with (tmp_path / "table.csv").open("w+b") as file:
+        file.write(content)
+        file.seek(0)
+        with pytest.raises(UnreadableFile) as fault:
+            await anext(pool.parse(file.fileno(), "table.csv", bounds, ChunkSizes(100, 50)))
+    assert fault.value.message == "The file has more than 500000 tokens."
+
+
+async def test_a_text_may_have_as_many_tokens_as_the_bound(pool: ParserPool, tmp_path: Path) -> None:
+    text, _ = await parse(pool, tmp_path, b"a " * 600, ParsingBounds(tokens=600))
+    assert text == "a " * 600
 
 
 def read_command(pid: int) -> bytes:
