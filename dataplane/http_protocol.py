@@ -126,7 +126,8 @@ class ClientWriter(ChunkWriter):
     def watch(self, on_leave: Callable[[], None]) -> None:
         """Calls `on_leave` when the client disconnects, or at once if it has."""
         self.on_leave = on_leave
-        self.resume_reading()
+        if self._cycle.flow.read_paused:
+            self.resume_reading()
         if self._has_left:
             on_leave()
 

@@ -18,7 +18,7 @@ os.register_at_fork(after_in_child=_random_pool.clear)  # else parent and child 
 
 def random_hex() -> str:
     """Returns 192 random bits in hex."""
-    return _draw_bytes().hex()
+    return draw_random_bytes().hex()
 
 
 def new_id(prefix: str, /) -> str:
@@ -29,10 +29,10 @@ def new_id(prefix: str, /) -> str:
     """
     milliseconds = time.time_ns() // 1_000_000
     # All digits at once: to format a number takes as long as everything else here.
-    return f"{prefix}_{(milliseconds.to_bytes(_TIME_BYTES) + _draw_bytes()[_TIME_BYTES:]).hex()}"
+    return f"{prefix}_{(milliseconds.to_bytes(_TIME_BYTES) + draw_random_bytes()[_TIME_BYTES:]).hex()}"
 
 
-def _draw_bytes() -> bytes:
+def draw_random_bytes() -> bytes:
     """Returns 24 random bytes."""
     try:
         return _random_pool.pop()

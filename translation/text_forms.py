@@ -23,8 +23,8 @@ _TAG_BEGINNINGS: Final = frozenset(tag[:end] for tag in _OPENING_TAGS for end in
 WHITE_SPACE: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
 """All white space of Unicode, with the mark that JavaScript trims too."""
 
-_ASCII_SPACE: Final = b" \t\n\v\f\r"
-_SPACES: Final = tuple(space.encode() for space in WHITE_SPACE if space.encode() not in _ASCII_SPACE)
+ASCII_SPACE: Final = b" \t\n\v\f\r"
+_SPACES: Final = tuple(space.encode() for space in WHITE_SPACE if space.encode() not in ASCII_SPACE)
 _MAX_SPACES: Final = 3
 """So many characters of white space beyond ASCII are found at the end of a text."""
 
@@ -50,7 +50,7 @@ class TextStart(NamedTuple):
 
 def remove_white_space(data: bytes) -> bytes:
     """Returns bytes of UTF-8 without ASCII white space."""
-    return data.translate(None, _ASCII_SPACE)
+    return data.translate(None, ASCII_SPACE)
 
 
 def may_become_opening_tag(beginning: str) -> bool:

@@ -36,7 +36,7 @@ COUNTED_REQUESTS: Final[Mapping[str, Mapping[str, Any]]] = {
 _WARM_UP: Final = 60
 """Requests before the counted ones: caches are filled, and the interpreter has specialized its code."""
 
-_REQUESTS: Final = 20
+_REQUESTS: Final = 64
 
 
 async def count_bytecodes(scenario: str, requests: int = _REQUESTS, warm_up: int = _WARM_UP) -> Counter[CodeType]:

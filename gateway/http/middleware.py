@@ -12,7 +12,7 @@ from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
 from gateway.logs import bind_fields, log_request, reset_fields
-from providers.new_id import random_hex
+from providers.new_id import draw_random_bytes
 from providers.request_ids import CURRENT_IDS, RequestIds, parse_request_id
 
 _log = structlog.get_logger(__name__)
@@ -181,4 +181,4 @@ class RequestMiddleware:
 
 def new_request_id() -> str:
     """Returns an id for a request whose client sent none."""
-    return f"req_{random_hex()[:_ID_DIGITS]}"
+    return f"req_{draw_random_bytes().hex()[:_ID_DIGITS]}"

@@ -56,9 +56,10 @@ def report_losses(losses: Sequence[Loss]) -> dict[str, str]:
 
 def collect_facts(batch: Sequence[Event]) -> list[Json]:
     """Returns the facts about the reply that a batch contains."""
-    if Noted not in map(type, batch):  # most batches
+    kinds = list(map(type, batch))
+    if Noted not in kinds:  # most batches
         return []
-    return [event.facts for event in batch if type(event) is Noted and event.facts]
+    return [event.facts for event in batch[kinds.index(Noted) :] if type(event) is Noted and event.facts]
 
 
 def collect_warnings(facts: Iterable[Json]) -> list[Json]:

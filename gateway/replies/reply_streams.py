@@ -161,7 +161,7 @@ class TranslatedReply(Source[bytes]):
         self.template: ReadTemplate[bytes] | None = None
         self.ended = False
         self.has_content = False
-        self._batches = as_batch_source(exchange)
+        self._batches = exchange if isinstance(exchange, Source) else as_batch_source(exchange)
         self._event_stage = event_stage
         self._params = params
         self._encoder = encoder
@@ -202,23 +202,26 @@ class TranslatedReply(Source[bytes]):
         return self._encode_batch(self._batches.take_read(read))
 
     def _encode_batch(self, batch: Batch) -> bytes:
-        batches = self._batches
+        batches, encoder = self._batches, self._encoder
         self.is_draining = batches.is_draining
         frames = b""
         if batch:
-            if self._rejection_params is not None and isinstance(failed := batch[-1], Failed):
+            if isinstance(failed := batch[-1], Failed) and self._rejection_params is not None:
                 self._rejection_params.name_param_of_failure(failed)
             if self._event_stage is not None:
                 batch = self._event_stage.feed(batch)
             if not self.has_content and batch_has_content(batch):
                 self.has_content = True
-                self.is_filtered = batch_is_filtered(batch)
+                if isinstance(batch[-1], Finished):
+                    self.is_filtered = batch_is_filtered(batch)
                 self._observer.observe_content()
-            frames = self._encoder.feed(batch)
-            if self._encoder.ended:
+            frames = encoder.feed(batch)
+            if encoder.ended:
                 self.ended = True
                 self._last_batch = batch
-                self._failed = self._encoder.failed
+                self._failed = encoder.failed
+                self.template = None
+                return frames
         elif batches.ended:
             raise ProtocolViolation("the upstream's reply ended without a terminal event")
         run = batches.delta_run
@@ -271,7 +274,7 @@ class RelayedReply(Source[bytes]):
         observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
         self._observer = observer
-        self._reads = as_read_source(exchange)
+        self._reads = exchange if isinstance(exchange, Source) else as_read_source(exchange)
         self._relay = relay
         self._hold = hold
         self._rejection_params = rejection_params

@@ -358,14 +358,15 @@ class RequestFigures(LogObserver):
             if self._usage is not None:
                 add_usage_fields(fields, self._usage)
             if self.first_content and self.streams:
-                fields["first_content_ms"] = round_ms(self.content_ns)
+                fields["first_content_ms"] = round_ms(self.first_content - self.began)
             if len(self._tried) > 1:
                 fields["tried"] = self._tried
         if self._reader is not None:
             self._reader.end_request(self, status, elapsed_ns, fields)
         if self.trace is not None:
             self.trace.end(self, status, elapsed_ns, fields)
-        self.scope = _ENDED  # the figures may be kept, and the scope has the headers of the client
+        # The figures may be kept: the scope has the headers of the client, and the token counts the upstream's object.
+        self.scope, self._usage = _ENDED, None
         if self.model is None:
             self.model = ""  # what runs on in the context of this request is another one
         return fields

@@ -403,8 +403,12 @@ class Run:
         """Returns the headers that are known before the reply begins. With several upstreams they are known later."""
         if self.attempts is not None:
             return {}
-        headers = self.build_upstream_headers()
-        return self.build_loss_headers() | headers if self.late_losses or self.attempt.plan.losses else headers
+        attempt = self.attempt
+        if self.names_upstream and self._rounds is None:
+            headers = {UPSTREAM_HEADER: attempt.target.provider.name, ATTEMPTS_HEADER: "1"}
+        else:
+            headers = self.build_upstream_headers()
+        return self.build_loss_headers() | headers if self.late_losses or attempt.plan.losses else headers
 
     def build_queued_headers(self) -> dict[str, str]:
         """Returns the headers of the reply that a background response was accepted: nobody has been asked yet."""
@@ -447,24 +451,22 @@ class Run:
 
     @property
     def late_headers(self) -> Callable[[], dict[str, str]] | None:
-        """Returns the headers that are known once a stream begins, when it is called; None if there are none."""
-        if self.job is not None:
-            return None if self.attempts is None else self.build_late_headers
-        return self.build_late_headers if self._has_late_headers else None
-
-    @property
-    def _has_late_headers(self) -> bool:
-        """Whether more headers may become known after the reply was planned.
+        """Returns the headers that are known once a stream begins, when it is called; None if there are none.
 
         Whether input was truncated is known once the upstream has accepted the shorter input, and which tools exist
         once their servers have listed them.
         """
-        request, plan = self.request, self.attempt.plan
-        if self.attempts is not None or request.facts.context.is_truncated or request.facts.lists_models:
-            return True
-        if isinstance(plan, RelayPlan):
-            return request.endpoint.reply.relays_headers
-        return plan.loop_io is not None
+        if self.attempts is not None:
+            return self.build_late_headers
+        if self.job is not None:
+            return None
+        facts, plan = self.request.facts, self.attempt.plan
+        if facts.context.is_truncated or facts.lists_models:
+            return self.build_late_headers
+        learns_more = (
+            self.request.endpoint.reply.relays_headers if isinstance(plan, RelayPlan) else plan.loop_io is not None
+        )
+        return self.build_late_headers if learns_more else None
 
     def report_unstored(self) -> None:
         """Adds a loss to the log line, and to headers that have not been sent: the reply could not be stored."""

@@ -248,18 +248,19 @@ class HttpExchange(Source[Batch]):
             payloads = splitter.parse_payloads(read)
         except ProtocolViolation as violation:
             raise self._build_garbled_error(str(violation)) from violation
-        done, characters = DONE_PAYLOAD in payloads, self._characters
+        end = payloads.index(DONE_PAYLOAD) if DONE_PAYLOAD in payloads else -1
+        done, characters = end >= 0, self._characters
         batch: list[Event] = []
         try:
-            self._decode(payloads[: payloads.index(DONE_PAYLOAD)] if done else payloads, batch)
+            self._decode(payloads[:end] if done else payloads, batch)
             if characters.has_halves and (done or reply.ended):
                 raise self._build_garbled_error("the upstream's text ends within a character")
         except UpstreamGarbled as failure:
             # What follows the end of the turn changes nothing, even if it cannot be read.
             if not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
                 return self._fail_after(batch, failure)
-        if done:
-            self._decode_after_done(payloads, batch)
+        if done and end + 1 < len(payloads):
+            self._decode_after_done(payloads[end + 1 :], batch)
         # Within a frame or a character the next read does not begin with a chunk, so that no delta run can parse it.
         at_run = splitter.at_boundary and not characters.has_halves
         self.delta_run = self._decoder.delta_run if at_run else None
@@ -297,22 +298,20 @@ class HttpExchange(Source[Batch]):
         self.is_draining = True
         return batch
 
-    def _decode(self, payloads: Sequence[bytes], batch: list[Event] | None = None) -> list[Event]:
+    def _decode(self, payloads: list[bytes], batch: list[Event] | None = None) -> list[Event]:
         """Decodes chunks, and appends their events to `batch`, if given. Raises UpstreamGarbled."""
-        characters = self._characters
         try:
-            return self._decoder.decode_payloads([characters.rewrite(payload) for payload in payloads], batch)
+            return self._decoder.decode_payloads(self._characters.rewrite_all(payloads), batch)
         except orjson.JSONDecodeError as error:
             raise self._build_garbled_error("an event of the upstream's stream is not JSON") from error
         except _PROTOCOL_ERRORS as error:
             raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
 
-    def _decode_after_done(self, payloads: Sequence[bytes], batch: list[Event]) -> None:
+    def _decode_after_done(self, payloads: list[bytes], batch: list[Event]) -> None:
         """Decodes what follows [DONE] in the same read. The answer was complete before, so no failure counts."""
-        late_payloads = payloads[payloads.index(DONE_PAYLOAD) + 1 :]
-        if late_payloads and not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
+        if not (batch and isinstance(batch[-1], _TERMINAL_EVENTS)):
             with suppress(UpstreamGarbled):
-                batch += self._decode_late(late_payloads)
+                batch += self._decode_late(payloads)
 
     def _decode_whole(self, body: bytes) -> list[Event]:
         answer = self._upstream.parse_json(body, limits_parts=True)
@@ -321,7 +320,7 @@ class HttpExchange(Source[Batch]):
         except _PROTOCOL_ERRORS as error:
             raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
 
-    def _decode_late(self, payloads: Sequence[bytes]) -> list[Event]:
+    def _decode_late(self, payloads: list[bytes]) -> list[Event]:
         """Decodes what follows the end. After [DONE] only usage still counts."""
         if self._end_of_body is not None:
             return self._decode(payloads)

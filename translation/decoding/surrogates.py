@@ -30,6 +30,12 @@ class SurrogateJoiner:
         self._halves: dict[_Place, str] = {}
         """The place of a text in its chunk -> the first half of the character that ends the text."""
 
+    def rewrite_all(self, payloads: list[bytes]) -> list[bytes]:
+        """Returns the chunks of one read as `rewrite` does: the same list if none has an escape, as in most reads."""
+        if not self.has_halves and b"".join(payloads).find(b"\\u") < 0:
+            return payloads
+        return [self.rewrite(payload) for payload in payloads]
+
     def rewrite(self, payload: bytes) -> bytes:
         """Returns a chunk as JSON whose characters are whole: the same object if it needs no change.
 

@@ -81,14 +81,24 @@ class FrameDecoder:
                 return payload
         return None
 
-    def parse_payloads(self, read: bytes) -> list[bytes]:
-        """Adds one read. Returns the data of the frames that it completed, possibly none."""
-        if (payload := self.single_payload(read)) is not None:
-            return [payload]
+    def uniform_payloads(self, read: bytes) -> list[bytes] | None:
+        """Returns the data of a read that consists of whole frames of one form, and consumes the read: of `data:`
+        lines, or of an `event:` and a `data:` line each.
+
+        Returns None for any other read, as `single_payload` does.
+        """
         at_frame_start = self.at_boundary or (self._at_start and not self._buffer)
         at_frame_start = at_frame_start and len(read) <= self._max_light_bytes
         if at_frame_start and read.endswith(b"\n\n") and _CR not in read and (payloads := _uniform_payloads(read)):
             self._at_start, self.at_boundary = False, True
+            return payloads
+        return None
+
+    def parse_payloads(self, read: bytes) -> list[bytes]:
+        """Adds one read. Returns the data of the frames that it completed, possibly none."""
+        if (payload := self.single_payload(read)) is not None:
+            return [payload]
+        if (payloads := self.uniform_payloads(read)) is not None:
             return payloads
         return [frame.payload for frame in self._parse_frames(read)]
 

@@ -82,7 +82,10 @@ class ChoiceReader:
         """Reads and normalizes a choice in place. Returns whether it was changed."""
         delta = choice.get("delta")
         index = choice.get("index") or 0
-        require_own_text(choice, delta if isinstance(delta, dict) else {})
+        if not delta or not isinstance(delta, dict):
+            require_own_text(choice, {})
+        elif "text" in delta:
+            require_own_text(choice, delta)
         changed = delta is None
         if delta is None:  # clients read the delta of each choice
             delta = choice["delta"] = {}
@@ -145,7 +148,10 @@ class ChoiceReader:
 
     def _note_content(self, delta: Json) -> None:
         content_keys = self._reasoning.content_keys
-        self.has_content = any(value and key in content_keys for key, value in delta.items())
+        for key, value in delta.items():
+            if value and key in content_keys:
+                self.has_content = True
+                return
 
     def _note_unreported(self, name: str) -> None:
         if name not in self.unreported:

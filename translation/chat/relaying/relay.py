@@ -138,6 +138,9 @@ class ChatRelay(StreamEnd):
         payload = self._frames.single_payload(read)
         if payload is not None:
             forwarded = self._forward(payload, read)
+        elif read.startswith(b"data: ") and (payloads := self._frames.uniform_payloads(read)) is not None:
+            forwarded = self._forward_payloads(payloads)
+            payload = payloads[-1]
         else:
             try:
                 frames = self._frames.feed(read)
@@ -195,8 +198,12 @@ class ChatRelay(StreamEnd):
             return True
         chunk = orjson.loads(payload)
         delta = _delta_of(chunk)
-        if not delta or any(type(delta.get(field)) not in _OPTIONAL_TEXT for field in self._reasoning.text_fields):
+        if not delta:
             return False
+        text_fields = self._reasoning.text_fields
+        for field, value in delta.items():
+            if type(value) not in _OPTIONAL_TEXT and field in text_fields:
+                return False
         self._last_delta = delta
         self._choices.note_forwarded(delta)
         return True
@@ -226,6 +233,15 @@ class ChatRelay(StreamEnd):
         self._close(sse.encode_data(orjson.dumps(chunk)) + sse.DONE_FRAME)
         return b""
 
+    def _forward_payloads(self, payloads: Sequence[bytes]) -> bytes:
+        """Returns what to send for frames that are one `data:` line each."""
+        out: list[bytes] = []
+        for payload in payloads:
+            out.append(self._forward(payload, b"data: %b\n\n" % payload))
+            if self._stopped:
+                break
+        return b"".join(out)
+
     def _forward_all(self, frames: Sequence[sse.Frame], *, last: bool = False) -> bytes:
         out: list[bytes] = []
         for frame in frames:
@@ -244,19 +260,15 @@ class ChatRelay(StreamEnd):
         if (whole := self._characters.rewrite(payload)) is not payload:
             payload, raw = whole, sse.encode_data(whole)
         try:
-            replacements = self._identity.replacements
-            # The note is last: what is noted and then parsed would count twice.
-            if not (
-                self._choices.may_forward
-                and self._is_plain(payload)
-                and all(payload.find(upstream_member) >= 0 for upstream_member, _ in replacements)
-                and self._note_plain(payload)
-            ):
+            if not (self._choices.may_forward and self._is_plain(payload)):
                 return self._forward_parsed(payload, raw)
             forwarded = raw
-            for upstream_member, client_member in replacements:
+            for upstream_member, client_member in self._identity.replacements:
+                if payload.find(upstream_member) < 0:
+                    return self._forward_parsed(payload, raw)
                 forwarded = forwarded.replace(upstream_member, client_member, 1)
-            return forwarded
+            # The note is last: what is noted and then parsed would count twice.
+            return forwarded if self._note_plain(payload) else self._forward_parsed(payload, raw)
         except (ProtocolViolation, orjson.JSONDecodeError, UnicodeDecodeError) as error:
             return self._stop(_garbled_failure(error, last=last))
 
@@ -347,10 +359,11 @@ class ChatRelay(StreamEnd):
 
 def _delta_of(chunk: Json) -> Json:
     """Returns the delta of a chunk that has one choice, the first; `{}` for any other chunk."""
-    match chunk:
-        case {"choices": [{"delta": dict(delta), **choice}]} if not choice.get("index"):
-            return delta
-    return {}
+    choices = chunk.get("choices") if isinstance(chunk, dict) else None
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
+        return {}
+    delta = choice.get("delta")
+    return {} if choice.get("index") or not isinstance(delta, dict) else delta
 
 
 def _split_chunk(chunk: Json) -> bytes:

@@ -37,6 +37,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning
 from translation.representation.json_types import Json
 from translation.representation.profile import DEFAULT_PROFILE, Profile
+from translation.representation.streamed_text import StreamedText
 
 FACT_KEYS: Final = ("service_tier", "system_fingerprint")
 """Keys of a chunk that become facts of a `Noted` event."""
@@ -45,6 +46,10 @@ _FACT_KEY_SET: Final = frozenset(FACT_KEYS)
 
 _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """The only keys of most deltas."""
+
+_MIN_LEARNT: Final = 8
+"""From so many chunks in one read on, learning their delta run costs less than parsing each. In a shorter read only the
+last chunk is learnt from, for the next read."""
 
 _WHOLE_COMPLETION: Final = "whole answer"
 """The finish reason of a whole completion that has none. Such a completion cannot have been truncated."""
@@ -127,6 +132,7 @@ class ChatDecoder:
         """
         events = [] if batch is None else batch
         position, count = 0, len(payloads)
+        learns_at = count - 1 if count < _MIN_LEARNT else 0
         while position < count:
             if self.delta_run is not None:
                 if texts := self.delta_run.read_payload_texts(payloads[position:] if position else payloads):
@@ -144,23 +150,24 @@ class ChatDecoder:
                     self._learn_delta_run_of_arguments(payload, chunk, chunk_events)
             else:
                 field, text = single_text
-                chunk_events = self._read_single_text(field, text)
-                if chunk_events:
-                    self._learn_delta_run_of_text(payload, field, text, chunk_events[-1])
+                streamed_text = self._streamed.text_of(field)
+                chunk_events = self._read_single_text(field, text, streamed_text)
+                if chunk_events and position > learns_at:
+                    self._learn_delta_run_of_text(payload, field, chunk_events[-1], text, streamed_text)
             events += chunk_events
         return events
 
-    def _learn_delta_run_of_text(self, payload: bytes, field: str, text: str, event: Event) -> None:
+    def _learn_delta_run_of_text(
+        self, payload: bytes, field: str, event: Event, text: str, streamed_text: StreamedText
+    ) -> None:
         """Learns a delta run of answer text or reasoning, if its texts pass this decoder unchanged."""
         if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
             return
         if field == "content":
-            streamed_text = self._streamed.text_of(field)
             if self._is_plain and self._edges.is_idle and not streamed_text.needs_reading:
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event, streamed_text=streamed_text)
         else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
             observers = (self._reasoning.segments[-1][1].append,)
-            streamed_text = self._streamed.text_of(field)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, self._edges, streamed_text)
 
     def _learn_delta_run_of_arguments(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
@@ -177,7 +184,10 @@ class ChatDecoder:
     def feed(self, chunk: Json) -> list[Event]:
         """Returns the events of one parsed chunk, possibly none. Raises ProtocolViolation if it is not chat."""
         single_text = self._single_text(chunk) if self.state is _STREAMING else None
-        return self._read_chunk(chunk) if single_text is None else self._read_single_text(*single_text)
+        if single_text is None:
+            return self._read_chunk(chunk)
+        field, text = single_text
+        return self._read_single_text(field, text, self._streamed.text_of(field))
 
     def finish(self) -> list[Event]:
         """Ends the reply, because the upstream sent `[DONE]` or closed. Returns the last events.
@@ -231,13 +241,13 @@ class ChatDecoder:
             return None
         return None if not _FACT_KEY_SET.isdisjoint(chunk) and self._new_facts(chunk) else (field, text)
 
-    def _read_single_text(self, field: str, text: str) -> list[Event]:
+    def _read_single_text(self, field: str, text: str, streamed_text: StreamedText) -> list[Event]:
         if field == "content":
-            self._streamed.text_of(field).add(text)
+            streamed_text.add(text)
             return self._write_text("text", text) if self._is_plain else self._read_text(text)
         if not self._reasoning.claim_source(field):
             return []
-        self._streamed.text_of(field).add(text)
+        streamed_text.add(text)
         return self._write_reasoning("reasoning", text)
 
     def _read_chunk(self, chunk: Json) -> list[Event]:
@@ -298,7 +308,8 @@ class ChatDecoder:
         content = message if whole else delta or {}
         if not isinstance(content, dict):
             raise ProtocolViolation("the upstream sent a delta that is not a JSON object")
-        require_own_text(choice, content)
+        if not content or "text" in content:
+            require_own_text(choice, content)
         if content:
             if not _PLAIN_DELTA_KEYS.issuperset(content):
                 make_thoughts_texts(content, self._reasoning_text_fields)
