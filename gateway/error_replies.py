@@ -46,6 +46,7 @@ ERROR_REPLIES: dict[type[Exception], ErrorReply] = {
     errors.UploadNotFound: ErrorReply(404, _INVALID_TYPE, "upload_not_found"),
     errors.FileTooLarge: ErrorReply(413, _INVALID_TYPE, "file_too_large"),
     errors.VectorStoreNotFound: ErrorReply(404, _INVALID_TYPE, "vector_store_not_found"),
+    errors.ContainerNotFound: ErrorReply(404, _INVALID_TYPE, "container_not_found"),
     errors.StoreFileNotFound: ErrorReply(404, _INVALID_TYPE, "file_not_found"),
     errors.FileBatchNotFound: ErrorReply(404, _INVALID_TYPE, "file_batch_not_found"),
     errors.VectorStoreExpired: ErrorReply(400, _INVALID_TYPE, "vector_store_expired"),

@@ -20,6 +20,7 @@ GatewayError
   FileTooLarge         a file is over `files.max_file_mb`, or a part over `files.max_part_mb`
   VectorStoreNotFound  no such vector store, or one of another owner
   StoreFileNotFound    a vector store has no such file
+  ContainerNotFound    no container has the id in which code should run
   FileBatchNotFound    a vector store has no such batch of files
   VectorStoreExpired   a vector store that is searched or added to has expired
   VectorStoreQuotaExceeded  an owner has `limits.vector_stores`, or a store `tools.file_search.max_files`
@@ -167,6 +168,13 @@ class VectorStoreNotFound(NotFound):
 
     def __init__(self, store_id: str, *, param: str | None = None) -> None:
         super().__init__(f"Vector store with id {store_id:.80} not found.", param=param)
+
+
+class ContainerNotFound(NotFound):
+    """A container in which code should run."""
+
+    def __init__(self, container_id: str, *, param: str | None = None) -> None:
+        super().__init__(f"Container with id {container_id:.80} not found.", param=param)
 
 
 class StoreFileNotFound(NotFound):

@@ -132,14 +132,20 @@ def mcp_server(
     counting = CountingServer()
     built = counting.build()
     app = built.sse_app() if sse else built.streamable_http_app(json_response=json_response, stateless_http=stateless)
-    config = uvicorn.Config(counting.watch(app, is_older=is_older), log_config=None, lifespan="on")
-    server = uvicorn.Server(config)
+    with serve_in_thread(counting.watch(app, is_older=is_older)) as address:
+        counting.url = f"{address}/{'sse' if sse else 'mcp'}"
+        yield counting
+
+
+@contextmanager
+def serve_in_thread(app: ASGIApp) -> Iterator[str]:
+    """Serves an application in a thread, and yields its address."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on"))
     listener = socket.create_server(("127.0.0.1", 0))
-    counting.url = f"http://127.0.0.1:{listener.getsockname()[1]}/{'sse' if sse else 'mcp'}"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield counting
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         server.force_exit = True

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from gateway.config.mapped_tools.checks import check_mapped_tools, list_mapped_tools
 from gateway.config.model_rows import ModelRow, check_upstreams, list_model_rows
 from gateway.config.own_address import check_metrics_address, check_own_addresses
 from gateway.config.storage_settings import check_bucket_package
@@ -102,6 +103,7 @@ def validate_settings(
     problems += dict.fromkeys(row_checks)
     problems += _check_model_servers(tree)
     problems += _check_model_searches(tree)
+    problems += check_mapped_tools(tree)
     problems += _check_model_files(tree)
     problems += _check_embeddings(tree)
     problems += _check_families(tree)
@@ -183,10 +185,18 @@ def _check_model_servers(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _check_model_searches(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    mapped_tools = list_mapped_tools(tree)
     has_engine = bool(mapping_or_empty(mapping_or_empty(tree.get("tools")).get("web_search")).get("engine"))
+    has_engine = has_engine or "web_search" in mapped_tools
     for name, model in mapping_or_empty(tree.get("models")).items():
         if mapping_or_empty(mapping_or_empty(model).get("tools")).get("web_search") is True and not has_engine:
             yield Problem(("models", name, "tools", "web_search"), "there is no engine: write tools.web_search.engine")
+        own = mapping_or_empty(mapping_or_empty(model).get("tools")).get("code_interpreter")
+        if own is True and "code_interpreter" not in mapped_tools:
+            yield Problem(
+                ("models", name, "tools", "code_interpreter"),
+                "nothing runs code: write a tool of an MCP server that does (tools.mcp.servers.NAME.as)",
+            )
 
 
 def _check_embeddings(tree: Mapping[str, Any]) -> Iterator[Problem]:
@@ -209,7 +219,7 @@ def _check_embeddings(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _check_model_files(tree: Mapping[str, Any]) -> Iterator[Problem]:
     store = tree.get("store")
-    if not isinstance(store, dict) or store.get("url", "") is not None:
+    if not isinstance(store, dict) or store.get("url", "") is not None or "file_search" in list_mapped_tools(tree):
         return
     for name, model in mapping_or_empty(tree.get("models")).items():
         if mapping_or_empty(mapping_or_empty(model).get("tools")).get("file_search") is not None:
@@ -353,7 +363,7 @@ def _find_place(model: type[BaseModel], location: tuple[int | str, ...]) -> _Pla
         (annotation,) = forms
         path.append(step)
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            siblings = annotation.model_fields
+            siblings = {field.alias or name: field for name, field in annotation.model_fields.items()}
             annotation = siblings[str(step)].annotation if step in siblings else Any
         else:
             arguments = get_args(annotation) or (Any,)

@@ -9,8 +9,10 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from gateway.config.mapped_tools.settings import MappedToolSettings
 from providers.config import is_loopback
 from providers.overrides import Number
+from translation.hosted.policy import needs_approval
 
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -202,6 +204,12 @@ class McpServerSettings(_Section):
     probe: ProbeSettings | None = Field(
         default=None, description="A call that [`doctor`](doctor.md#mcp-servers) may make to examine the server."
     )
+    mapped_tools: dict[_Text, MappedToolSettings] = Field(
+        default_factory=dict,
+        alias="as",  # a word that Python has for itself
+        description="Tools of the server, by the names that it lists, that are [run as a hosted tool]"
+        "(mcp.md#tools-as-hosted-tools), such as `web_search`.",
+    )
 
     @field_validator("prefix")
     @classmethod
@@ -243,6 +251,24 @@ class McpServerSettings(_Section):
             raise PydanticCustomError("headers", "headers has one name twice, in upper and lower case: remove one")
         if "authorization" in names and self.auth != McpAuthSettings():
             raise PydanticCustomError("headers", "write auth or the header Authorization, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_unusable_mappings(self) -> "McpServerSettings":
+        for name in self.mapped_tools:
+            problem = None
+            if not self.allows(name):
+                problem = f"`allow` leaves the tool {name!r} out, which `as` names: add it to `allow`"
+            elif self.pins is not None and name not in self.pins:
+                problem = f"`pins` hold the tool {name!r} back, which `as` names: add its definition to `pins`"
+            # Whether a tool is read-only is only known once its server is connected.
+            elif any(needs_approval(self.require_approval, name, is_read_only=each) for each in (True, False)):
+                problem = (
+                    f"`as` names {name!r}, whose calls may need an approval (`approval`), and the client of a hosted "
+                    f"tool is not asked for one: write `approval: {{never: {{tool_names: [{name}]}}}}`"
+                )
+            if problem is not None:
+                raise PydanticCustomError("mapped_tool", "{problem}", {"problem": problem})
         return self
 
     @property
@@ -306,7 +332,9 @@ class ModelToolSettings(_Section):
 
     mcp: tuple[_Text, ...] = Field(default=(), description="Servers of `tools.mcp.servers` whose tools are added.")
     web_search: bool = Field(
-        default=False, description="Whether a web search is added, which the engine of `tools.web_search` runs."
+        default=False,
+        description="Whether a web search is added, which the engine of `tools.web_search` runs, or a tool of an MCP "
+        "server (`as`).",
     )
 
     file_search: ModelFileSearch | None = Field(
@@ -314,11 +342,18 @@ class ModelToolSettings(_Section):
         description="A search in vector stores that is added. Requests with a file search of their own do not get it.",
     )
 
+    code_interpreter: bool = Field(
+        default=False,
+        description="Whether a code interpreter is added, which a tool of an MCP server (`as`) runs.",
+    )
+
     def list_added_tools(self) -> list[dict[str, Any]]:
         """Returns the tools besides those of MCP servers, as tools of the Responses API."""
         added: list[dict[str, Any]] = [{"type": "web_search"}] if self.web_search else []
         if self.file_search is not None:
             added.append({"type": "file_search", "vector_store_ids": list(self.file_search.vector_store_ids)})
+        if self.code_interpreter:
+            added.append({"type": "code_interpreter", "container": {"type": "auto"}})
         return added
 
 

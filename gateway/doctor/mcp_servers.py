@@ -4,9 +4,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from gateway.config.mcp_server_settings import ProbeSettings
+from gateway.config.mcp_server_settings import McpServerSettings
 from gateway.config.settings import Settings
 from gateway.doctor.checks.verdicts import Finding
+from gateway.doctor.mapped_tools import examine_mappings, examine_probe_result
 from gateway.doctor.part_diagnosis import PartDiagnosis
 from gateway.errors import StoreUnavailable
 from gateway.state.values import SchemaMismatch
@@ -31,12 +32,12 @@ async def _examine_all(settings: Settings) -> list[PartDiagnosis]:
     configured = settings.tools.mcp.servers.items()
     try:
         async with open_servers(settings, with_added=False) as servers:
-            return await asyncio.gather(*(_examine(servers.require(label), own.probe) for label, own in configured))
+            return await asyncio.gather(*(_examine(servers.require(label), own) for label, own in configured))
     except (SchemaMismatch, StoreUnavailable) as error:  # the store has the tokens of a server
         return [_describe_unlisted(label, str(error)) for label, _ in configured]
 
 
-async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> PartDiagnosis:
+async def _examine(server: "OperatorServer", own: McpServerSettings) -> PartDiagnosis:
     from gateway.tools.mcp.errors import McpFault
 
     began = time.monotonic()
@@ -54,7 +55,8 @@ async def _examine(server: "OperatorServer", probe: ProbeSettings | None) -> Par
         findings.append(Finding(check="schemas", verdict="fail", detail=f"left out: {detail[:_MAX_DETAIL_CHARS]}"))
     else:
         findings.append(Finding(check="schemas", verdict="pass", detail="all tools can be used"))
-    return PartDiagnosis(server.label, [*findings, await _call(server, listing, probe)])
+    findings += examine_mappings(own, listing)
+    return PartDiagnosis(server.label, [*findings, *await _call(server, listing, own)])
 
 
 def _describe_unlisted(label: str, reason: str, advice: str = "") -> PartDiagnosis:
@@ -63,21 +65,26 @@ def _describe_unlisted(label: str, reason: str, advice: str = "") -> PartDiagnos
     return PartDiagnosis(label, [failed, *skipped])
 
 
-async def _call(server: "OperatorServer", listing: "ToolListing", probe: ProbeSettings | None) -> Finding:
+async def _call(server: "OperatorServer", listing: "ToolListing", own: McpServerSettings) -> list[Finding]:
     """Makes the call that the configuration marks as safe. No other call is made, because a tool may do anything."""
     from gateway.tools.mcp.errors import McpFault
     from gateway.tools.mcp.results import build_outcome
 
-    if probe is None:
-        return Finding(check="call", verdict="skipped", detail="the server has no `probe`, a call that has no effects")
+    if (probe := own.probe) is None:
+        detail = "the server has no `probe`, a call that has no effects"
+        return [Finding(check="call", verdict="skipped", detail=detail)]
     schema = listing.output_schemas.get(probe.tool)
     began = time.monotonic()
     try:
-        outcome = build_outcome(await server.call_tool(probe.tool, probe.arguments, schema), sees_images=False)
+        result = await server.call_tool(probe.tool, probe.arguments, schema)
     except McpFault as fault:
-        return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {fault}")
+        return [Finding(check="call", verdict="fail", detail=f"{probe.tool}: {fault}")]
+    outcome = build_outcome(result, sees_images=False)
     if outcome.failed:
         text = output_text_of({"output": outcome.output, "error": outcome.error})
         scrubbed = server.settings.server.scrub(text)[:_MAX_DETAIL_CHARS]
-        return Finding(check="call", verdict="fail", detail=f"{probe.tool}: {scrubbed}")
-    return Finding(check="call", verdict="pass", detail=probe.tool, seconds=time.monotonic() - began)
+        return [Finding(check="call", verdict="fail", detail=f"{probe.tool}: {scrubbed}")]
+    called = Finding(check="call", verdict="pass", detail=probe.tool, seconds=time.monotonic() - began)
+    mapped = own.mapped_tools.get(probe.tool)
+    read = None if mapped is None else examine_probe_result(result, mapped, server.settings.server.limits)
+    return [called] if read is None else [called, read]

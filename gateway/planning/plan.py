@@ -117,17 +117,16 @@ def find_tool_host(
         tool_host = tool_host.leave_to_upstream(own_tools - {"mcp"})
         if not all(map(tool_host.runs_tool, (tool for tool in tools if tool["type"] == "mcp"))):
             _require_own_servers(endpoint, facts, target, servers_param)
-    if target.mcp_servers and (host := tool_host.restrict_to_key(allowed_servers)).list_usable_labels(
-        target.mcp_servers
-    ):
-        return host
+    tool_host = tool_host.restrict_to_key(allowed_servers)
+    if target.mcp_servers and tool_host.list_usable_labels(target.mcp_servers):
+        return tool_host
     if target.added_tools and tool_host.runs_any_tool(target.added_tools):
-        return tool_host.restrict_to_key(allowed_servers)
+        return tool_host
     if not (tools and tool_host.runs_any_tool(tools)):
         return None
     if find_relay(endpoint, facts, target):
         tool_host = tool_host.leave_to_upstream(target.capabilities.relayed_tools)
-    return tool_host.restrict_to_key(allowed_servers) if tool_host.runs_any_tool(tools) else None
+    return tool_host if tool_host.runs_any_tool(tools) else None
 
 
 def _check_results(

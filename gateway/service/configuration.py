@@ -71,7 +71,9 @@ class ConfigurationBuilder(NamedTuple):
             egress,
             self.operator_servers,
             has_store=has_store,
-            kinds=build_kinds(KindParts(settings.tools, egress, self.state.vector_stores, embedder)),
+            kinds=build_kinds(
+                KindParts(settings.tools, egress, self.state.vector_stores, embedder, self.operator_servers)
+            ),
             search=settings.tools.tool_search,
         )
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.config.settings import EgressSettings
 from gateway.config.tool_settings import McpSettings, ToolSearchSettings, ToolSettings
@@ -12,6 +12,7 @@ from gateway.retrieval.embedding import Embedder
 from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.state.vector_records import VectorStores
 from gateway.tools.catalogue_cache import CatalogueCache
+from gateway.tools.code_interpreter.kind import CodeInterpreterTools
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind
 from gateway.tools.file_search.kind import FileSearchTools
@@ -26,6 +27,10 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
 
+if TYPE_CHECKING:
+    from gateway.config.mapped_tools.settings import HostedToolName
+    from gateway.tools.mapped_tools.mapped_tool import MappedTool
+
 
 class KindParts(NamedTuple):
     """The parts of kinds of tools: the settings `tools`, the guard of addresses that others name, and the store."""
@@ -36,6 +41,16 @@ class KindParts(NamedTuple):
     """The vector stores that are searched; None without a store."""
     embedder: Embedder | None = None
     """Makes the vectors of queries; None if stores are searched by words alone."""
+    operator_servers: OperatorServers | None = None
+    """The MCP servers, of which a tool may stand for a hosted tool."""
+
+    def find_mapped_tool(self, tool: "HostedToolName") -> "MappedTool | None":
+        """Returns the tool of an MCP server that stands for a hosted tool; None if there is none."""
+        if not any(own.mapped_tools for own in self.settings.mcp.servers.values()):
+            return None
+        from gateway.tools.mapped_tools.mapped_tool import find_mapped_tool
+
+        return find_mapped_tool(self.settings.mcp, self.operator_servers, tool)
 
 
 def _build_web_search(parts: KindParts) -> ToolKind:
@@ -43,7 +58,7 @@ def _build_web_search(parts: KindParts) -> ToolKind:
     search = parts.settings.file_search
     seconds = min(search.parse_s, settings.page_deadline_s)
     bounds = ParsingBounds(seconds, search.parse_mb, search.parse_chars)
-    return WebSearchTools(settings, parts.egress, bounds)
+    return WebSearchTools(settings, parts.egress, bounds, parts.find_mapped_tool("web_search"))
 
 
 def _build_tool_search(parts: KindParts) -> ToolKind:
@@ -51,13 +66,18 @@ def _build_tool_search(parts: KindParts) -> ToolKind:
 
 
 def _build_file_search(parts: KindParts) -> ToolKind:
-    return FileSearchTools(parts.vector_stores, parts.embedder)
+    return FileSearchTools(parts.vector_stores, parts.embedder, parts.find_mapped_tool("file_search"))
+
+
+def _build_code_interpreter(parts: KindParts) -> ToolKind:
+    return CodeInterpreterTools(parts.find_mapped_tool("code_interpreter"))
 
 
 KIND_BUILDERS: Final[Sequence[Callable[[KindParts], ToolKind]]] = (
     _build_web_search,
     _build_tool_search,
     _build_file_search,
+    _build_code_interpreter,
 )
 """Build the kinds of tools besides those of MCP servers."""
 
@@ -112,7 +132,10 @@ class ToolHost:
 
     def restrict_to_key(self, allowed: Sequence[str]) -> "ToolHost":
         """Returns the host for a key that may use the operator's servers whose labels match one of these patterns."""
-        return self if "*" in allowed else self._replace_kinds(self._mcp.restrict_to_key(allowed), self._others)
+        if "*" in allowed:
+            return self
+        others = [kind.restrict_to_key(allowed) for kind in self._others]
+        return self._replace_kinds(self._mcp.restrict_to_key(allowed), others)
 
     def serve_owner(self, owner: str) -> "ToolHost":
         """Returns the host for the requests of one owner."""

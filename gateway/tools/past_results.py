@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from gateway.tools.code_interpreter.form import CODE_INTERPRETER_FORM
 from gateway.tools.file_search.form import FILE_SEARCH_FORM
 from gateway.tools.web_search.form import FORM as WEB_SEARCH_FORM
 from providers.base import Capabilities
@@ -20,11 +21,11 @@ from translation.representation.turn import Turn
 
 PAST_FORMS: Final[Mapping[str, CallForm]] = {
     **MCP_FORMS,
-    **{form.item_type: form for form in (FILE_SEARCH_FORM, WEB_SEARCH_FORM, SEARCH_FORM)},
+    **{form.item_type: form for form in (CODE_INTERPRETER_FORM, FILE_SEARCH_FORM, WEB_SEARCH_FORM, SEARCH_FORM)},
 }
 """The forms of the calls of all hosted tools, by the types of their items."""
 
-_OWN_SERVERS: Final = frozenset({"file_search", "web_search", "tool_search"})
+_OWN_SERVERS: Final = frozenset({"code_interpreter", "file_search", "web_search", "tool_search"})
 """What stands in the keys of tools for a server, if the gateway itself is the one."""
 
 _ANSWER: Final = "mcp_approval_response"

@@ -153,7 +153,7 @@ def _sections(model: type[BaseModel], path: str, rendered: dict[type[BaseModel],
     rendered[model] = path
     if path:
         yield (model.__doc__ or "").split("\n\n")[0]
-    fields = model.model_fields.items()
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}.items()
     if (base := next((base for base in rendered if base is not model and _shares_keys(base, model)), None)) is not None:
         fields = {name: field for name, field in fields if name not in base.model_fields or field.is_required()}.items()
         if fields:
@@ -189,8 +189,12 @@ def _link_key(path: str, name: str, field: FieldInfo) -> str:
 
 
 def _shares_keys(rendered: type[BaseModel], model: type[BaseModel]) -> bool:
-    """Whether two models have more keys in common than each has alone."""
-    shared = rendered.model_fields.keys() & model.model_fields.keys()
+    """Whether two models have more keys in common than each has alone. A key that takes other values is another key."""
+    types = [
+        {(name, _describe_type(field.annotation)) for name, field in each.model_fields.items()}
+        for each in (rendered, model)
+    ]
+    shared = types[0] & types[1]
     return len(shared) > len(rendered.model_fields.keys() ^ model.model_fields.keys())
 
 

@@ -87,6 +87,30 @@ tools:
   mcp:
     servers:
       tickets: {url: "https://mcp.example.com/mcp", approval: {never: {tool_names: [search, read_ticket]}}}""",
+    "tools.mcp.servers.NAME.as.NAME": """\
+tools:
+  mcp:
+    servers:
+      finder:
+        url: https://search.example.com/mcp
+        approval: {never: {tool_names: [search]}}
+        as:
+          search:
+            tool: web_search
+            arguments: {query: q, results: limit}
+            result: {items: $.results, url: url, title: title, text: snippet}""",
+    "tools.mcp.servers.NAME.as.NAME.result": """\
+tools:
+  mcp:
+    servers:
+      handbook:
+        url: https://docs.example.com/mcp
+        approval: never
+        as:
+          find_sections:
+            tool: file_search
+            arguments: {query: question}
+            result: {items: $.hits, file_id: doc.id, filename: doc.path, text: "passages[0].text", score: score}""",
     "tools.mcp.servers.NAME.probe": """\
 tools:
   mcp:
@@ -145,6 +169,9 @@ tools:
       tickets: {url: "https://mcp.example.com/mcp"}
 models:
   helpdesk: {provider: gpu, model: Qwen/Qwen3-32B, tools: {mcp: [tickets]}}""",
+    "models.NAME.tools.file_search": """\
+models:
+  helpdesk: {provider: gpu, model: Qwen/Qwen3-32B, tools: {file_search: {vector_store_ids: [vs_handbook]}}}""",
     "families.NAME": """\
 families:
   acme: {patterns: ["acme-*"], parsing_format: think_tags, tool_parser: hermes}""",

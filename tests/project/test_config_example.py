@@ -53,7 +53,8 @@ ENVIRON = dict.fromkeys(
 
 def keys_of(model: type[BaseModel], path: str = "") -> Iterator[str]:
     """Yields the paths of keys: `server.port`, `providers.*.type`, `auth.keys.*.name`, …"""
-    for name, field in model.model_fields.items():
+    for attribute, field in model.model_fields.items():
+        name = field.alias or attribute
         yield f"{path}{name}"
         inner, suffix = innermost(field.annotation)
         if isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -72,7 +73,13 @@ def innermost(annotation: Any, suffix: str = "") -> tuple[Any, str]:
 
 
 def written_keys(tree: Any, path: str = "") -> Iterator[str]:
-    names_of_ones_choice = path in ("providers.", "models.", "families.", "tools.mcp.servers.")
+    names_of_ones_choice = path in (
+        "providers.",
+        "models.",
+        "families.",
+        "tools.mcp.servers.",
+        "tools.mcp.servers.*.as.",
+    )
     for key, value in tree.items() if isinstance(tree, dict) else [("*", entry) for entry in tree]:
         name = f"{path}{'*' if names_of_ones_choice else key}"
         yield name

@@ -26,7 +26,8 @@ text, are not among them: some APIs have only calls with the JSON of an object."
 
 STEP_ITEMS: Final = frozenset(
     {
-        *("web_search_call", "file_search_call", "tool_search_call", "tool_search_output", "compaction"),
+        *("web_search_call", "file_search_call", "code_interpreter_call"),
+        *("tool_search_call", "tool_search_output", "compaction"),
         *("mcp_list_tools", "mcp_call", "mcp_approval_request"),
     }
 )

@@ -65,6 +65,11 @@ class ToolKind(Protocol):
         """
         ...
 
+    def restrict_to_key(self, allowed_servers: Sequence[str]) -> "ToolKind":
+        """Returns the kind for a key that may use the operator's MCP servers whose labels match one of these
+        patterns."""
+        ...
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "ToolKind":
         """Returns the kind for an upstream that runs tools of these types itself."""
         ...

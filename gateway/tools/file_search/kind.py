@@ -3,19 +3,24 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.retrieval.embedding import Embedder
 from gateway.retrieval.search_params import read_filters, read_threshold
 from gateway.state.vector_records import VectorStores
 from gateway.tools.executors.executor import ToolExecutor
 from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
-from gateway.tools.file_search.executor import FileSearchExecutor, FileSearchOptions
+from gateway.tools.file_search.executor import FileSearchExecutor
 from gateway.tools.file_search.form import FILE_SEARCH, FILE_SEARCH_FORM
+from gateway.tools.file_search.store_searcher import StoreOptions, StoreSearcher
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+
+if TYPE_CHECKING:
+    from gateway.tools.file_search.file_searcher import FileSearcher
+    from gateway.tools.mapped_tools.mapped_tool import MappedTool
 
 MAX_STORES: Final = 16
 _DEFAULT_RESULTS: Final = 20
@@ -29,13 +34,20 @@ _IDS: Final = "vector_store_ids"
 
 
 class FileSearchTools:
-    """Runs the file searches of requests over the vector stores of their owners, unless their upstream runs them."""
+    """Runs the file searches of requests, unless their upstream runs them: over the vector stores of their owners, or
+    with the tool of an MCP server that stands for such a search.
+
+    Searches that name a vector store of this server are run over it, whoever runs the others.
+    """
 
     forms: Mapping[str, CallForm] = {FILE_SEARCH_FORM.item_type: FILE_SEARCH_FORM}
 
-    def __init__(self, stores: VectorStores | None, embedder: Embedder | None = None) -> None:
-        """`stores` is None on a server without a store, which does not run this tool."""
+    def __init__(
+        self, stores: VectorStores | None, embedder: Embedder | None = None, mapped_tool: "MappedTool | None" = None
+    ) -> None:
+        """`stores` is None on a server without a store."""
         self._stores = stores
+        self._mapped_tool = mapped_tool
         self._embedder = embedder
         self._shared_ids: frozenset[str] = frozenset()
         """The stores that the configuration of the model names: every client may search them."""
@@ -43,7 +55,7 @@ class FileSearchTools:
         """Whether the request names a store that exists here, so that no upstream gets its searches."""
 
     def runs_tool(self, tool: Json) -> bool:
-        return self._stores is not None and tool.get("type") == FILE_SEARCH
+        return tool.get("type") == FILE_SEARCH and (self._stores is not None or self._mapped_tool is not None)
 
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
         searches = [tool for tool in tools if self.runs_tool(tool)]
@@ -53,17 +65,27 @@ class FileSearchTools:
         prepared = copy(self)
         prepared._shared_ids = shared
         named = {each for tool in searches for each in _list_ids(tool)}
+        own: Collection[str] = shared
+        if shared and self._mapped_tool is not None:
+            own = await self._stores.find_owners(shared)  # the others are known to the tool
         # A request with a search of its own does not get that of the model.
-        prepared._names_own_stores = (
-            not searches or not named.isdisjoint(shared) or bool(await self._stores.find_known(owner, named))
-        )
+        prepared._names_own_stores = bool(own) and (not searches or not named.isdisjoint(own))
+        if searches and not prepared._names_own_stores:
+            prepared._names_own_stores = bool(await self._stores.find_known(owner, named))
         return prepared
+
+    def restrict_to_key(self, allowed_servers: Sequence[str]) -> ToolKind:
+        if self._mapped_tool is None or self._mapped_tool.is_allowed(allowed_servers):
+            return self
+        restricted = copy(self)
+        restricted._mapped_tool = None
+        return restricted
 
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
         if FILE_SEARCH not in hosted_tools or self._names_own_stores:
             return self
         left = copy(self)
-        left._stores = None
+        left._stores = left._mapped_tool = None
         return left
 
     def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
@@ -73,14 +95,17 @@ class FileSearchTools:
             yield from find_unread_keys(tool, position, _KNOWN_KEYS)
             ranking = tool.get("ranking_options")
             weights = ranking.get(_HYBRID) if isinstance(ranking, dict) else None
-            if self._embedder is None and weights is not None:
+            mapped_tool = self._find_mapped_tool()
+            if mapped_tool is not None:
+                yield from _find_mapping_losses(tool, position, mapped_tool)
+            if (self._embedder is None or mapped_tool is not None) and weights is not None:
                 yield Loss(f"tools[{position}].ranking_options.{_HYBRID}", "ignored")
             elif isinstance(weights, dict):
                 yield from find_unread_keys(weights, position, _WEIGHTS, f"ranking_options.{_HYBRID}.")
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
         searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
-        if self._stores is None or not searches:
+        if not searches:
             return []
         if len(searches) > 1:
             raise InvalidRequest(
@@ -89,9 +114,48 @@ class FileSearchTools:
                 code="duplicate_tool",
             )
         param = f"tools[{searches[0]}]"
-        options = _read_options(tools[searches[0]], param)
-        options = replace(options, shared_ids=self._shared_ids.intersection(options.store_ids))
-        return [FileSearchExecutor(self._stores, context.owner, options, context.citations, self._embedder)]
+        tool = tools[searches[0]]
+        mapped_tool = self._find_mapped_tool()
+        options, threshold = _read_options(tool, param, needs_stores=mapped_tool is None)
+        searcher: FileSearcher
+        if mapped_tool is not None:
+            searcher = _build_mapped_searcher(mapped_tool, tool, options, param)
+        elif self._stores is not None:
+            options = replace(options, shared_ids=self._shared_ids.intersection(options.store_ids))
+            searcher = StoreSearcher(self._stores, context.owner, options, self._embedder)
+        else:
+            return []
+        return [FileSearchExecutor(searcher, context.citations, options.limit, threshold)]
+
+    def _find_mapped_tool(self) -> "MappedTool | None":
+        """Returns the tool that runs the search of the request; None if it is a search of vector stores."""
+        return None if self._names_own_stores else self._mapped_tool
+
+
+def _find_mapping_losses(tool: Json, position: int, mapped_tool: "MappedTool") -> Iterator[Loss]:
+    """Yields what a mapped tool cannot honour of a search."""
+    if tool.get(_IDS) and not mapped_tool.takes(_IDS):
+        yield Loss(f"tools[{position}].{_IDS}", "dropped")
+    ranking = tool.get("ranking_options")
+    has_threshold = isinstance(ranking, dict) and ranking.get("score_threshold")
+    if has_threshold and mapped_tool.settings.result.score is None:
+        yield Loss(f"tools[{position}].ranking_options.score_threshold", "ignored")
+
+
+def _build_mapped_searcher(mapped_tool: "MappedTool", tool: Json, options: StoreOptions, param: str) -> "FileSearcher":
+    """Returns the search by a tool of an MCP server. Raises InvalidRequest for a filter that it would not get: it would
+    find what it must not."""
+    from gateway.tools.file_search.mapped_searcher import MappedSearcher
+
+    filters = tool.get("filters")
+    if filters is not None and not mapped_tool.takes("filters"):
+        raise InvalidRequest(
+            "file searches are run by a tool of an MCP server here, which takes no filters: leave them out",
+            param=f"{param}.filters",
+            code="unsupported_parameter",
+        )
+    values = {"results": options.limit, _IDS: [*options.store_ids] or None, "filters": filters}
+    return MappedSearcher(mapped_tool, values, options.limit)
 
 
 def _list_ids(tool: Json) -> list[str]:
@@ -100,12 +164,17 @@ def _list_ids(tool: Json) -> list[str]:
     return [each for each in ids if isinstance(each, str)] if isinstance(ids, list) else []
 
 
-def _read_options(tool: Json, param: str) -> FileSearchOptions:
-    """Returns what a tool says about its searches. Raises InvalidRequest."""
+def _read_options(tool: Json, param: str, *, needs_stores: bool) -> tuple[StoreOptions, float]:
+    """Returns what a tool says about its searches, and the lowest score of a result. Raises InvalidRequest."""
     ids = tool.get(_IDS)
-    if not isinstance(ids, list) or not 1 <= len(ids) <= MAX_STORES or not all(isinstance(each, str) for each in ids):
+    least = 1 if needs_stores else 0
+    if (
+        not isinstance(ids, list)
+        or not all(isinstance(each, str) for each in ids)
+        or not least <= len(ids) <= MAX_STORES
+    ):
         raise InvalidRequest(
-            f"{_IDS} must be a list of 1 to {MAX_STORES} ids of vector stores", param=f"{param}.{_IDS}"
+            f"{_IDS} must be a list of {least} to {MAX_STORES} ids of vector stores", param=f"{param}.{_IDS}"
         )
     limit = tool.get("max_num_results")
     limit = _DEFAULT_RESULTS if limit is None else limit
@@ -119,14 +188,14 @@ def _read_options(tool: Json, param: str) -> FileSearchOptions:
         if ranking.get(_HYBRID) is not None:
             weights = _read_weights(ranking[_HYBRID], f"{param}.ranking_options.{_HYBRID}")
         ranking = {name: value for name, value in ranking.items() if name != _HYBRID}
-    return FileSearchOptions(
+    options = StoreOptions(
         store_ids=tuple(dict.fromkeys(ids)),
         accepts=read_filters(tool.get("filters"), f"{param}.filters"),
         limit=limit,
-        threshold=read_threshold(ranking, f"{param}.ranking_options", _RANKERS),
         param=f"{param}.{_IDS}",
         weights=weights,
     )
+    return options, read_threshold(ranking, f"{param}.ranking_options", _RANKERS)
 
 
 def _read_weights(value: object, param: str) -> tuple[float, float]:

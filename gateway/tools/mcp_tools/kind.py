@@ -52,10 +52,9 @@ class McpTools:
     def forms(self) -> Mapping[str, CallForm]:
         return MCP_FORMS
 
-    def restrict_to_key(self, allowed: Sequence[str]) -> "McpTools":
-        """Returns the kind for a key that may use the operator's servers whose labels match one of these patterns."""
+    def restrict_to_key(self, allowed_servers: Sequence[str]) -> "McpTools":
         restricted = copy(self)
-        restricted._allowed = allowed
+        restricted._allowed = allowed_servers
         return restricted
 
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> "McpTools":

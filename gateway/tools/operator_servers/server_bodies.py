@@ -21,6 +21,7 @@ _FILE_KEYS: Final = {
     ("stdio",): "commands are only started for servers of the configuration file",
     ("env",): "it is for commands, which only the configuration file may have",
     ("cwd",): "it is for commands, which only the configuration file may have",
+    ("as",): "only tools of servers of the configuration file are run as a hosted tool",
     ("auth", "bearer_env"): "the environment is not read for servers that are added: send the token as `bearer`",
     ("auth", "oauth", "client_secret_env"): (
         "the environment is not read for servers that are added: send the secret as `client_secret`"

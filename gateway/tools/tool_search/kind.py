@@ -36,6 +36,9 @@ class ToolSearchTools:
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
         return self
 
+    def restrict_to_key(self, allowed_servers: Sequence[str]) -> ToolKind:
+        return self
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
         if TOOL_SEARCH not in hosted_tools:
             return self

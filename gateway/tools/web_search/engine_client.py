@@ -1,7 +1,7 @@
 """Sends searches to the engine, and limits the size of its replies before they are parsed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -15,6 +15,7 @@ from gateway.config.tool_settings import WebSearchSettings
 from gateway.tools.executors.executor import ToolFault
 from gateway.tools.web_search.engines import ENGINES, PageFound, SearchQuery
 from providers.egress import EgressClient, EgressRefused, GuardedSender
+from translation.hosted.citations.citation_table import remove_markers
 from translation.representation.json_types import Json
 
 _log = structlog.get_logger(__name__)
@@ -23,14 +24,19 @@ _LARGE_BYTES: Final = 64 * 1024
 _MAX_VALUES: Final = 80_000
 _MAX_DEPTH: Final = 100
 
-_UNAVAILABLE: Final = "search_unavailable: the web search failed. Answer without it, or say that you cannot search now."
+_UNAVAILABLE: Final = "search_unavailable: the web search failed"
+_ADVICE: Final = "Answer without it, or say that you cannot search now."
 
 
 class SearchUnavailable(ToolFault):
-    """The engine did not answer a search. `why` is logged for the operator; the message is for the model."""
+    """The engine did not answer a search. `why` is logged for the operator; the message is for the model.
 
-    def __init__(self, why: str, status: int | None = None) -> None:
-        super().__init__(_UNAVAILABLE)
+    `detail` is what a tool of an MCP server reports for the model.
+    """
+
+    def __init__(self, why: str, status: int | None = None, detail: str = "") -> None:
+        reason = f" ({remove_markers(detail)})" if detail else ""
+        super().__init__(f"{_UNAVAILABLE}{reason}. {_ADVICE}")
         self.why = why
         self.status = status
 
@@ -47,6 +53,10 @@ class EngineClient:
         self._url = self._engine.build_url(settings.url)
         # The operator named the host, so it may have any address. Redirects are not followed.
         self._egress = EgressClient(allow=[self._url.host])
+
+    def list_secrets(self) -> Sequence[str]:
+        """Returns the key, if there is one."""
+        return [self.key] if self.key else []
 
     def finds_country(self, country: object) -> bool:
         """Whether the engine can search for a country. The value is as the client wrote it."""

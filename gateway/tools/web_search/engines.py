@@ -1,10 +1,10 @@
 """The search engines as a table: how each is asked, and where its reply has the results."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 import httpx2
@@ -84,6 +84,22 @@ class PageFound(NamedTuple):
     text: str
 
 
+class SearchBackend(Protocol):
+    """Finds pages for web searches: an engine, or a tool of an MCP server."""
+
+    def finds_country(self, country: object) -> bool:
+        """Whether it can search for a country. The value is as the client wrote it."""
+        ...
+
+    def list_secrets(self) -> Sequence[str]:
+        """Returns its current credentials, which are removed from every text that leaves the gateway."""
+        ...
+
+    async def search(self, query: SearchQuery, deadline_s: float, allows: Callable[[str], bool]) -> list[PageFound]:
+        """Returns the results whose URLs `allows` accepts, at most `query.limit`. Raises SearchUnavailable."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SearchEngine:
     """A search engine. `path` is that of a search, below the engine's address."""
@@ -110,11 +126,15 @@ class SearchEngine:
             result = mapping_or_empty(entry)
             url = result.get("url")
             if isinstance(url, str) and url:
-                title = _clean_text(result.get("title"))[:_MAX_TITLE_CHARS]
-                yield PageFound(_quote_forgeries(url), title or url, _clean_text(result.get(self.text_key)))
+                yield build_page(url, result.get("title"), result.get(self.text_key))
 
 
-def _quote_forgeries(url: str) -> str:
+def build_page(url: str, title: Any, text: Any) -> PageFound:
+    """Returns a result from what an engine says of it."""
+    return PageFound(quote_forgeries(url), _clean_text(title)[:_MAX_TITLE_CHARS] or url, _clean_text(text))
+
+
+def quote_forgeries(url: str) -> str:
     """Returns a URL in which no character can begin a line or a marker in what the model reads."""
     return "".join(quote(char) if char.isspace() or remove_markers(char) != char else char for char in url)
 

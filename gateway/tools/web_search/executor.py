@@ -10,8 +10,7 @@ import orjson
 from gateway.config.tool_settings import WebSearchSettings
 from gateway.tools.executors.executor import Allows, CacheKey, ListedTools, OnProgress, ToolSource
 from gateway.tools.web_search.domains import DomainRules
-from gateway.tools.web_search.engine_client import EngineClient
-from gateway.tools.web_search.engines import PageFound, SearchQuery
+from gateway.tools.web_search.engines import PageFound, SearchBackend, SearchQuery
 from gateway.tools.web_search.form import FORM, build_action
 from gateway.tools.web_search.page_text import PageUnavailable, WebPage, WebPageReader
 from gateway.tools.web_search.pages import fetch_page
@@ -45,6 +44,8 @@ class SearchOptions:
     country: str = ""
     max_uses: int | None = None
     """The most searches of the response; None if the request has no limit."""
+    opens_pages: bool = True
+    """Whether the model may open pages."""
 
 
 class WebSearchExecutor:
@@ -55,13 +56,13 @@ class WebSearchExecutor:
     def __init__(
         self,
         settings: WebSearchSettings,
-        engine: EngineClient,
+        engine: SearchBackend,
         egress: EgressClient,
         options: SearchOptions,
         shape: SearchShape,
         reader: WebPageReader,
     ) -> None:
-        self.cache_key: Final = CacheKey([{"label": WEB_SEARCH, "pages": settings.pages, "shape": shape.name}])
+        self.cache_key: Final = CacheKey([{"label": WEB_SEARCH, "pages": options.opens_pages, "shape": shape.name}])
         self._settings = settings
         self._engine = engine
         self._egress = egress
@@ -72,11 +73,13 @@ class WebSearchExecutor:
         self._uses = 0
 
     def list_secrets(self) -> Sequence[str]:
-        return [self._engine.key] if self._engine.key else []
+        return self._engine.list_secrets()
 
     def find_known_tools(self, allows: Allows) -> ListedTools | None:
         definitions = self._shape.definitions
-        listed = definitions if self._settings.pages else [each for each in definitions if each["name"] == WEB_SEARCH]
+        listed = (
+            definitions if self._options.opens_pages else [each for each in definitions if each["name"] == WEB_SEARCH]
+        )
         return ListedTools([each for each in listed if allows(each["name"], True)])
 
     async def list_tools(self, allows: Allows, *, must_be_fresh: bool = False) -> ListedTools:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.config.tool_settings import WebSearchSettings
 from gateway.retrieval.parsing.parsed_text import ParsingBounds
@@ -16,6 +16,10 @@ from translation.hosted.call_forms import CallForm
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.tools.searches import WEB_SEARCH, is_search_tool
+
+if TYPE_CHECKING:
+    from gateway.tools.mapped_tools.mapped_tool import MappedTool
+    from gateway.tools.web_search.engines import SearchBackend
 
 _SIZES: Final = {"low": (5, 500), "medium": (8, 1000), "high": (12, 2000)}
 """`search_context_size` -> the maximum number of results, and of characters of each."""
@@ -31,16 +35,24 @@ _PLACE_FIELDS: Final = frozenset({"type", *_PLACE_KEYS})
 
 
 class WebSearchTools:
-    """Runs the web searches of requests with the engine of the configuration, unless their upstream runs them."""
+    """Runs the web searches of requests with the engine of the configuration, or with the tool of an MCP server that
+    stands for one, unless their upstream runs them."""
 
     forms: Mapping[str, CallForm] = {FORM.item_type: FORM}
 
-    def __init__(self, settings: WebSearchSettings, egress: EgressClient, bounds: ParsingBounds) -> None:
-        """`bounds` hold for the PDFs among the pages."""
+    def __init__(
+        self,
+        settings: WebSearchSettings,
+        egress: EgressClient,
+        bounds: ParsingBounds,
+        mapped_tool: "MappedTool | None" = None,
+    ) -> None:
+        """`bounds` hold for the PDFs among the pages. `mapped_tool` is the tool that stands for an engine."""
         self._settings: Final = settings
         self._bounds: Final = bounds
         self._egress: Final = egress
-        self._is_on = settings.engine is not None
+        self._mapped_tool: Final = mapped_tool
+        self._is_on = settings.engine is not None or mapped_tool is not None
 
     def runs_tool(self, tool: Json) -> bool:
         """Whether the gateway runs this tool. A client may ask for a search without access to the web, which no engine
@@ -50,12 +62,13 @@ class WebSearchTools:
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
         return self
 
-    def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
-        if not any(each.startswith(WEB_SEARCH) for each in hosted_tools):
+    def restrict_to_key(self, allowed_servers: Sequence[str]) -> ToolKind:
+        if self._mapped_tool is None or self._mapped_tool.is_allowed(allowed_servers):
             return self
-        left = copy(self)
-        left._is_on = False
-        return left
+        return self._turn_off()
+
+    def leave_to_upstream(self, hosted_tools: Collection[str]) -> ToolKind:
+        return self._turn_off() if any(each.startswith(WEB_SEARCH) for each in hosted_tools) else self
 
     def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
         for position, tool in enumerate(tools):
@@ -92,16 +105,26 @@ class WebSearchTools:
             results=results,
             country=country.upper() if engine.finds_country(country) else "",
             max_uses=_read_max_uses(tool, param),
+            opens_pages=self._settings.pages and self._mapped_tool is None,
         )
         reader = WebPageReader(self._bounds)
         bounds = TextBounds(excerpt_chars, self._settings.page_chars)
         shape = build_shape(context.trained_tools, context.citations, bounds)
         return [WebSearchExecutor(self._settings, engine, self._egress, options, shape, reader)]
 
-    def _build_engine(self) -> Any:
+    def _build_engine(self) -> "SearchBackend":
+        if self._mapped_tool is not None:
+            from gateway.tools.web_search.mapped_engine import MappedEngine
+
+            return MappedEngine(self._mapped_tool)
         from gateway.tools.web_search.engine_client import EngineClient
 
         return EngineClient(self._settings)
+
+    def _turn_off(self) -> "WebSearchTools":
+        turned_off = copy(self)
+        turned_off._is_on = False
+        return turned_off
 
 
 def _read_size(tool: Json, param: str) -> tuple[int, int]:

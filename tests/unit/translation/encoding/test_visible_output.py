@@ -35,7 +35,7 @@ TEXT: list[Event] = [
 AUDIO_PART: list[Event] = [PartStarted(0, 1, {"type": "output_audio"}), PartEnded(0, 1)]
 END = Finished("stop")
 ENDPOINTS = {"chat": CHAT, "messages": MESSAGES, "gemini": GEMINI, "ollama": OLLAMA_CHAT}
-OTHERS = ("code_interpreter_call", "computer_call", "shell_call", "apply_patch_call", "local_shell_call", "novel_item")
+OTHERS = ("image_generation_call", "computer_call", "shell_call", "apply_patch_call", "local_shell_call", "novel_item")
 
 
 def item(kind: str) -> list[Event]:
