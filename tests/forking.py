@@ -195,7 +195,7 @@ def _prepare_servers() -> None:
 
 
 def _serve_forks(requests: socket.socket) -> bool:
-    """Forks a process for each request, until the socket is closed.
+    """Forks a process for each request, until the socket is closed. Then it ends the processes that still run.
 
     Returns True in a forked process that is to run the command, and False in the fork server itself.
     """
@@ -211,11 +211,13 @@ def _serve_forks(requests: socket.socket) -> bool:
 
     signal.signal(signal.SIGCHLD, report_exits)
     while True:
-        message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 3)
+        message, files = _receive_request(requests)
         if not message:
+            # Nobody waits for these any more, and whoever started them may have been killed.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            for running in exit_pipes:
+                os.kill(running, signal.SIGKILL)
             return False
-        while not message.endswith(b"\n"):
-            message += requests.recv(_MESSAGE_BYTES)
         stdout, stderr, exit_pipe = files
         request = json.loads(message)
         _import_modules_of(request["arguments"][0])
@@ -226,7 +228,8 @@ def _serve_forks(requests: socket.socket) -> bool:
             break
         exit_pipes[pid] = exit_pipe
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        requests.send(ANSWER.pack(request["number"], pid))
+        with suppress(BrokenPipeError):  # the next request is the end of the socket
+            requests.send(ANSWER.pack(request["number"], pid))
         os.close(stdout)
         os.close(stderr)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -241,6 +244,19 @@ def _serve_forks(requests: socket.socket) -> bool:
     os.environ.update(request["env"])
     sys.argv = ["responses-gateway", *request["arguments"]]
     return True
+
+
+def _receive_request(requests: socket.socket) -> tuple[bytes, list[int]]:
+    """Returns a request and the files that came with it. It is empty if the socket is closed."""
+    try:
+        message, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 3)
+        while not message.endswith(b"\n"):
+            if not (more := requests.recv(_MESSAGE_BYTES)):
+                return b"", files
+            message += more
+    except ConnectionError:  # answers were not read
+        return b"", []
+    return message, files
 
 
 def _end_process(exit_codes: Sequence[int]) -> None:

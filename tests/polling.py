@@ -46,6 +46,29 @@ async def wait_briefly(condition: Callable[P, T], *arguments: P.args, **named: P
         return await wait_until(condition, *arguments, **named)
 
 
+async def comes_before_end(event: asyncio.Event, task: "asyncio.Task[Any]") -> bool:
+    """Waits for an event to which a task leads. Returns False if the task ends without it.
+
+    Raises TimeoutError after `TIMEOUT_S`.
+    """
+    waiting = asyncio.create_task(event.wait())
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+    return event.is_set()
+
+
+async def reach(event: asyncio.Event, task: "asyncio.Task[Any]") -> None:
+    """Waits for an event to which a task leads. Fails with the result of the task if it ends without it.
+
+    To wait for the event alone would take until the deadline of the test, which does not say why.
+    """
+    if not await comes_before_end(event, task):
+        raise AssertionError(f"the task ended before the event: {task.result()!r}")
+
+
 async def read_until(read: Callable[[], Awaitable[T]], is_wanted: Callable[[T], bool]) -> T:
     """Reads until the result is a wanted one, and returns it. Raises TimeoutError after `TIMEOUT_S`."""
     async with asyncio.timeout(TIMEOUT_S):

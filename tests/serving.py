@@ -17,6 +17,7 @@ from gateway.config import settings as settings_of
 from gateway.process.server import make_server
 from providers.base import Provider
 from tests.forking import Forked, fork_command
+from tests.polling import reach
 
 READY_S = 60.0
 START_S = 100.0
@@ -92,7 +93,7 @@ async def serving_here(config: Mapping[str, Any]) -> AsyncIterator[int]:
     ready = asyncio.Event()
     server = make_server(settings, ready.set)
     running = asyncio.create_task(server.serve(sockets=[listener]))
-    await ready.wait()
+    await reach(ready, running)
     try:
         yield listener.getsockname()[1]
     finally:

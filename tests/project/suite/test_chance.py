@@ -2,7 +2,7 @@
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ SHARED = {
 }
 """What tells of all of a process -> what tells of a test's own, in the helper."""
 
+TASK = ".create_task"
 WAITS = {"wait_until", "wait_briefly", "block_until"}
 
 
@@ -55,6 +56,31 @@ def find_repeated(tree: ast.AST) -> Iterator[int]:
                     condition = find_condition(statement)
                     if condition and any(ast.dump(each) == condition for each in ast.walk(following)):
                         yield following.lineno
+
+
+def find_unwatched(tree: ast.AST) -> Iterator[int]:
+    """Yields the lines that wait without a deadline for an event, while a task runs that is to lead to it."""
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)):
+        nodes = list(walk_function(function.body))
+        begun = [node.lineno for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(TASK)]
+        for node in nodes:
+            match node:
+                case ast.Await(value=ast.Call(func=ast.Attribute(attr="wait"), args=[], keywords=[])):
+                    if begun and min(begun) < node.lineno:
+                        yield node.lineno
+
+
+def walk_function(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Yields the nodes of the body of a function, without those of other functions in it and of blocks with a
+    deadline."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                continue
+            case ast.AsyncWith(items=[ast.withitem(context_expr=manager), *_]) if "timeout" in ast.unparse(manager):
+                continue
+        yield node
+        yield from walk_function(list(ast.iter_child_nodes(node)))
 
 
 def find_condition(statement: ast.stmt) -> str | None:
@@ -100,6 +126,16 @@ def test_what_was_waited_for_is_not_evaluated_again() -> None:
     assert not found, "\n".join(found)
 
 
+def test_what_a_task_leads_to_is_not_waited_for_when_the_task_has_ended() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: waits for ever if the task ends before the event: use `reach` of "
+        "tests/polling.py"
+        for file in list_tests()
+        for line in find_unwatched(ast.parse(file.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     "code", ["import threading\nthreading.active_count()", "from asyncio import all_tasks", "'/proc/self/fd'"]
 )
@@ -120,3 +156,18 @@ def test_each_form_of_a_shared_name_is_found(code: str) -> None:
 )
 def test_each_form_of_a_repeated_condition_is_found(code: str, repeats: bool) -> None:
     assert bool(list(find_repeated(ast.parse(code)))) == repeats
+
+
+@pytest.mark.parametrize(
+    ("code", "waits"),
+    [
+        ("t = asyncio.create_task(g())\n await e.wait()", True),
+        ("t = tasks.create_task(g())\n if x:\n  await self.e.wait()", True),
+        ("await e.wait()\n t = asyncio.create_task(g())", False),
+        ("t = asyncio.create_task(g())\n await reach(e, t)", False),
+        ("t = asyncio.create_task(g())\n async with asyncio.timeout(5):\n  await e.wait()", False),
+        ("t = asyncio.create_task(g())\n async def h():\n  await e.wait()", False),
+    ],
+)
+def test_each_form_of_an_unwatched_wait_is_found(code: str, waits: bool) -> None:
+    assert bool(list(find_unwatched(ast.parse(f"async def f():\n {code}")))) == waits

@@ -13,8 +13,11 @@ import pytest
 from tests import forking
 from tests.forking import ANSWER, Forked, fork_command, receive_pid
 from tests.own_process import find_descriptors, identify_file
+from tests.polling import block_until
+from tests.processes import is_running, needs_proc
 
 WAIT_S = 60.0
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -58,3 +61,21 @@ def test_a_signal_to_a_process_that_has_just_ended_is_no_error(sleeper: "subproc
         forked.send_signal(0)
     os.close(reading)
     os.close(writing)
+
+
+@needs_proc
+def test_processes_end_with_whoever_started_them(tmp_path: Path) -> None:
+    """A test process that is killed at its last deadline leaves no servers behind."""
+    start = f"""
+import os, signal
+from pathlib import Path
+from tests.serving import command
+with command({{"store": {{"url": None}}}}, Path({str(tmp_path)!r}), "--workers", "2", forked=True) as server:
+    print(server.process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
+        assert killed.stdout is not None
+        server = int(killed.stdout.readline())
+        assert killed.wait(WAIT_S) == -signal.SIGKILL
+    block_until(lambda: not is_running(server), "the server runs on")

@@ -20,7 +20,7 @@ from gateway.state.database.sqlite_writer import SqliteWriter
 from gateway.state.database.tables import workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from tests import databases
-from tests.polling import PROMPT_S
+from tests.polling import PROMPT_S, reach
 
 SIZES = [ROW_BYTES, MAX_GROUP_BYTES + 1]
 """The sizes of a write on the event loop, and of one in the writer's thread."""
@@ -235,7 +235,7 @@ async def test_a_caller_may_leave_while_the_log_is_written_back_before_its_turn(
 
     with capture_logs() as lines:
         leaving = asyncio.create_task(hold_transaction())
-        await connecting.wait()
+        await reach(connecting, leaving)
         leaving.cancel()
         await asyncio.wait({leaving})
         connected.set()

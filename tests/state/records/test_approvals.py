@@ -13,6 +13,7 @@ from gateway.state.database.tables import approvals, responses
 from gateway.state.sql.store import SqlStore
 from gateway.tools.approvals import ApprovalFactory, ResponseApprovals
 from gateway.tools.input_seal import InputSeal
+from tests.polling import reach
 from tests.state.responses import build_approval, completed, new, response, turn
 from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalAnswers
@@ -181,7 +182,7 @@ async def test_an_approval_is_open_again_although_its_request_was_cancelled_whil
     storing = asyncio.create_task(store_slowly())
     approvals_given.confirmation = lambda: asyncio.shield(storing)
     confirming = asyncio.create_task(approvals_given.confirm())
-    await begun.wait()
+    await reach(begun, confirming)
     confirming.cancel()
     await asyncio.wait({confirming})
     reopening = asyncio.create_task(approvals_given.reopen())

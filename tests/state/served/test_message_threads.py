@@ -10,6 +10,7 @@ import pytest
 
 from tests.agui_client import PATIENCE_S
 from tests.mcp_server import CountingServer
+from tests.polling import reach
 from tests.state.served.agui_replicas import two_replicas
 from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream
 from tests.upstream import Pause, Reply, ScriptedUpstream
@@ -256,7 +257,7 @@ async def test_a_message_can_be_continued_again_after_its_client_has_left(served
     first = await post(served.first, "I am Ada.", CREATE)
     leaving = asyncio.create_task(post(served.first, "Who?", after(first), stream=stream))
     async with asyncio.timeout(PATIENCE_S):
-        await reached.wait()
+        await reach(reached, leaving)
         assert (await post(served.second, "Who?", after(first)))["details"]["error_code"] == "thread_continue_in_flight"
         leaving.cancel()
         while (reply := await post(served.second, "Who?", after(first))).get("details") is not None:

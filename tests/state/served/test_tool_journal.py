@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from gateway.state.database.tables import tool_calls
 from gateway.state.sql.store import SqlStore
 from tests.integration.mcp.tool_gateway import LOOK_UP, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, text_result
-from tests.polling import read_until, wait_briefly, wait_until
+from tests.polling import comes_before_end, reach, read_until, wait_briefly, wait_until
 from tests.state.processes import database_observer
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
@@ -47,6 +48,18 @@ async def stored_responses(http: httpx.AsyncClient) -> list[Json]:
 async def has_ended(http: httpx.AsyncClient) -> bool:
     listed = await stored_responses(http)
     return bool(listed) and listed[0]["status"] != "in_progress"
+
+
+async def ask_until(asked: asyncio.Event, ask: Callable[[], Coroutine[Any, Any, Any]]) -> "asyncio.Task[Any]":
+    """Asks until a request has got as far as the event.
+
+    On a busy machine the short deadline of the store may pass before, although nothing holds it.
+    """
+    async with asyncio.timeout(LONG_S):
+        while not await comes_before_end(asked, asking := asyncio.create_task(ask())):
+            failure = asking.exception()
+            assert "store_unavailable" in (asking.result().text if failure is None else str(failure))
+    return asking
 
 
 async def is_degraded(http: httpx.AsyncClient) -> bool:
@@ -108,8 +121,7 @@ async def test_fault_50_a_call_that_cannot_be_written_down_is_not_sent(streams: 
         httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": streams, "tools": [mcp_tool(server.url)]}
-        asking = asyncio.create_task(http.post("/responses", json=body))
-        await asked.wait()
+        asking = await ask_until(asked, lambda: http.post("/responses", json=body))
         async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
             held.set()
             reply = await asking
@@ -119,15 +131,15 @@ async def test_fault_50_a_call_that_cannot_be_written_down_is_not_sent(streams: 
 
 
 async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repeated(store_url: str) -> None:
-    held = asyncio.Event()
+    asked, held = asyncio.Event(), asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
+        asked.set()
         await held.wait()
         await answer(text_result("found"))(exchange)
 
     async with scripted_mcp(slow) as server, hosting(**sections(store_url, deadline_s=SHORT_S)) as gateway:
-        asking: asyncio.Task[Any] = asyncio.create_task(gateway.ask(mcp_tool(server.url)))
-        await wait_until(lambda: bool(server.calls))
+        asking = await ask_until(asked, lambda: gateway.ask(mcp_tool(server.url)))
         async with (
             database_observer.held(store_url, "ACCESS EXCLUSIVE"),
             httpx.AsyncClient(base_url=gateway.url, timeout=60) as http,
@@ -142,9 +154,10 @@ async def test_fault_49_a_result_waits_for_the_database_and_the_call_is_not_repe
 async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_response(
     store_url: str,
 ) -> None:
-    held = asyncio.Event()
+    asked, held = asyncio.Event(), asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
+        asked.set()
         await held.wait()
         await answer(text_result("found"))(exchange)
 
@@ -154,15 +167,13 @@ async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_r
         httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": True, "tools": [mcp_tool(server.url)]}
-        asking = asyncio.create_task(http.post("/responses", json=body))
-        await wait_until(lambda: bool(server.calls))
+        asking = await ask_until(asked, lambda: http.post("/responses", json=body))
         async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
             held.set()
             reply = await asking
         assert "store_unavailable" in reply.text
-        (response,) = await stored_responses(http)
         await wait_until(is_unknown, store_url)
-        (response,) = await stored_responses(http)
+        (response,) = [each for each in await stored_responses(http) if items_of(each, "mcp_call")]
         assert (response["status"], response["error"]["code"]) == ("failed", "interrupted")
         assert [call["status"] for call in items_of(response, "mcp_call")] == ["incomplete"]
         assert len(server.calls) == 1
@@ -216,7 +227,7 @@ async def test_a_call_of_an_unstored_reply_is_written_down_while_it_runs_and_unk
         assert "Done." in done.text
         assert await open_states(store_url) == []
         asking = asyncio.create_task(http.post(path, json={**body, "stream": True}))
-        await left.wait()
+        await reach(left, asking)
         asking.cancel()
         await wait_briefly(server.calls[1].closed.done)
         await wait_until(lambda: has_states(store_url, ["unknown"]))
@@ -239,8 +250,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
             hosting(call_later, **config) as gateway,
             httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=30) as http,
         ):
-            asking = asyncio.create_task(http.post(path, json=body))
-            await asked.wait()
+            asking = await ask_until(asked, lambda: http.post(path, json=body))
             async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):
                 held.set()
                 reply = await asking

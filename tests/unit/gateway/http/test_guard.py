@@ -10,6 +10,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from dataplane.http_protocol import ClientWriter as Sender
 from gateway.errors import ShuttingDown
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
+from tests.polling import reach
 
 
 class Client:
@@ -60,8 +61,8 @@ async def test_the_end_of_draining_ends_every_block() -> None:
     clients = [Client(), Client()]
     loop = asyncio.get_running_loop()
     blocks = [loop.create_task(guarded(client, drain)) for client in clients]
-    for client in clients:
-        await client.watched.wait()
+    for client, block in zip(clients, blocks, strict=True):
+        await reach(client.watched, block)
     drain.begin()
     await asyncio.sleep(0)
     assert len(drain) == 2, "they may go on until the time is over"
@@ -108,7 +109,7 @@ async def test_exceptions_of_the_block_are_raised() -> None:
 async def test_a_cancellation_from_outside_stays_one() -> None:
     client = Client()
     task = asyncio.get_running_loop().create_task(guarded(client, DrainState()))
-    await client.watched.wait()
+    await reach(client.watched, task)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

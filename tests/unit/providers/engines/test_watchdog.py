@@ -12,6 +12,7 @@ import pytest
 
 from providers.engines import watchdog as watching
 from providers.engines.watchdog import Watchdog, ping_http, read_cpu_time, wait_until_dead_or_hung
+from tests.polling import reach
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +79,7 @@ async def test_an_engine_that_replies_or_computes_is_left_alone(engine_of: type[
     engine = engine_of()
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
-        await engine.often_enough.wait()
+        await reach(engine.often_enough, watched)
         assert not watched.done()
         watched.cancel()
     assert not engine.killed
@@ -89,7 +90,7 @@ async def test_an_engine_without_measurements_is_left_alone(monkeypatch: pytest.
     monkeypatch.setattr(engine, "used_s", lambda: None)
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
-        await engine.often_enough.wait()
+        await reach(engine.often_enough, watched)
         watched.cancel()
     assert not engine.killed
 
