@@ -247,6 +247,11 @@ class HttpProtocol(BoundedHttpProtocol):
         cls._closes_connections = True
         cls._last_idle_s = last_idle_s
 
+    @property
+    def awaits_body(self) -> bool:
+        """Whether the rest of a request's body has not arrived."""
+        return self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
+
     def shutdown(self) -> None:
         """Ends the connection when the server stops: with its reply, or when it has been idle for long enough.
 

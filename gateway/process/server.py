@@ -24,6 +24,7 @@ from gateway.logs import configure_logs
 from gateway.metrics.place import MetricsPlace
 from gateway.process.accept_gate import AcceptGate
 from gateway.process.app import build_app
+from gateway.process.client_stalls import ClientStalls
 from gateway.process.huge_pages import use_huge_pages
 from gateway.process.updates import SettingsUpdates
 from gateway.process.workers import SKIP_LINGER
@@ -61,9 +62,6 @@ _TICK_S = 0.1
 
 _CLOSING_POLL_S = 0.01
 """Seconds between two checks of the connections that are still open while the server stops."""
-
-_LAST_EVENT_S = 0.7
-"""Seconds between the last events of open streams and the end of the connections whose clients do not read them."""
 
 
 _SWITCH_INTERVAL_S = 0.001
@@ -106,6 +104,8 @@ class GatewayServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_requested = asyncio.Event()
         self._linger_ended = asyncio.Event()
+        self._interrupted_at: float | None = None
+        """The time of the loop at which a second SIGINT ended all requests."""
         super().__init__(config)
         self._gate = gate
         self._drain = drain
@@ -231,12 +231,33 @@ class GatewayServer(uvicorn.Server):
                 connection.shutdown()
 
     async def _wait_for_connections(self) -> None:
-        """Returns once all connections are closed and their tasks have ended, or at once if `force_exit` is set."""
-        state = self.server_state
-        while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110  # uvicorn has no event for this
+        """Returns once all connections are closed and their tasks have ended.
+
+        After a second SIGINT it closes connections: those of stalled clients, and all once the last reply is sent.
+        Raises TimeoutError if replies take longer than `_CLOSE_TIMEOUT_S` then.
+        """
+        state, stalls, loop = self.server_state, ClientStalls(), asyncio.get_running_loop()
+        while state.connections or state.tasks:
+            if self._interrupted_at is not None:
+                if loop.time() > self._interrupted_at + _CLOSE_TIMEOUT_S:
+                    raise TimeoutError
+                self._close_connections(stalls)
             await asyncio.sleep(_CLOSING_POLL_S)
         for server in self.servers:
             await server.wait_closed()
+
+    def _close_connections(self, stalls: ClientStalls) -> None:
+        """Drops the connections of stalled clients. Closes the others once all requests have ended and been answered.
+
+        A request whose last event is not written yet is waited for: on a busy machine that takes its time.
+        """
+        connections = list(self.server_state.connections)
+        waiting = {each.transport: size for each in connections if (size := _count_awaited_bytes(each))}
+        for transport in stalls.find(waiting):
+            transport.abort()
+        if not waiting and not self.server_state.tasks:
+            for connection in connections:
+                connection.transport.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins to stop. A second SIGINT ends all streams at once, where uvicorn would only drop them."""
@@ -255,15 +276,19 @@ class GatewayServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._linger_ended.set)
 
     def _end_requests(self) -> None:
-        if not self._drain.expired:
-            self._drain.expire()
-            asyncio.get_running_loop().call_later(_LAST_EVENT_S, self._drop_connections)
+        if self._interrupted_at is None:
+            self._interrupted_at = asyncio.get_running_loop().time()
+            self._end_drain()
 
-    def _drop_connections(self) -> None:
-        """Closes the connections that are still open because their clients do not read."""
-        self.force_exit = True
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
+
+def _count_awaited_bytes(connection: Any) -> int:
+    """Returns how many bytes a connection waits for: its client has not read them, or not sent them (then at least 1).
+
+    It is the protocol of a connection, of HTTP or of WebSockets.
+    """
+    transport: asyncio.Transport = connection.transport
+    sends = isinstance(connection, HttpProtocol) and connection.awaits_body
+    return transport.get_write_buffer_size() + sends
 
 
 def run_server(

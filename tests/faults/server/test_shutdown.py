@@ -14,13 +14,12 @@ from gateway.process.server import make_server
 from tests.faults.client_view import CHAT, RESPONSES, question
 from tests.faults.config import LONG_S, config
 from tests.faults.connection import EXIT_S, Connection, connected, refuses_connections
-from tests.polling import PROMPT_S, wait_until
+from tests.polling import reach, wait_until
 from tests.processes import is_running, needs_proc, worker_pids
 from tests.serving import command
 from tests.upstream import Hang, Pause, Reply, ScriptedUpstream
 from tests.upstream.builders import JSON, SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
-from tests.websocket_client import talking
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])
 
@@ -65,57 +64,6 @@ async def test_a_stream_that_outlasts_the_drain_ends_in_one_failure(path: str, t
             assert b"server_shutting_down" in end
             assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
             assert server.process.wait(EXIT_S) == 0
-
-
-@pytest.mark.parametrize("workers", [1, 2], ids=["one worker", "two workers"])
-async def test_a_second_interrupt_ends_streams_in_their_terminal_event_at_once(workers: int, tmp_path: Path) -> None:
-    async with ScriptedUpstream() as upstream:
-        for _ in range(2):
-            upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
-        config = settings(upstream.url, LONG_S)
-        with command(config, tmp_path, "--workers", str(workers), forked=True) as server:
-            async with connected(server.v1) as response, connected(server.v1) as completion:
-                await begin(response, RESPONSES)
-                await begin(completion, CHAT)
-                server.process.send_signal(signal.SIGINT)
-                await refuses_connections(server.v1)
-                async with asyncio.timeout(PROMPT_S):
-                    server.process.send_signal(signal.SIGINT)
-                    ends = [await client.read_to(b"data: [DONE]\n\n") for client in (response, completion)]
-            for end in ends:
-                assert b"server_shutting_down" in end
-                assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
-            assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
-            assert "Traceback" not in server.log.read_text()
-
-
-async def test_a_second_interrupt_ends_a_turn_on_a_websocket(tmp_path: Path) -> None:
-    async with ScriptedUpstream() as upstream:
-        upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Hang()]))
-        with command(settings(upstream.url, LONG_S), tmp_path, forked=True) as server:
-            async with talking(server.v1) as talk:
-                await talk.create(model="scripted-model", store=False)
-                await talk.read_to("response.output_text.delta")
-                server.process.send_signal(signal.SIGINT)
-                await refuses_connections(server.v1)
-                async with asyncio.timeout(PROMPT_S):
-                    server.process.send_signal(signal.SIGINT)
-                    events = await talk.read_turn()
-            assert events[-1]["type"] == "response.failed"
-            assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
-
-
-async def test_a_second_interrupt_does_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
-    flood = b"".join(CHAT_ANSWER.opening for _ in range(200_000))
-    async with ScriptedUpstream() as upstream:
-        upstream.script(Reply(headers=SSE, body=[flood, Hang()]))
-        with command(settings(upstream.url, LONG_S), tmp_path, forked=True) as server:
-            async with connected(server.v1) as client:
-                await begin(client, CHAT)
-                server.process.send_signal(signal.SIGINT)
-                await refuses_connections(server.v1)
-                server.process.send_signal(signal.SIGINT)
-                assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
 
 
 @needs_proc
@@ -164,7 +112,7 @@ async def test_connections_that_the_server_takes_from_the_queue_are_served_to_th
     ready = asyncio.Event()
     server = make_server(parsed, ready.set)
     running = asyncio.create_task(server.serve(sockets=[listener]))
-    await ready.wait()
+    await reach(ready, running)
     for accepting in server.servers:
         accepting.close()  # so that connections stay in the queue of the listener, which is still open
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
