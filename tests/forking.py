@@ -188,7 +188,9 @@ def _prepare_servers() -> None:
     from gateway.http.guard import DrainState
     from gateway.process import server as server_module
     from gateway.process.app import create_app
+    from tests.shared.route_analysis import Replacing, share_route_analysis
 
+    share_route_analysis(Replacing())
     create_app(parse_settings({"store": {"url": None}}, environ={}), DrainState())
     # It would copy all that a process shares with this one.
     server_module.__dict__["use_huge_pages"] = lambda: None

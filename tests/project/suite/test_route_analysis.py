@@ -1,6 +1,7 @@
 """Applications share what is found in signatures, and nothing else: each calls its own endpoints."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 import httpx
@@ -69,3 +70,56 @@ def test_what_is_known_by_its_address_alone_is_not_shared() -> None:
         pass
 
     assert identify_endpoint("/", read, {}) is None
+
+
+def make_endpoint(kind: str) -> Endpoint:
+    async def replies() -> str:
+        return "async"
+
+    def blocks() -> str:
+        return "sync"
+
+    async def streams() -> AsyncIterator[str]:
+        yield "item"
+
+    return {"replies": replies, "blocks": blocks, "streams": streams}[kind]
+
+
+@pytest.mark.parametrize(("kind", "answer"), [("replies", '"async"'), ("blocks", '"sync"'), ("streams", '"item"\n')])
+async def test_each_kind_of_function_is_called_as_its_kind(kind: str, answer: str) -> None:
+    for _ in range(2):
+        app = FastAPI()
+        app.get("/")(make_endpoint(kind))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as http:
+            assert (await http.get("/")).text == answer
+
+
+async def test_a_function_that_wraps_another_is_examined_for_itself() -> None:
+    async def replies() -> int:
+        return 1
+
+    def wrap(inner: Endpoint) -> Endpoint:
+        @functools.wraps(inner)
+        def wrapped() -> Any:
+            return inner()
+
+        return wrapped
+
+    for inner, expected in ((replies, 1), (make_endpoint("blocks"), "sync")):
+        app = FastAPI()
+        app.get("/", response_model=None)(wrap(inner))
+        assert await ask(app, "/") == (200, expected)
+
+
+async def test_the_same_code_with_another_result_is_examined_for_itself() -> None:
+    def make(result: type) -> FastAPI:
+        app = FastAPI()
+
+        @app.get("/")
+        async def read() -> result:  # type: ignore[valid-type]
+            return "7"
+
+        return app
+
+    assert await ask(make(int), "/") == (200, 7)
+    assert await ask(make(str), "/") == (200, "7")
