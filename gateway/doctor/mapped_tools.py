@@ -42,7 +42,7 @@ def examine_probe_result(result: "CallToolResult", mapped: MappedToolSettings, l
 
     if mapped.tool == "code_interpreter":
         return None
-    wanted = EntryLimits(_MOST_RESULTS, lambda _: True)
+    wanted = EntryLimits(_MOST_RESULTS, lambda _: True, needs_all=True)
     try:
         count = len(read_entries(result, mapped.result, wanted, limits, Redactor(())))
     except MappedToolFailed as failed:

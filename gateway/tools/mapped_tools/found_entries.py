@@ -1,12 +1,13 @@
 """Reads what a tool of an MCP server found, by the paths of the configuration. Nothing in it is trusted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from dataplane.core import measure_json
+from gateway.config.mapped_tools.result_paths import ResultPath
 from gateway.config.mapped_tools.settings import MappedResultSettings
 from providers.redaction import Redactor
 from translation.hosted.bounds import AnswerLimits
@@ -20,6 +21,9 @@ _MAX_READ: Final = 200
 _MAX_CHARS: Final[Mapping[str, int]] = {"url": 2000, "title": 400, "text": 20_000, "file_id": 256, "filename": 255}
 _IDENTIFIERS: Final = frozenset({"url", "file_id"})
 """What means something else when it is cut. Entries in which it is too long are left out."""
+
+_DISPENSABLE: Final = frozenset({"title", "filename"})
+"""The fields that results may do without, even all of them: a page has its URL, and a file its id."""
 
 
 class MappedToolFailed(Exception):
@@ -51,6 +55,8 @@ class EntryLimits(NamedTuple):
 
     most: int
     accepts: Callable[[FoundEntry], bool]
+    needs_all: bool = False
+    """Whether a path that finds nothing is a failure although the results are of use without it."""
 
 
 def read_entries(
@@ -58,28 +64,24 @@ def read_entries(
 ) -> list[FoundEntry]:
     """Returns what a search found, without credentials.
 
-    Single entries without what they need are left out. Raises MappedToolFailed if there is no list, or if a path finds
-    nothing in any of the entries.
+    Single entries without what they need are left out. Raises MappedToolFailed if there is no list, and if a path finds
+    nothing in any of the entries, or only values of a wrong type.
     """
     place = paths.read_path("items")
     value = parse_result(result, limits)
     entries = value if place is None else place.find(value)
     if not isinstance(entries, list):
         raise MappedToolFailed(f"the result has no list at {'$' if place is None else place.text} (result.items)")
-    fields = {name: path for name in FoundEntry._fields if (path := paths.read_path(name)) is not None}
+    reader = _EntryReader(paths)
     results: list[FoundEntry] = []
-    seen: set[str] = set()
     for each in entries[:_MAX_READ]:
-        values = {name: _READERS[name](path.find(each)) for name, path in fields.items()}
-        present = {name: value for name, value in values.items() if value is not None}
-        seen.update(present)
-        entry = _bound_entry(present, redactor)
+        entry = _bound_entry(reader.read(each), redactor)
         if entry is not None and wanted.accepts(entry):
             results.append(entry)
         if len(results) == wanted.most:
             break
-    if entries and (absent := next((name for name in fields if name not in seen), None)) is not None:
-        raise MappedToolFailed(f"no entry of the result has a {absent} at {fields[absent].text} (result.{absent})")
+    if entries:
+        reader.require_all(but=() if wanted.needs_all else _DISPENSABLE)
     return results
 
 
@@ -106,6 +108,38 @@ def _parse_text(text: str, limits: AnswerLimits) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         raise MappedToolFailed("the result is no JSON") from None
+
+
+class _EntryReader:
+    """Reads entries by the paths of the configuration, and notes which paths find something."""
+
+    def __init__(self, paths: MappedResultSettings) -> None:
+        self._paths: Mapping[str, ResultPath] = {
+            name: path for name in FoundEntry._fields if (path := paths.read_path(name)) is not None
+        }
+        self._useful: set[str] = set()
+        self._odd: set[str] = set()
+        """The fields with values of a wrong type."""
+
+    def read(self, entry: Any) -> Mapping[str, str | float]:
+        """Returns the fields of an entry that have values of their types."""
+        values: dict[str, str | float] = {}
+        for name, path in self._paths.items():
+            raw = path.find(entry)
+            value = None if raw is None else _READERS[name](raw)
+            if value is not None:
+                values[name] = value
+            elif raw is not None:
+                self._odd.add(name)
+        self._useful.update(values)
+        return values
+
+    def require_all(self, *, but: Collection[str]) -> None:
+        """Raises MappedToolFailed if a path found no value of its type in any entry. The fields in `but` may have no
+        values at all."""
+        for name, path in self._paths.items():
+            if name not in self._useful and (name in self._odd or name not in but):
+                raise MappedToolFailed(f"no entry of the result has a {name} at {path.text} (result.{name})")
 
 
 def _bound_entry(values: Mapping[str, Any], redactor: Redactor) -> FoundEntry | None:

@@ -136,10 +136,11 @@ def server_settings(url: str, **mappings: Any) -> Json:
 
 @asynccontextmanager
 async def mapping(
-    *scripts: Script, server: MappedServer, mappings: Json | None = None, **config: Any
+    *scripts: Script, server: MappedServer, mappings: Json | None = None, own: Json | None = None, **config: Any
 ) -> AsyncIterator[Mapping]:
-    """Serves a gateway with these mappings of the server's tools, or with one for each hosted tool."""
-    servers = {"finder": server_settings(server.url, **(mappings or {}))}
+    """Serves a gateway with these mappings of the server's tools, or with one for each hosted tool. `own` adds to the
+    settings of the server."""
+    servers = {"finder": {**server_settings(server.url, **(mappings or {})), **(own or {})}}
     async with hosting(*scripts, mcp={"servers": servers}, **config) as gateway:
         yield Mapping(gateway, server)
 

@@ -72,6 +72,11 @@ RESULTS: Final[dict[str, tuple[Json, str, str]]] = {
         "fail",
         "no entry of the result has a url at url (result.url)",
     ),
+    "a title that no page has": (
+        {**WEB_SEARCH, "result": {"items": "found", "url": "link", "title": "title"}},
+        "fail",
+        "no entry of the result has a title at title (result.title)",
+    ),
     "no list": ({**WEB_SEARCH, "result": {"url": "url"}}, "fail", "the result has no list at $ (result.items)"),
 }
 

@@ -41,6 +41,7 @@ FAILURES: Final[dict[str, Answer]] = {
     "no URL at the path": lambda _: entries({"url": RAIN, "name": "Rain", "about": {"snippet": "x"}}),
     "a URL of a wrong type": lambda _: entries(page(link=["https://a.example/"]), page(link=5)),
     "no text at the path": lambda _: entries(page(about={}), page(about="It rains.")),
+    "a title of a wrong type": lambda _: entries(page(name={"en": "Rain"})),
     "a text that is no JSON": lambda _: text_result("<html><body>It rains.</body></html>"),
     "an empty text": lambda _: text_result(""),
     "no content at all": lambda _: CallToolResult(content=[]),
@@ -133,6 +134,28 @@ async def test_several_texts_are_a_list(server: MappedServer) -> None:
     async with mapping(*MODEL, server=server, mappings={"find_pages": settings}) as served:
         response = await served.gateway.ask({"type": "web_search"}, include=["web_search_call.action.sources"])
     assert len(items_of(response, "web_search_call")[0]["action"]["sources"]) == 2
+
+
+@pytest.mark.parametrize("entry", [page(name=None), {"link": RAIN, "about": {"snippet": "It rains."}}])
+async def test_pages_may_have_no_titles(server: MappedServer, entry: Json) -> None:
+    server.answers["find_pages"] = lambda _: entries(entry)
+    async with mapping(*MODEL, server=server, mappings={"find_pages": WEB_SEARCH}) as served:
+        response = await served.gateway.ask({"type": "web_search"})
+        assert f"【1】 {RAIN} {RAIN}\nIt rains." in served.read_by_model()
+    assert items_of(response, "web_search_call")[0]["status"] == "completed"
+
+
+async def test_the_log_has_the_reason_and_nothing_of_the_call_and_the_result(
+    server: MappedServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.answers["find_pages"] = lambda _: entries({"link": "zqxj", "about": {"snippet": "zqxj"}})
+    model = (chat_calls(call("web_search", queries=["zqxj"])), chat_text("Sorry."))
+    paths = {"items": "found", "url": "url"}
+    async with mapping(*model, server=server, mappings={"find_pages": {**WEB_SEARCH, "result": paths}}) as served:
+        await served.gateway.ask({"type": "web_search"})
+    log = "".join(capfd.readouterr())
+    assert "no entry of the result has a url at url (result.url)" in log
+    assert "zqxj" not in log
 
 
 async def test_nothing_found_is_no_failure(server: MappedServer) -> None:

@@ -1,5 +1,6 @@
 """Hosted tools that a tool of an MCP server runs, over every API of clients."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -68,6 +69,28 @@ async def test_a_model_has_the_search_on_a_server_with_a_store(server: MappedSer
     async with mapping(*model, server=server, models=models, store=store) as served:
         await served.gateway.ask()
     assert server.calls == [("find_chunks", {"q": "cats", "count": 20, "stores": ["handbook"]})]
+
+
+@pytest.mark.parametrize("tool", CALLS)
+async def test_a_tool_that_does_not_answer_in_time_is_a_failed_call(server: MappedServer, tool: str) -> None:
+    theirs, made, _ = CALLS[tool]
+    released = threading.Event()
+
+    def wait(_: Json) -> Json:
+        released.wait(60)
+        return {}
+
+    server.answers[theirs] = wait
+    model = (chat_calls(made), chat_text("Sorry."))
+    try:
+        async with mapping(*model, server=server, own={"call_deadline_s": 0.3}) as served:
+            response = await served.gateway.ask(AGUI_TOOLS[tool])
+            read = served.read_by_model()
+    finally:
+        released.set()
+    (ran,) = [item for item in response["output"] if item["type"] == f"{tool}_call"]
+    assert (ran["status"], response["status"]) == ("failed", "completed")
+    assert "【" not in read
 
 
 async def test_a_chat_completion_searches_with_its_own_parameter(server: MappedServer) -> None:

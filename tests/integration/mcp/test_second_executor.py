@@ -127,6 +127,9 @@ class SearchKind:
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> "SearchKind":
         return self
 
+    def restrict_to_key(self, allowed_servers: Sequence[str]) -> "SearchKind":
+        return self
+
     def leave_to_upstream(self, hosted_tools: Collection[str]) -> "SearchKind":
         return SearchKind(is_on=WEB_SEARCH not in hosted_tools)
 

@@ -18,6 +18,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a command": ({"stdio": ["sh"]}, "stdio", "only started for servers of the configuration file"),
     "variables of a command": ({"url": URL, "env": {"A": "b"}}, "env", "only the configuration file may have"),
     "a folder": ({"url": URL, "cwd": "/"}, "cwd", "only the configuration file may have"),
+    "a hosted tool": (
+        {"url": URL, "as": {"find": {"tool": "web_search"}}},
+        "as",
+        "only tools of servers of the config",
+    ),
     "a token of the environment": (
         {"url": URL, "auth": {"bearer_env": "HOME"}},
         "auth.bearer_env",
