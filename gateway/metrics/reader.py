@@ -112,8 +112,6 @@ class UpstreamCell:
         self.in_flight -= 1
         if usage is not None:
             self.usages.append(usage)
-            if len(self.usages) >= _MAX_WAITING:
-                self.add_up()
         if result == "ok":
             self.times.append(elapsed_ns)
         elif result is not None:
@@ -122,6 +120,8 @@ class UpstreamCell:
             self.first_content_times.append(figures.first_content - figures.began)
             if usage is not None and usage.output is not None and usage.output > 1:
                 self.intervals.append((perf_counter_ns() - figures.first_content) // (usage.output - 1))
+        if len(self.times) >= _MAX_WAITING or len(self.usages) >= _MAX_WAITING:
+            self.add_up()
 
     def add_attempts(self, result: ResultName, times: list[int]) -> None:
         """Counts attempts that have ended with the same result, and empties the list of their times."""

@@ -139,7 +139,8 @@ class EventStreamReply(Response):
         guard = RequestGuard(receive, self._drain, self._client)
         if self._recorder is not None:
             self._recorder.begin()
-        self._keepalive.start(get_running_loop(self._client), self._find_last_sent, self._send_keepalive)
+        loop = get_running_loop(None) if self._client is None else self._client.loop
+        self._keepalive.start(loop, self._find_last_sent, self._send_keepalive)
         if self._client is not None:
             self._client.on_silence = self._send_keepalive_now
         try:

@@ -403,12 +403,8 @@ class Run:
         """Returns the headers that are known before the reply begins. With several upstreams they are known later."""
         if self.attempts is not None:
             return {}
-        attempt = self.attempt
-        if self.names_upstream and self._rounds is None:
-            headers = {UPSTREAM_HEADER: attempt.target.provider.name, ATTEMPTS_HEADER: "1"}
-        else:
-            headers = self.build_upstream_headers()
-        return self.build_loss_headers() | headers if self.late_losses or attempt.plan.losses else headers
+        headers = self.build_upstream_headers()
+        return self.build_loss_headers() | headers if self.late_losses or self.attempt.plan.losses else headers
 
     def build_queued_headers(self) -> dict[str, str]:
         """Returns the headers of the reply that a background response was accepted: nobody has been asked yet."""

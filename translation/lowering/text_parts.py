@@ -69,9 +69,9 @@ def find_only_text(items: Sequence[Item]) -> str | None:
         return None
     item = items[0]
     parts = item["content"]
-    if item.get("phase") or (text := find_single_text(parts)) is None or parts[0].get("annotations"):
+    if len(parts) != 1 or (part := parts[0]).get("type") not in _PLAIN_TEXT_TYPES:
         return None
-    return text
+    return None if item.get("phase") or part.get("annotations") else part.get("text") or ""
 
 
 def list_part_texts(parts: Sequence[Json], index: int) -> list[str]:

@@ -87,7 +87,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         _add_extra(body, turn.extra, profile, losses)
     if turn.unknown_keys:
         losses += find_unknown_key_losses(turn.unknown_keys, body)
-    if profile.forced_tool == "alone":
+    if profile.forced_tool == "alone" and "tool_choice" in body:
         remove_format_beside_forced_call(body, losses, format_param="text.format")
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         body[profile.raw_text_field] = "none"

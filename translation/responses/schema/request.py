@@ -211,7 +211,8 @@ def validate(body: Json) -> None:
         tools.is_valid = True
     else:
         check_body(_REQUEST, body)
-    _require_input(body)
+    if body.get("input") is None:
+        _require_input(body)
     if body.get("stream_options") is not None and not body.get("stream"):
         raise InvalidRequest("'stream_options' is only allowed when 'stream' is true.", param="stream_options")
 

@@ -42,6 +42,11 @@ def _end(figures: RequestFigures, elapsed_ns: int = 1) -> None:
 def _read(meter: MetricsReader) -> dict[str, float]:
     """Returns the values of all series, by the metric's name and the last label; of histograms the number of values."""
     meter.add_up()
+    return _read_added(meter)
+
+
+def _read_added(meter: MetricsReader) -> dict[str, float]:
+    """Returns the same without the values that wait."""
     return {
         ".".join((each.family.removeprefix("gateway_"), *each.labels[-1:])): sum(each.counts) or each.value
         for each in meter.series.take_samples()
@@ -84,6 +89,18 @@ def test_values_are_added_up_once() -> None:
     assert _read(meter) == expected
     assert _read(meter) == expected  # nothing is added again
     assert meter.count_in_flight() == {"gpu": 0}
+
+
+def test_no_more_than_64_values_wait() -> None:
+    meter = _new_meter()
+    for _ in range(200):
+        figures = _begin(meter)
+        figures.observe_end(ReplyEnd(Usage(input=5)))
+        _end(figures)
+    added = _read_added(meter)
+    assert (added["requests_total.ok"], added["attempts_total.ok"], added["tokens_total.input"]) == (192, 192, 960)
+    values = _read(meter)
+    assert (values["requests_total.ok"], values["attempts_total.ok"], values["tokens_total.input"]) == (200, 200, 1000)
 
 
 def test_a_stream_has_one_time_to_content_and_one_interval() -> None:

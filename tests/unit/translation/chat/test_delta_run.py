@@ -266,3 +266,17 @@ def test_a_run_is_learnt_once_thinking_at_the_beginning_of_the_text_is_over() ->
         decoder.decode_payloads([orjson.dumps(text_chunk(text))])
         runs.append(decoder.delta_run is not None)
     assert runs == [False, False, False, True, True, True]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 20])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_read_is_learnt_from_by_its_last_chunk_or_by_its_first_if_it_is_long(count: int, ends: bool) -> None:
+    payloads = [orjson.dumps(text_chunk(f" word{number}")) for number in range(count)]
+    last = [orjson.dumps(chunk({}, "stop"))] if ends else []
+    whole, piecewise = ChatDecoder(counting_ids()), ChatDecoder(counting_ids())
+    for decoder in (whole, piecewise):
+        decoder.decode_payloads([orjson.dumps(chunk({"role": "assistant", "content": ""}))])
+    events = whole.decode_payloads([*payloads, *last])
+    assert events == [event for payload in (*payloads, *last) for event in piecewise.decode_payloads([payload])]
+    assert (whole.delta_run is None) == ends
+    assert [*events, *whole.finish()][-1] == piecewise.finish()[-1]

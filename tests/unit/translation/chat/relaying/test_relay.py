@@ -189,3 +189,15 @@ def test_a_chunk_that_needs_parsing_counts_once_in_the_final_message() -> None:
     assert relaying.failed is None
     texts = [each["choices"][0]["delta"].get("content") or "" for each in chunks_of(out)]
     assert "".join(texts) == "abc"
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_thought_that_is_a_number_becomes_a_text_among_frames_that_are_relayed_unread(at_once: bool) -> None:
+    frames = [wire(text_chunk("a"), done=False), wire(chunk({"reasoning": 7, "content": "b"}), done=False)]
+    frames.append(wire(chunk({}, "stop")))
+    sent = run(relay(reasoning_fields=frozenset({"reasoning"})), [b"".join(frames)] if at_once else frames)
+    assert [each["choices"][0]["delta"] for each in chunks_of(sent)] == [
+        {"content": "a"},
+        {"reasoning": "7", "content": "b"},
+        {},
+    ]
