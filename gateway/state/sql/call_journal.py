@@ -15,10 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.call_records import CallRecord
 from gateway.state.database.database import Database
+from gateway.state.database.sqlite_statements import CompiledStatement, RowValues
 from gateway.state.database.tables import jobs, tool_calls
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.row_values import dump_json, parse_json, read_clock_us
-from gateway.state.sql.single_trip import SELECT_WORKER_SQL, CompiledStatement, RowValues
+from gateway.state.sql.single_trip import SELECT_WORKER_SQL
 from gateway.state.sql.statements import SELECT_WORKER
 from gateway.state.values import LeaseLost
 from translation.representation.json_types import Item, Json

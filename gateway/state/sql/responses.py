@@ -12,6 +12,7 @@ from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
 from gateway.state.database.database import ROWS_AT_ONCE, Database, insert_rows
+from gateway.state.database.sqlite_statements import RowValues
 from gateway.state.database.tables import INPUT_PLACE, OUTPUT_PLACE, items, jobs, responses
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput
@@ -43,7 +44,7 @@ from gateway.state.sql.response_rows import (
     replace_active_response,
     select_responses,
 )
-from gateway.state.sql.single_trip import RowValues, finish_plain_response, insert_plain_response
+from gateway.state.sql.single_trip import finish_plain_response, insert_plain_response
 from gateway.state.sql.statements import (
     FINISH_PLAIN_RESPONSE_WITH_ITEMS,
     FINISH_RESPONSE,

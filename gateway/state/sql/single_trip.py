@@ -5,12 +5,12 @@ statements but does not execute them: its own overhead took longer than SQLite i
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
-from sqlalchemy import ClauseElement
 from sqlalchemy.dialects import sqlite
 
+from gateway.state.database.sqlite_statements import CompiledStatement, RowValues
 from gateway.state.database.tables import events
 from gateway.state.sql.statements import (
     COMPLETION_COLUMNS,
@@ -24,26 +24,6 @@ from gateway.state.sql.statements import (
     RESPONSE_COLUMNS,
     SELECT_WORKER,
 )
-
-RowValues: TypeAlias = Mapping[str, Any]
-"""The values of a row, or of the parameters of a statement, by name."""
-
-
-class CompiledStatement:
-    """A statement that is compiled to SQLite's text once. The values of its parameters, `names`, reach SQLite as they
-    are."""
-
-    def __init__(self, statement: ClauseElement, *names: str) -> None:
-        compiled: Any = statement.compile(dialect=sqlite.dialect(), column_keys=names)
-        self.text = str(compiled)
-        self._constants = compiled.params
-        self._parameter_names = compiled.positiontup or ()
-
-    def bind_parameters(self, parameters: RowValues) -> Sequence[Any]:
-        """Returns the values in the order in which the text uses them."""
-        values = {**self._constants, **parameters}
-        return [values[name] for name in self._parameter_names]
-
 
 _INSERT_RESPONSE_SQL: Final = CompiledStatement(INSERT_RESPONSE, *RESPONSE_COLUMNS)
 _LOCK_RESPONSE_SQL: Final = CompiledStatement(LOCK_RESPONSE, "its_owner", "its_id")

@@ -15,9 +15,9 @@ from gateway.state.database.database import Database
 from gateway.state.database.engines import get_driver
 from gateway.state.database.migrate import migrate_database
 from gateway.state.database.sqlite_driver import THREAD_NAME, OneTripConnection
+from gateway.state.database.sqlite_statements import CompiledStatement
 from gateway.state.database.tables import items, workers
 from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
-from gateway.state.sql.single_trip import CompiledStatement
 from gateway.state.sql.statements import INSERT_ITEMS
 from tests import databases
 from tests.own_process import find_threads
