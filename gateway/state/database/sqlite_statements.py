@@ -1,5 +1,6 @@
 """Statements that are executed on the SQLite connection directly. SQLAlchemy compiles each of them once."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -24,3 +25,7 @@ class CompiledStatement:
         """Returns the values in the order in which the text uses them."""
         values = {**self._constants, **parameters}
         return [values[name] for name in self._parameter_names]
+
+    def fetch_all(self, connection: sqlite3.Connection, parameters: RowValues) -> Sequence[tuple[Any, ...]]:
+        """Executes the statement and returns all rows. SQLAlchemy would make an object of each."""
+        return connection.execute(self.text, self.bind_parameters(parameters)).fetchall()

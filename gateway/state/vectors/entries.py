@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 from sqlalchemy import ColumnElement, Row, and_, delete, func, select
@@ -17,13 +17,32 @@ SECOND_US: Final = 1_000_000
 
 _IDS_PER_STATEMENT: Final = 500
 
+_Id: TypeAlias = str | ColumnElement[str]
+
 _entries: Final = vector_store_files.c
 
 
-def is_entry(owner: str, store_id: str, file_id: str | None = None) -> ColumnElement[bool]:
+def is_entry(owner: _Id, store_id: _Id, file_id: str | None = None) -> ColumnElement[bool]:
     """Returns the condition for the entries of a store, or for one of them."""
     condition = and_(_entries.owner == owner, _entries.store_id == store_id)
     return condition if file_id is None else and_(condition, _entries.file_id == file_id)
+
+
+def is_current(
+    owner: _Id, store_id: _Id, file_id: ColumnElement[str], attempt: ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Returns the condition that an attempt of indexing a file is the one that completed."""
+    return (
+        select(_entries.file_id)
+        .where(
+            _entries.owner == owner,
+            _entries.store_id == store_id,
+            _entries.file_id == file_id,
+            _entries.attempt == attempt,
+            _entries.status == "completed",
+        )
+        .exists()
+    )
 
 
 def build_entry(row: Row[Any]) -> StoreEntry:

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import Row, and_, select
+from sqlalchemy import BigInteger, Row, Text, and_, bindparam, cast, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
+from gateway.retrieval.attribute_filters import AttributeFilter
 from gateway.retrieval.embedding import QueryVectors
 from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
-from gateway.state.database.database import ROWS_AT_ONCE, fetch_rows
-from gateway.state.database.tables import files, vector_chunks, vector_store_files
+from gateway.state.database.database import fetch_rows
+from gateway.state.database.tables import files, vector_chunks, vector_store_files, vector_stores
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
-from gateway.state.vectors.term_index import TermIndex, TermQuery
+from gateway.state.vectors.term_index import Match, TermIndex, TermQuery
 from gateway.state.vectors.vector_index import VectorIndex
 
 _MIN_CANDIDATES: Final = 200
@@ -25,15 +26,45 @@ _LEAST_SHARE: Final = 0.1
 """A chunk that covers less of a query has only its usual words, such as articles: their order would be chance."""
 
 _entries: Final = vector_store_files.c
+_owner, _store_id = (bindparam(name, type_=Text) for name in ("its_owner", "its_store_id"))
+_is_searched: Final = and_(is_entry(_owner, _store_id), _entries.status == "completed")
 
-
-class _File(NamedTuple):
-    """A file that the filter of a query accepts."""
-
-    filename: str
-    attributes: Mapping[str, Any]
-    attempt: int
-    embedder: str | None
+_sizes: Final = (
+    select(
+        *(
+            cast(func.coalesce(func.sum(column), 0), BigInteger).label(column.name)
+            for column in (_entries.chunks, _entries.terms)
+        )
+    )
+    .where(_is_searched)
+    .subquery()
+)
+_SELECT_STORE: Final = (
+    select(
+        vector_stores.c.owner,
+        vector_stores.c.id,
+        vector_stores.c.used_us,
+        vector_stores.c.expires_us,
+        vector_stores.c.expires_days,
+        *_sizes.c,
+    )
+    .join(_sizes, true())
+    .where(vector_stores.c.owner == _owner, vector_stores.c.id == _store_id)
+)
+_SELECT_ATTRIBUTES: Final = select(_entries.file_id, _entries.attributes).where(_is_searched)
+_SELECT_TEXTS: Final = (
+    select(vector_chunks.c.number, vector_chunks.c.text, files.c.filename, _entries.attributes)
+    .join(
+        vector_store_files,
+        and_(
+            _entries.owner == vector_chunks.c.owner,
+            _entries.store_id == vector_chunks.c.store_id,
+            _entries.file_id == vector_chunks.c.file_id,
+        ),
+    )
+    .join(files, and_(files.c.owner == _entries.owner, files.c.id == _entries.file_id))
+    .where(vector_chunks.c.number.in_(bindparam("numbers", expanding=True)))
+)
 
 
 class _Candidate(NamedTuple):
@@ -45,118 +76,92 @@ class _Candidate(NamedTuple):
     score: float
 
 
-async def search_chunks(
-    connection: AsyncConnection,
-    indexes: tuple[TermIndex, VectorIndex],
-    owner: str,
-    store_id: str,
-    query: ChunkQuery,
-) -> Sequence[ScoredChunk]:
-    """Returns the chunks with the highest scores, best first, within a transaction.
+class StoreSearch:
+    """A search of one vector store, within a transaction that sees one snapshot."""
 
-    Files are filtered before chunks are chosen, so that a filter never makes results fewer than there are.
-    """
-    names = (
-        select(
-            _entries.file_id,
-            _entries.attributes,
-            _entries.chunks,
-            _entries.terms,
-            _entries.attempt,
-            _entries.embedder,
-            files.c.filename,
-        )
-        .join(files, and_(files.c.owner == _entries.owner, files.c.id == _entries.file_id))
-        .where(is_entry(owner, store_id), _entries.status == "completed")
-    )
-    entries = await fetch_rows(await connection.execute(names))
-    is_short = query.accepts is None and len(entries) < ROWS_AT_ONCE
-    accepted = _select_entries(entries, query) if is_short else await run_in_pool(_select_entries, entries, query)
-    if not accepted:
-        return []
-    terms, vectors = indexes
-    limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
-    by_meaning: Sequence[_Candidate] = []
-    if query.vectors is not None and query.vectors.vectors:
-        name = query.vectors.embedder
-        attempts = {file_id: file.attempt for file_id, file in accepted.items() if file.embedder == name}
-        closest = await vectors.find_closest(connection, query.vectors.vectors, attempts, limit) if attempts else []
-        by_meaning = [_Candidate(row.number, row.file_id, row.position, 0.0) for row in closest]
-    # After the vectors, because it changes how the rest of the transaction is planned.
-    by_words = await _search_words(connection, terms, entries, accepted, query, limit)
-    best = by_words if query.vectors is None else _join_orders(by_words, by_meaning, query.vectors)
-    return await _load_chunks(connection, store_id, best[: query.limit], accepted)
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        owner: str,
+        store_id: str,
+        indexes: tuple[TermIndex, VectorIndex],
+    ) -> None:
+        self._connection = connection
+        self._keys = {"its_owner": owner, "its_store_id": store_id}
+        self._store_id = store_id
+        self._terms, self._vectors = indexes
+
+    async def load_store(self, query: ChunkQuery) -> Row[Any] | None:
+        """Returns the row of the store, with the chunks and terms of all its files; None if it does not exist.
+
+        It is the first step of a search: `find_chunks` takes the row.
+        """
+        # One trip for both, unless vectors are compared before, which has to be planned as usual.
+        planning = () if query.vectors is not None else self._terms.planning
+        return (await self._connection.execute(_SELECT_STORE.add_columns(*planning), self._keys)).one_or_none()
+
+    async def find_chunks(self, store: Row[Any], query: ChunkQuery) -> Sequence[ScoredChunk]:
+        """Returns the chunks with the highest scores, best first.
+
+        Files are filtered before chunks are chosen, so that a filter never makes results fewer than there are.
+        """
+        corpus = Corpus(store.chunks, store.terms)
+        accepted = None if query.accepts is None else await self._select_files(query.accepts)
+        if not corpus.chunks or (accepted is not None and not accepted):
+            return []
+        limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
+        by_meaning: Sequence[_Candidate] = []
+        if query.vectors is not None and query.vectors.vectors:
+            closest = await self._vectors.find_closest(self._connection, query.vectors, accepted, limit)
+            by_meaning = [_Candidate(*chunk, 0.0) for chunk in closest]
+        by_words = await self._search_words(corpus, query, accepted, limit)
+        best = by_words if query.vectors is None else _join_orders(by_words, by_meaning, query.vectors)
+        return await self._load_chunks(best[: query.limit])
+
+    async def _select_files(self, accepts: AttributeFilter) -> Sequence[str]:
+        """Returns the ids of the files that a filter accepts."""
+        rows = await fetch_rows(await self._connection.execute(_SELECT_ATTRIBUTES, self._keys))
+        return await run_in_pool(lambda: [row.file_id for row in rows if accepts(orjson.loads(row.attributes))])
+
+    async def _search_words(
+        self, corpus: Corpus, query: ChunkQuery, accepted: Sequence[str] | None, limit: int
+    ) -> list[_Candidate]:
+        """Returns the chunks that have words of the query, best first."""
+        terms = list(dict.fromkeys(term for terms in query.terms for term in terms))
+        if not terms:
+            return []
+        if query.vectors is not None and self._terms.planning:
+            await self._connection.execute(select(*self._terms.planning))
+        term_matches = await self._terms.find_matches(self._connection, TermQuery(terms, corpus, limit, accepted))
+        return await run_in_pool(_score_matches, term_matches.matches, corpus, term_matches.frequencies, query)
+
+    async def _load_chunks(self, best: Sequence[_Candidate]) -> list[ScoredChunk]:
+        """Returns chunks with their texts, which only these few need: on PostgreSQL they lie apart from their rows."""
+        if not best:
+            return []
+        numbers = [candidate.number for candidate in best]
+        rows = {row.number: row for row in await self._connection.execute(_SELECT_TEXTS, {"numbers": numbers})}
+        chunks = []
+        for number, file_id, position, score in best:
+            row = rows[number]
+            attributes = orjson.loads(row.attributes)
+            chunks.append(ScoredChunk(self._store_id, file_id, row.filename, attributes, position, row.text, score))
+        return chunks
 
 
-async def _search_words(
-    connection: AsyncConnection,
-    index: TermIndex,
-    entries: Sequence[Row[Any]],
-    accepted: Mapping[str, _File],
-    query: ChunkQuery,
-    limit: int,
-) -> list[_Candidate]:
-    """Returns the chunks that have words of the query, best first."""
-    corpus = Corpus(sum(row.chunks for row in entries), sum(row.terms for row in entries))
-    terms = list(dict.fromkeys(term for terms in query.terms for term in terms))
-    if not terms:
-        return []
-    files = None if len(accepted) == len(entries) else list(accepted)
-    frequencies, rows = await index.find_matches(connection, TermQuery(terms, corpus, limit, files))
-    return await run_in_pool(_score_rows, rows, accepted, corpus, frequencies, query)
-
-
-def _select_entries(entries: Sequence[Row[Any]], query: ChunkQuery) -> Mapping[str, _File]:
-    """Returns the files that the filter accepts, by their ids."""
-    accepted = {}
-    for row in entries:
-        attributes = orjson.loads(row.attributes)
-        if query.accepts is None or query.accepts(attributes):
-            accepted[row.file_id] = _File(row.filename, attributes, row.attempt, row.embedder)
-    return accepted
-
-
-def _score_rows(
-    rows: Sequence[Row[Any]],
-    accepted: Mapping[str, _File],
-    corpus: Corpus,
-    frequencies: Mapping[str, int],
-    query: ChunkQuery,
+def _score_matches(
+    matches: Sequence[Match], corpus: Corpus, frequencies: Mapping[str, int], query: ChunkQuery
 ) -> list[_Candidate]:
     # A term that no chunk has counts too: a chunk that covers all other terms covers the query only in part.
     scorers = [QueryScorer(corpus, {term: frequencies.get(term, 0) for term in terms}) for terms in query.terms]
     scored = []
-    for row in rows:
-        terms = row.terms.split(" ")
+    for number, file_id, position, joined in matches:
+        terms = joined.split(" ")
         score = join_scores(scorer.score(terms) for scorer in scorers)
-        if score and row.file_id in accepted:
-            scored.append(_Candidate(row.number, row.file_id, row.position, score))
+        if score:
+            scored.append(_Candidate(number, file_id, position, score))
     scored.sort(key=lambda chunk: (-chunk.score, chunk.file_id, chunk.position))
     return scored
-
-
-async def _load_chunks(
-    connection: AsyncConnection, store_id: str, best: Sequence[_Candidate], accepted: Mapping[str, _File]
-) -> list[ScoredChunk]:
-    """Returns chunks with their texts, which only these few need: on PostgreSQL they lie apart from their rows."""
-    if not best:
-        return []
-    chunks = vector_chunks.c
-    numbers = [candidate.number for candidate in best]
-    query = select(chunks.number, chunks.text).where(chunks.number.in_(numbers))
-    texts = {row.number: row.text for row in await connection.execute(query)}
-    return [
-        ScoredChunk(
-            store_id,
-            candidate.file_id,
-            accepted[candidate.file_id].filename,
-            accepted[candidate.file_id].attributes,
-            candidate.position,
-            texts[candidate.number],
-            candidate.score,
-        )
-        for candidate in best
-    ]
 
 
 def _join_orders(

@@ -41,7 +41,7 @@ from gateway.state.vectors.entries import (
     delete_entries,
     is_entry,
 )
-from gateway.state.vectors.search import search_chunks
+from gateway.state.vectors.search import StoreSearch
 from gateway.state.vectors.term_index import choose_term_index
 from gateway.state.vectors.vector_index import choose_vector_index
 from translation.representation.json_types import Json
@@ -272,17 +272,18 @@ class SqlVectorStores:
         if not is_valid_id(store_id):
             return None
         async with self._database.read_transaction(owner) as connection:
-            row = (await connection.execute(select(vector_stores).where(_is_store(owner, store_id)))).one_or_none()
-            if row is None:
-                return None
-            if _has_expired(row):
-                raise VectorStoreExpired(store_id)
             is_sqlite = self._database.is_sqlite
             indexes = (
                 choose_term_index(owner, store_id, is_sqlite=is_sqlite),
                 choose_vector_index(owner, store_id, is_sqlite=is_sqlite),
             )
-            results = await search_chunks(connection, indexes, owner, store_id, query)
+            search = StoreSearch(connection, owner, store_id, indexes)
+            row = await search.load_store(query)
+            if row is None:
+                return None
+            if _has_expired(row):
+                raise VectorStoreExpired(store_id)
+            results = await search.find_chunks(row, query)
         if read_clock_us() // SECOND_US > row.used_us // SECOND_US:
             async with self._database.write_transaction(owner) as connection:
                 await _touch(connection, row)

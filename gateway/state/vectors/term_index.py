@@ -4,10 +4,10 @@ A shared table would let one owner's words change the scores of another. Terms a
 sign of a text has a meaning to either index (`gateway/retrieval/terms.py`).
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import md5
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 from sqlalchemy import (
@@ -17,55 +17,43 @@ from sqlalchemy import (
     Integer,
     MetaData,
     Numeric,
-    Row,
     Select,
     Table,
     Text,
-    and_,
     bindparam,
     cast,
     delete,
     func,
     insert,
-    literal,
+    or_,
     select,
     true,
-    union_all,
 )
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import DDLElement, DropTable
 from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.sql.operators import custom_op
 
-from gateway.retrieval.embedding import build_signs, unpack_vector
+from gateway.retrieval.embedding import Vector, build_signs, print_numbers
 from gateway.retrieval.scoring import Corpus
-from gateway.state.database.database import fetch_rows
-from gateway.state.database.tables import TermVector, vector_chunks, vector_store_files
+from gateway.state.database.engines import get_driver
+from gateway.state.database.sqlite_statements import CompiledStatement
+from gateway.state.database.tables import TermVector, vector_chunks
+from gateway.state.vectors.entries import is_current
 
 _MATCHES: Final = custom_op[bool]("@@", is_comparison=True)
 
-_TERMS_AT_ONCE: Final = 100
-_MATCH_COLUMNS: Final = (
-    vector_chunks.c.number,
-    vector_chunks.c.file_id,
-    vector_chunks.c.position,
-    vector_chunks.c.terms,
-)
-
-_Id: TypeAlias = str | ColumnElement[str]
+_NUMBERS_AT_ONCE: Final = 200
+_SQLITE: Final = sqlite.dialect()
 
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 
-_PLAN_BY_INDEX: Final = select(
-    *(
-        func.set_config(name, value, True)
-        for name, value in (("enable_seqscan", "off"), ("jit", "off"), ("max_parallel_workers_per_gather", "0"))
-    )
+_PLANNING: Final = tuple(
+    func.set_config(name, value, True)
+    for name, value in (("enable_seqscan", "off"), ("jit", "off"), ("max_parallel_workers_per_gather", "0"))
 )
-"""For the rest of the transaction PostgreSQL uses indexes, also of tables whose rows it has not counted, and neither
-compiles nor shares a query that takes milliseconds. It does not know how long it takes to read the terms of a row."""
 
 
 class TermQuery(NamedTuple):
@@ -78,16 +66,29 @@ class TermQuery(NamedTuple):
     """The files whose chunks count; None: those of all files of the store."""
 
 
+class Match(NamedTuple):
+    """A chunk that has terms of a query, by the number of its row. `terms` are its own, with blanks between them."""
+
+    number: int
+    file_id: str
+    position: int
+    terms: str
+
+
 class TermMatches(NamedTuple):
-    """What an index of terms found: how many chunks have each term, and rows of chunks, best first, with `number`,
-    `file_id`, `position` and `terms`. Of some files the chunks are removed: they may be counted, but are no rows."""
+    """What an index of terms found: how many chunks have each term, and the best chunks. Of some files the chunks are
+    removed: they may be counted, but are no matches."""
 
     frequencies: Mapping[str, int]
-    rows: Sequence[Row[Any]]
+    matches: Sequence[Match]
 
 
 class TermIndex(Protocol):
     """The index of the terms of one store's chunks, within a transaction."""
+
+    planning: Sequence[ColumnElement[str]]
+    """What a statement has to select before `find_matches` in the same transaction, if anything. It changes how the
+    rest of the transaction is planned."""
 
     async def create(self, connection: AsyncConnection) -> None:
         """Creates the index of a new store."""
@@ -110,24 +111,6 @@ class TermIndex(Protocol):
         ...
 
 
-def _is_current(
-    owner: _Id, store_id: _Id, file_id: ColumnElement[str], attempt: ColumnElement[int]
-) -> ColumnElement[bool]:
-    """Returns the condition that an attempt of indexing a file is the one that completed."""
-    entries = vector_store_files.c
-    return (
-        select(entries.file_id)
-        .where(
-            entries.owner == owner,
-            entries.store_id == store_id,
-            entries.file_id == file_id,
-            entries.attempt == attempt,
-            entries.status == "completed",
-        )
-        .exists()
-    )
-
-
 class _CreateTermTable(DDLElement):
     inherit_cache = False
 
@@ -142,18 +125,47 @@ def _compile_term_table(element: _CreateTermTable, compiler: DDLCompiler, **_: o
     return f"CREATE VIRTUAL TABLE {name} USING fts5(terms, content='', tokenize='ascii')"
 
 
+_ANY_NAME: Final = "terms_of_store"
+"""Stands for the name of the table of a store in statements that are compiled once for all stores."""
+
+
+def _make_term_table(name: str) -> Table:
+    return Table(name, MetaData(), Column("rowid", Integer), Column("terms", Text), Column(name, Text))
+
+
+_any_table: Final = _make_term_table(_ANY_NAME)
+_matches_any: Final = _any_table.c[_ANY_NAME].match(bindparam("terms", type_=Text))
+_COUNT_MATCHES: Final = CompiledStatement(select(func.count()).select_from(_any_table).where(_matches_any))
+_FIND_NUMBERS: Final = CompiledStatement(
+    select(_any_table.c.rowid).where(_matches_any).order_by(func.bm25(_any_table.c[_ANY_NAME]))
+)
+_is_listed: Final = vector_chunks.c.number.in_(
+    select(func.json_each(bindparam("numbers", type_=Text)).table_valued("value").c.value)
+)
+_FIND_CURRENT: Final = CompiledStatement(
+    select(vector_chunks.c.number, vector_chunks.c.file_id, vector_chunks.c.position).where(
+        _is_listed,
+        is_current(
+            bindparam("owner", type_=Text),
+            bindparam("store_id", type_=Text),
+            vector_chunks.c.file_id,
+            vector_chunks.c.attempt,
+        ),
+    )
+)
+_LOAD_TERMS: Final = CompiledStatement(select(vector_chunks.c.number, vector_chunks.c.terms).where(_is_listed))
+
+
 class SqliteTermIndex:
     """Implements `TermIndex` with a table of SQLite's extension FTS5."""
 
+    planning: Sequence[ColumnElement[str]] = ()
+
     def __init__(self, owner: str, store_id: str) -> None:
         self._name = f"terms_{store_id}"
-        self._table = Table(
-            self._name, MetaData(), Column("rowid", Integer), Column("terms", Text), Column(self._name, Text)
-        )
-        self._whole: ColumnElement[str] = self._table.c[self._name]
+        self._table = _make_term_table(self._name)
         self._owner = owner
         self._store_id = store_id
-        self._is_own = and_(vector_chunks.c.owner == owner, vector_chunks.c.store_id == store_id)
 
     async def create(self, connection: AsyncConnection) -> None:
         await connection.execute(_CreateTermTable(self._name))
@@ -180,38 +192,79 @@ class SqliteTermIndex:
         await connection.execute(delete(vector_chunks).where(vector_chunks.c.number.in_([row.number for row in rows])))
 
     async def find_matches(self, connection: AsyncConnection, query: TermQuery) -> TermMatches:
-        frequencies: dict[str, int] = {}
-        for start in range(0, len(query.terms), _TERMS_AT_ONCE):
-            counts = [
-                select(literal(term).label("term"), self._count_matches(term).scalar_subquery().label("count"))
-                for term in query.terms[start : start + _TERMS_AT_ONCE]
-            ]
-            for term, count in await connection.execute(union_all(*counts)):
-                if count:
-                    frequencies[term] = min(count, query.corpus.chunks)
+        driver = get_driver(connection)
+        return await driver.run_blocking(self._find_matches, driver.raw_connection, query)
+
+    def _find_matches(self, connection: sqlite3.Connection, query: TermQuery) -> TermMatches:
+        """Finds matches in the thread of the connection: all of it is one trip there."""
+        counts = {term: self._execute(connection, _COUNT_MATCHES, terms=term).fetchone()[0] for term in query.terms}
+        frequencies = {term: min(count, query.corpus.chunks) for term, count in counts.items() if count}
         if not frequencies:
             return TermMatches({}, [])
-        candidates = (
-            select(*_MATCH_COLUMNS)
-            .select_from(self._table)
-            .join(vector_chunks, vector_chunks.c.number == self._table.c.rowid)
-            .where(
-                self._whole.match(" OR ".join(frequencies)),
-                self._is_own,
-                _is_current(self._owner, self._store_id, vector_chunks.c.file_id, vector_chunks.c.attempt),
-                true() if query.files is None else vector_chunks.c.file_id.in_(query.files),
-            )
-            .order_by(func.bm25(self._whole))
-            .limit(query.limit)
-        )
-        return TermMatches(frequencies, await fetch_rows(await connection.execute(candidates)))
+        best = list(self._iterate_current(connection, " OR ".join(frequencies), query))[: query.limit]
+        rows = self._execute(connection, _LOAD_TERMS, numbers=_list_numbers([number for number, *_ in best]))
+        terms = dict(rows.fetchall())
+        return TermMatches(frequencies, [Match(*each, terms[each[0]]) for each in best])
 
-    def _count_matches(self, term: str) -> Select[int]:
-        return select(func.count()).select_from(self._table).where(self._whole.match(term))
+    def _iterate_current(
+        self, connection: sqlite3.Connection, terms: str, query: TermQuery
+    ) -> Iterator[tuple[int, str, int]]:
+        """Yields the best chunks of accepted files, best first, at least `limit` if there are so many.
+
+        FTS5 orders all matches by itself, and only rows of chunks that are needed are read.
+        """
+        files = None if query.files is None else frozenset(query.files)
+        matches = self._execute(connection, _FIND_NUMBERS, terms=terms)
+        count = 0
+        while count < query.limit and (numbers := [number for (number,) in matches.fetchmany(_NUMBERS_AT_ONCE)]):
+            listed = _list_numbers(numbers)
+            rows = self._execute(connection, _FIND_CURRENT, numbers=listed, owner=self._owner, store_id=self._store_id)
+            current = {row[0]: row for row in rows.fetchall() if files is None or row[1] in files}
+            best = [current[number] for number in numbers if number in current]
+            count += len(best)
+            yield from best
+
+    def _execute(
+        self, connection: sqlite3.Connection, statement: CompiledStatement, **parameters: str
+    ) -> sqlite3.Cursor:
+        text = statement.text.replace(_ANY_NAME, _quote_name(self._name))
+        return connection.execute(text, statement.bind_parameters(parameters))
+
+
+def _list_numbers(numbers: Sequence[int]) -> str:
+    return orjson.dumps(numbers).decode()
+
+
+def _quote_name(name: str) -> str:
+    preparer: Any = _SQLITE.identifier_preparer
+    quoted: str = preparer.quote_identifier(name)
+    return quoted
+
+
+_INSERT_CHUNK: Final = insert(vector_chunks).values(
+    {
+        **{
+            name: bindparam(name)
+            for name in ("owner", "store_id", "file_id", "attempt", "position", "fresh", "text", "terms")
+        },
+        # No list is sent: the driver would examine each element, which took longer than all else.
+        "vector": func.array_to_tsvector(func.string_to_array(bindparam("terms", type_=Text), " ")),
+        "embedding": cast(cast(bindparam("numbers", type_=Text), Text), postgresql.ARRAY(postgresql.REAL)),
+    }
+)
+
+
+def _write_array(vector: Vector) -> str:
+    """Returns the numbers of a vector as PostgreSQL reads an array."""
+    return f"{{{print_numbers(vector)}}}"
 
 
 class PostgresTermIndex:
     """Implements `TermIndex` with an index of an expression, `TermVector`."""
+
+    planning: Sequence[ColumnElement[str]] = _PLANNING
+    """PostgreSQL uses indexes, also of tables whose rows it has not counted, and neither compiles nor shares a query
+    that takes milliseconds. It does not know how long it takes to read the terms of a row."""
 
     def __init__(self, owner: str, store_id: str) -> None:
         letters = md5(store_id.encode(), usedforsecurity=False).hexdigest()[:8]
@@ -226,15 +279,12 @@ class PostgresTermIndex:
         """Does nothing: the entries go with the chunks."""
 
     async def add(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
-        words = bindparam("words", type_=postgresql.ARRAY(Text))
-        statement = insert(vector_chunks).values(vector=func.array_to_tsvector(words))
         await connection.execute(
-            statement,
+            _INSERT_CHUNK,
             [
                 {
                     **row,
-                    "words": sorted(set(row["terms"].split())),
-                    "embedding": None if row["embedding"] is None else unpack_vector(row["embedding"]),
+                    "numbers": None if row["embedding"] is None else _write_array(row["embedding"]),
                 }
                 for row in rows
             ],
@@ -247,31 +297,29 @@ class PostgresTermIndex:
             )
 
     async def find_matches(self, connection: AsyncConnection, query: TermQuery) -> TermMatches:
-        await connection.execute(_PLAN_BY_INDEX)
         values: dict[str, Any] = {
             "words": [self._prefix + term for term in query.terms],
             "owner": self._owner,
             "store_id": self._store_id,
             "all_chunks": query.corpus.chunks,
             "most": query.limit,
+            "files": None if query.files is None else [*query.files],
         }
-        if query.files is not None:
-            values["files"] = [*query.files]
-        statement = _build_match_query(names_files=query.files is not None)
-        rows = await fetch_rows(await connection.execute(statement, values))
+        rows = (await connection.execute(_MATCH_QUERY, values)).all()
         if not rows:
             return TermMatches({}, [])
-        counts: Mapping[str, int] = orjson.loads(rows[0].counts)
+        counts: Mapping[str, int] = orjson.loads(rows[0][-1])
         chunks = query.corpus.chunks
-        return TermMatches({query.terms[int(place) - 1]: min(count, chunks) for place, count in counts.items()}, rows)
+        frequencies = {query.terms[int(place) - 1]: min(count, chunks) for place, count in counts.items()}
+        return TermMatches(frequencies, [Match(*row[:-1]) for row in rows])
 
 
-@cache
-def _build_match_query(*, names_files: bool) -> Select[Any]:
+def _build_match_query() -> Select[Any]:
     """Returns PostgreSQL's query for chunks by the weights of their terms: each term is looked up once, rows of chunks
     are read without their terms, and terms only of the best.
 
-    It is the same for every store and any number of terms, because to build and compile it takes longer than to run it.
+    It is the same for every store and any number of terms and files, because to build and compile it takes longer than
+    to run it. PostgreSQL plans it for the values of each execution.
     """
     chunks = vector_chunks.c
     owner, store_id = bindparam("owner", type_=Text), bindparam("store_id", type_=Text)
@@ -301,25 +349,29 @@ def _build_match_query(*, names_files: bool) -> Select[Any]:
         .group_by(hits.c.place)
         .cte("terms")
     )
+    files = bindparam("files", type_=postgresql.ARRAY(Text))
     total = func.sum(terms.c.weight).label("weight")
     best = (
         select(hits.c.number, total)
         .join(terms, terms.c.place == hits.c.place)
-        .where(_is_current(owner, store_id, hits.c.file_id, hits.c.attempt))
+        .where(
+            is_current(owner, store_id, hits.c.file_id, hits.c.attempt),
+            or_(files.is_(None), hits.c.file_id == func.any(files)),
+        )
         .group_by(hits.c.number)
         .order_by(total.desc(), hits.c.number)
         .limit(bindparam("most", type_=Integer))
     )
-    if names_files:
-        files = bindparam("files", type_=postgresql.ARRAY(Text))
-        best = best.where(hits.c.file_id == func.any(files))
     counts = select(cast(func.json_object_agg(terms.c.place, terms.c.chunks), Text)).scalar_subquery()
     chosen = best.subquery()
     return (
-        select(*_MATCH_COLUMNS, counts.label("counts"))
+        select(chunks.number, chunks.file_id, chunks.position, chunks.terms, counts.label("counts"))
         .join(chosen, chosen.c.number == chunks.number)
         .order_by(chosen.c.weight.desc(), chunks.number)
     )
+
+
+_MATCH_QUERY: Final = _build_match_query()
 
 
 def choose_term_index(owner: str, store_id: str, *, is_sqlite: bool) -> TermIndex:

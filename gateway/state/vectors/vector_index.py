@@ -5,26 +5,51 @@ the exact numbers of the best. PostgreSQL compares the numbers of all, in a tabl
 `vector` (pgvector).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
-from sqlalchemy import BigInteger, Column, ColumnElement, MetaData, Row, Table, Text, and_, case, cast, func, select
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.operators import custom_op
 from sqlalchemy.types import UserDefinedType
 
 from dataplane.sharing.work_pool import run_in_pool
-from gateway.retrieval.embedding import SignScan, Vector, compute_closeness, count_numbers, unpack_vector
-from gateway.state.database.database import fetch_rows
-from gateway.state.database.tables import vector_chunks
+from gateway.retrieval.embedding import (
+    QueryVectors,
+    SignScan,
+    compute_closeness,
+    count_numbers,
+    print_numbers,
+    unpack_vector,
+)
+from gateway.state.database.engines import get_driver
+from gateway.state.database.sqlite_statements import CompiledStatement
+from gateway.state.database.tables import vector_chunks, vector_store_files
 from gateway.state.database.vector_table import VECTOR_TABLE
+from gateway.state.vectors.entries import is_entry
 
 _SIGNS_AT_ONCE: Final = 20_000
 _EXAMINED: Final = 1000
 """So many vectors with the most signs in common are compared exactly. A store with fewer is compared whole."""
-
-_NUMBERS_PER_STATEMENT: Final = 500
 
 _DISTANCE: Final = custom_op[float]("<=>")
 """pgvector's cosine distance."""
@@ -32,56 +57,104 @@ _DISTANCE: Final = custom_op[float]("<=>")
 _chunks: Final = vector_chunks.c
 
 
+_entries: Final = vector_store_files.c
+
+
+class CloseChunk(NamedTuple):
+    """A chunk that is close to a query, by the number of its row."""
+
+    number: int
+    file_id: str
+    position: int
+
+
 class VectorIndex(Protocol):
     """The vectors of the chunks of one store, within a transaction."""
 
     async def find_closest(
-        self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
-    ) -> Sequence[Row[Any]]:
-        """Returns the chunks that are closest to one of the queries, closest first, with `number`, `file_id` and
-        `position`. `attempts` are the files that count, with their attempts of indexing."""
+        self, connection: AsyncConnection, queries: QueryVectors, files: Sequence[str] | None, limit: int
+    ) -> Sequence[CloseChunk]:
+        """Returns the chunks that are closest to one of the queries, closest first. Only vectors of the same embedder
+        are compared, and with `files` only those of chunks of these files."""
         ...
+
+
+def _build_scan() -> Select[Any]:
+    """Returns SQLite's query for the signs of the next chunks, one behind the other, and for their numbers, of which it
+    tells the last and how many they are."""
+    owner, store_id, files = (bindparam(name, type_=Text) for name in ("owner", "store_id", "files"))
+    current = select(_entries.file_id, _entries.attempt).where(
+        is_entry(owner, store_id),
+        _entries.status == "completed",
+        _entries.embedder == bindparam("embedder", type_=Text),
+        or_(files.is_(None), _entries.file_id.in_(select(func.json_each(files).table_valued("value").c.value))),
+    )
+    page = (
+        select(_chunks.number, _chunks.signs)
+        .where(
+            _chunks.owner == owner,
+            _chunks.store_id == store_id,
+            _chunks.signs.is_not(None),
+            func.length(_chunks.signs) == bindparam("size", type_=Integer),
+            _chunks.number > bindparam("last", type_=BigInteger),
+            tuple_(_chunks.file_id, _chunks.attempt).in_(current),
+        )
+        .order_by(_chunks.number)
+        .limit(_SIGNS_AT_ONCE)
+        .subquery()
+    ).c
+    signs = cast(func.group_concat(page.signs, ""), LargeBinary)
+    return select(func.max(page.number), func.count(), func.json_group_array(page.number), signs)
+
+
+_SCAN: Final = CompiledStatement(_build_scan())
+_LOAD_VECTORS: Final = CompiledStatement(
+    select(_chunks.number, _chunks.file_id, _chunks.position, _chunks.embedding).where(
+        _chunks.number.in_(select(func.json_each(bindparam("numbers", type_=Text)).table_valued("value").c.value))
+    )
+)
 
 
 class SqliteVectorIndex:
     """Implements `VectorIndex` without an extension."""
 
     def __init__(self, owner: str, store_id: str) -> None:
-        self._is_own = and_(_chunks.owner == owner, _chunks.store_id == store_id, _chunks.signs.is_not(None))
+        self._owner = owner
+        self._store_id = store_id
 
     async def find_closest(
-        self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
-    ) -> Sequence[Row[Any]]:
-        scan = SignScan(queries, max(_EXAMINED, limit))
-        page = (
-            select(_chunks.number, _chunks.file_id, _chunks.attempt, _chunks.signs)
-            .where(self._is_own)
-            .order_by(_chunks.number)
-            .limit(_SIGNS_AT_ONCE)
-        )
-        last = -1
-        while rows := await fetch_rows(await connection.execute(page.where(_chunks.number > last))):
-            last = rows[-1].number
-            await run_in_pool(_scan_signs, scan, rows, attempts)
-        rows_of_best: list[Row[Any]] = []
-        for start in range(0, len(scan.numbers), _NUMBERS_PER_STATEMENT):
-            numbers = scan.numbers[start : start + _NUMBERS_PER_STATEMENT]
-            query = select(_chunks.number, _chunks.file_id, _chunks.position, _chunks.embedding)
-            rows_of_best += await fetch_rows(await connection.execute(query.where(_chunks.number.in_(numbers))))
-        return await run_in_pool(_order_rows, rows_of_best, queries, limit)
+        self, connection: AsyncConnection, queries: QueryVectors, files: Sequence[str] | None, limit: int
+    ) -> Sequence[CloseChunk]:
+        driver = get_driver(connection)
+        scan = SignScan(queries.vectors, max(_EXAMINED, limit))
+        values = {
+            "owner": self._owner,
+            "store_id": self._store_id,
+            "embedder": queries.embedder,
+            "files": None if files is None else orjson.dumps(files).decode(),
+            "size": scan.size,
+        }
+        last, count = -1, _SIGNS_AT_ONCE
+        while count == _SIGNS_AT_ONCE:
+            [(last, count, numbers, signs)] = await driver.run_blocking(
+                _SCAN.fetch_all, driver.raw_connection, {**values, "last": last}
+            )
+            if count:
+                await run_in_pool(scan.add, orjson.loads(numbers), signs)
+        listed = {"numbers": orjson.dumps(scan.numbers).decode()}
+        rows = await driver.run_blocking(_LOAD_VECTORS.fetch_all, driver.raw_connection, listed)
+        return await run_in_pool(_order_rows, rows, queries, limit)
 
 
-def _scan_signs(scan: SignScan, rows: Sequence[Any], attempts: Mapping[str, int]) -> None:
-    # To unpack a row takes a sixth of the time of its attributes.
-    scan.add((number, signs) for number, file_id, attempt, signs in rows if attempts.get(file_id) == attempt)
-
-
-def _order_rows(rows: Sequence[Row[Any]], queries: Sequence[Vector], limit: int) -> Sequence[Row[Any]]:
-    size = len(queries[0])
-    comparable = [row for row in rows if len(row.embedding) == size]
-    closeness = {id(row): compute_closeness(row.embedding, queries) for row in comparable}
-    comparable.sort(key=lambda row: (-closeness[id(row)], row.file_id, row.position))
-    return comparable[:limit]
+def _order_rows(rows: Sequence[tuple[Any, ...]], queries: QueryVectors, limit: int) -> Sequence[CloseChunk]:
+    size = len(queries.vectors[0])
+    wanted = [unpack_vector(each) for each in queries.vectors]
+    ordered = sorted(
+        (-compute_closeness(vector, wanted), file_id, position, number)
+        for number, file_id, position, vector in rows
+        if len(vector) == size
+    )
+    return [CloseChunk(number, file_id, position) for _, file_id, position, number in ordered[:limit]]
 
 
 class _PgVector(UserDefinedType[Any]):
@@ -108,26 +181,36 @@ class PostgresVectorIndex:
     """Implements `VectorIndex` with the extension `vector`."""
 
     def __init__(self, owner: str, store_id: str) -> None:
-        self._is_own = and_(_vectors.owner == owner, _vectors.store_id == store_id)
+        self._owner = owner
+        self._store_id = store_id
 
     async def find_closest(
-        self, connection: AsyncConnection, queries: Sequence[Vector], attempts: Mapping[str, int], limit: int
-    ) -> Sequence[Row[Any]]:
+        self, connection: AsyncConnection, queries: QueryVectors, files: Sequence[str] | None, limit: int
+    ) -> Sequence[CloseChunk]:
+        current = select(_entries.file_id, _entries.attempt).where(
+            is_entry(self._owner, self._store_id),
+            _entries.status == "completed",
+            _entries.embedder == queries.embedder,
+        )
+        if files is not None:
+            current = current.where(_entries.file_id == func.any(cast([*files], postgresql.ARRAY(Text))))
+        attempts = {row.file_id: row.attempt for row in await connection.execute(current)}
+        if not attempts:
+            return []
         distances = [
-            _vectors.embedding.operate(
-                _DISTANCE, cast(cast(unpack_vector(query), postgresql.ARRAY(postgresql.REAL)), _PgVector())
-            )
-            for query in queries
+            # As a text: the driver would examine each element of a list.
+            _vectors.embedding.operate(_DISTANCE, cast(cast(f"[{print_numbers(query)}]", Text), _PgVector()))
+            for query in queries.vectors
         ]
         nearest: ColumnElement[Any] = distances[0] if len(distances) == 1 else func.least(*distances)
         # Vectors of another size cannot be compared, and the order of conditions is not certain.
-        has_size = func.vector_dims(_vectors.embedding) == count_numbers(queries[0])
+        has_size = func.vector_dims(_vectors.embedding) == count_numbers(queries.vectors[0])
         # Of one array, because there may be thousands of files. A join would carry the vectors along.
-        is_current = _vectors.attempt == func.any(cast(list(attempts.values()), postgresql.ARRAY(BigInteger)))
+        is_of_attempt = _vectors.attempt == func.any(cast(list(attempts.values()), postgresql.ARRAY(BigInteger)))
         distance = case((has_size, nearest)).label("distance")
         best = (
             select(_vectors.number, distance)
-            .where(self._is_own, is_current)
+            .where(_vectors.owner == self._owner, _vectors.store_id == self._store_id, is_of_attempt)
             .order_by(distance.asc().nulls_last(), _vectors.number)
             .limit(limit)
             .subquery()
@@ -137,8 +220,8 @@ class PostgresVectorIndex:
             .join(best, best.c.number == _chunks.number)
             .order_by(best.c.distance.asc().nulls_last(), _chunks.number)
         )
-        rows = await fetch_rows(await connection.execute(query))
-        return [row for row in rows if attempts.get(row.file_id) == row.attempt]
+        rows = (await connection.execute(query)).all()
+        return [CloseChunk(*row[:3]) for row in rows if attempts.get(row.file_id) == row.attempt]
 
 
 def choose_vector_index(owner: str, store_id: str, *, is_sqlite: bool) -> VectorIndex:

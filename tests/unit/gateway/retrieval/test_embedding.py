@@ -10,6 +10,7 @@ from gateway.retrieval.embedding import (
     SignScan,
     build_signs,
     compute_closeness,
+    count_differences,
     count_numbers,
     embed_queries,
     pack_vector,
@@ -31,10 +32,21 @@ def test_numbers_without_a_direction_are_refused(numbers: list[float]) -> None:
 
 
 def test_closeness_is_that_of_the_closest_query() -> None:
-    east, north = pack_vector([1, 0]), pack_vector([0, 1])
+    east, north = [1.0, 0.0], [0.0, 1.0]
     assert compute_closeness(pack_vector([1, 1]), [east]) == pytest.approx(math.sqrt(0.5))
-    assert compute_closeness(north, [east, north]) == pytest.approx(1)
-    assert compute_closeness(north, []) == 0
+    assert compute_closeness(pack_vector(north), [east, north]) == pytest.approx(1)
+    assert compute_closeness(pack_vector(north), []) == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 13, 31, 32, 33, 62, 63, 192, 384])
+@pytest.mark.parametrize("count", [0, 1, 50])
+def test_differences_are_counted_for_signs_of_every_size(size: int, count: int) -> None:
+    chance = random.Random(size)
+    query = chance.randbytes(size)
+    opposite = bytes(255 - byte for byte in query)
+    signs = [query, opposite, *(chance.randbytes(size) for _ in range(48))][:count]
+    expected = [sum((a ^ b).bit_count() for a, b in zip(each, query, strict=True)) for each in signs]
+    assert list(count_differences(b"".join(signs), query)) == expected
 
 
 def test_the_closest_of_many_are_among_those_with_most_signs_in_common() -> None:
@@ -44,12 +56,21 @@ def test_the_closest_of_many_are_among_those_with_most_signs_in_common() -> None
     near = {9000 + n: pack_vector([x + chance.gauss(0, 0.02) for x in unpack_vector(wanted)]) for n in range(10)}
     every = {**vectors, **near}
     scan = SignScan([wanted], 20)
-    pairs = [(number, build_signs(vector)) for number, vector in every.items()]
-    for start in range(0, len(pairs), 700):
-        scan.add(pairs[start : start + 700])
+    numbers = [*every]
+    for start in (0, 10, 2700):
+        part = numbers[start : {0: 10, 10: 2700}.get(start)]
+        scan.add(part, b"".join(build_signs(every[number]) for number in part))
     assert scan.numbers[0] == 1234
     assert {*near} <= {*scan.numbers}
     assert len(scan.numbers) == 20
+
+
+def test_of_several_queries_the_closest_counts() -> None:
+    vectors = [pack_vector(numbers) for numbers in ([1, 1, 1], [-1, -1, -1], [1, -1, 1], [-1, 1, -1])]
+    scan = SignScan(vectors[:2], 3)
+    scan.add(range(4), b"".join(map(build_signs, vectors)))
+    scan.add([], b"")
+    assert scan.numbers == [0, 1, 2]
 
 
 async def test_without_an_embedder_queries_have_no_vectors() -> None:
