@@ -33,7 +33,7 @@ $(SERVING): requirements/serving.txt pyproject.toml dataplane/compiled_core.pyx
 	@touch $@
 
 $(STAMP): requirements/dev.txt $(SERVING)
-	@echo 'Adding what tests and checks need, 80 MB to download.'
+	@echo 'Adding what tests and checks need, 180 MB to download.'
 	@scripts/install_lock $(BIN)/python requirements/dev.txt
 	@touch $@
 

@@ -1,5 +1,6 @@
 """Reads what a tool of an MCP server found, by the paths of the configuration. Nothing in it is trusted."""
 
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,6 +25,12 @@ _IDENTIFIERS: Final = frozenset({"url", "file_id"})
 
 _DISPENSABLE: Final = frozenset({"title", "filename"})
 """The fields that results may do without, even all of them: a page has its URL, and a file its id."""
+
+_MAX_NAME_READ: Final = 16_384
+"""The most characters of a name that are examined. Credentials are removed before it is cut to its final length."""
+
+_DIRECTION_CONTROLS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""The classes of the characters that show a text in another order than it has."""
 
 
 class MappedToolFailed(Exception):
@@ -92,22 +99,19 @@ def parse_result(result: "CallToolResult", limits: AnswerLimits) -> Any:
     """
     if result.structured_content is not None:
         return result.structured_content
-    texts = [each.text for each in result.content if each.type == "text"]
-    values = [_parse_text(text, limits) for text in texts]
-    if not values:
+    texts = [each.text.encode(errors="surrogatepass") for each in result.content if each.type == "text"]
+    if not texts:
         raise MappedToolFailed("the result has neither structured content nor text")
-    return values[0] if len(values) == 1 else values
-
-
-def _parse_text(text: str, limits: AnswerLimits) -> Any:
-    data = text.encode(errors="surrogatepass")
-    values, depth = measure_json(data)
-    if values > limits.max_values or depth > limits.max_depth:
+    measured = [measure_json(text) for text in texts]
+    if sum(values for values, _ in measured) > limits.max_values or any(
+        depth > limits.max_depth for _, depth in measured
+    ):
         raise MappedToolFailed("the JSON in the result has too many values")
     try:
-        return orjson.loads(data)
+        values = [orjson.loads(text) for text in texts]
     except orjson.JSONDecodeError:
         raise MappedToolFailed("the result is no JSON") from None
+    return values[0] if len(values) == 1 else values
 
 
 class _EntryReader:
@@ -158,14 +162,32 @@ def _read_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _read_name(value: Any) -> str | None:
+    """Returns a name as one line without characters that show it as another, such as those that turn the direction."""
+    if not isinstance(value, str):
+        return None
+    line = " ".join(value[:_MAX_NAME_READ].split())
+    return "".join(each for each in line if not _is_hidden(each)).strip()
+
+
+def _is_hidden(character: str) -> bool:
+    return unicodedata.category(character) == "Cc" or unicodedata.bidirectional(character) in _DIRECTION_CONTROLS
+
+
 def _read_id(value: Any) -> str | None:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _read_text(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    text = _read_text(value)
+    return "" if text is not None and not text.strip() else text
 
 
 def _read_score(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return min(max(float(value), 0.0), 1.0)
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    # A whole number may have more digits than a float can hold, so it is bounded first.
+    return float(max(0, min(value, 1)))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], str | float | None]]] = {
@@ -173,7 +195,7 @@ _READERS: Final[Mapping[str, Callable[[Any], str | float | None]]] = {
     "title": _read_text,
     "text": _read_text,
     "file_id": _read_id,
-    "filename": _read_text,
+    "filename": _read_name,
     "score": _read_score,
 }
 """The names of fields -> their readers, which return None for values of a wrong type."""
