@@ -6,7 +6,7 @@ import httpx
 
 from tests.agui_events import Json, read_run
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def user(text: str, message_id: str = "u1") -> Json:

@@ -25,7 +25,7 @@ with warnings.catch_warnings():
 
 _numbers = itertools.count(1)
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 _SETTINGS_OFF = ("fsync", "full_page_writes", "autovacuum", "jit")
 """Settings that disable work for safety and for large tables, which tests would wait for."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO
 
 _MESSAGE_BYTES = 1 << 16
-_STOP_S = 20.0
+_STOP_S = 60.0
 _FORK_S = 90.0
 """Seconds for a fork, before the first of which a subcommand's modules are imported."""
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-READY_S = 10.0
+READY_S = 60.0
 _DISCOVER = "server/discover"
 SKIES = {"Paris": "sunny, 21 C", "Rome": "rainy, 9 C"}
 """The weather in the known cities."""

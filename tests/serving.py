@@ -24,7 +24,7 @@ START_S = 100.0
 """Seconds in which a command must listen. A busy machine takes its time to start a process."""
 
 
-STORE_S = 30.0
+STORE_S = 60.0
 """The deadline of a store whose configuration has none: a disk that many tests write to may take longer than the usual
 one."""
 

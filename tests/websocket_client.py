@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 Json = dict[str, Any]
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "error"}
 
 

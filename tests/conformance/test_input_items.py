@@ -135,7 +135,7 @@ async def test_every_type_of_item_is_understood_or_a_loss_by_name(upstream_name:
             provider["dialects"] = ["responses"]
         config = {"providers": {"p": provider}, "models": {"m": {"provider": "p", "model": "gemini-2.5-pro"}}}
         with serving(config) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 seen = set()
                 for full in (False, True):
                     for item_type, items in inputs_of(union, full=full):
@@ -205,7 +205,7 @@ async def test_the_model_reads_what_agents_sent(items: list[Json], texts: list[s
         upstream.script(chat_text("Hello"))
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 body = {"model": "m", "store": False, "input": [USER, *items, USER]}
                 reply = await client.post("/v1/responses", json=body)
     assert reply.status_code == 200, reply.text

@@ -42,7 +42,7 @@ async def gateway(
 ) -> AsyncIterator[tuple[ScriptedUpstream, httpx.AsyncClient]]:
     async with ScriptedUpstream() as upstream:
         with serving(config(upstream.url, dialect, store, **model)) as served:
-            async with httpx.AsyncClient(base_url=served.v1, timeout=20, verify=False, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, timeout=60, verify=False, trust_env=False) as client:
                 yield upstream, client
 
 
@@ -284,7 +284,7 @@ async def test_the_log_counts_warnings_of_a_relay(dialect: str, tmp_path: Path) 
     async with ScriptedUpstream() as upstream:
         upstream.script(CALLS[dialect](("a", "secret"), ("b", "{}")))
         with command(config(upstream.url, dialect), tmp_path, forked=True) as served:
-            async with httpx.AsyncClient(base_url=served.v1, timeout=20, verify=False, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, timeout=60, verify=False, trust_env=False) as client:
                 for stream in (True, False):
                     await ask(client, dialect, [USER], stream=stream)
         text = served.log.read_text()

@@ -85,7 +85,7 @@ KINDS: dict[str, tuple[str, Json]] = {
 async def test_a_late_system_message_is_merged(kind: str, provider: Json) -> None:
     async with ScriptedUpstream() as upstream:
         with serving_model(upstream, STRICT_MODELS[0], kind, **provider) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for client_name, (path, body) in CLIENTS.items():
                     for stream in (True, False):
                         reply = await client.post(path, json={**body, "model": "m", "stream": stream})
@@ -100,7 +100,7 @@ async def test_a_late_system_message_is_merged(kind: str, provider: Json) -> Non
 async def test_the_name_of_a_model_says_that_its_template_is_strict(model: str) -> None:
     async with ScriptedUpstream() as upstream:
         with serving_model(upstream, model, "vllm") as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 path, body = CLIENTS["messages"]
                 reply = await client.post(path, json={**body, "model": "m"})
     assert reply.status_code == 200, reply.text
@@ -111,7 +111,7 @@ async def test_a_refusal_is_said_in_the_words_by_which_clients_repeat_the_reques
     """Claude Code looks for "not supported" near "role 'system'" in an error of status 400."""
     async with ScriptedUpstream() as upstream:
         with serving_model(upstream, "another-model", kind) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for path, body in CLIENTS.values():
                     reply = await client.post(path, json={**body, "model": "m"})
                     assert reply.status_code == 400, reply.text
@@ -124,7 +124,7 @@ async def test_other_models_get_the_messages_in_their_order() -> None:
         upstream.script(chat_text("Salut"))
         provider = {"type": "vllm", "base_url": upstream.url}
         with serving({"providers": {"p": provider}, "models": {"Qwen/Qwen3-8B": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 path, body = CLIENTS["messages"]
                 await client.post(path, json={**body, "model": "Qwen/Qwen3-8B"})
     assert [message["role"] for message in upstream.requests[-1].json["messages"]] == ["system", "user", "system"]

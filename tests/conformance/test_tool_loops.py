@@ -55,7 +55,7 @@ async def gateway(kind: str, tmp_path: Path, **model: Any) -> AsyncIterator[tupl
             "store": {"url": ready_sqlite(tmp_path / "kept.db")},
         }
         with serving(config) as served:
-            async with httpx.AsyncClient(base_url=served.v1, timeout=20, verify=False, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=served.v1, timeout=60, verify=False, trust_env=False) as client:
                 yield upstream, client
 
 

@@ -252,7 +252,7 @@ def names_in(reply: str) -> set[str]:
 async def test_every_client_gets_its_own_names(upstream_name: str) -> None:
     async with ScriptedUpstream() as upstream:
         with serving_upstream(upstream, upstream_name) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 sent = set()
                 for client_name in CLIENTS:
                     for stream in (True, False):
@@ -273,7 +273,7 @@ async def test_every_client_gets_its_own_names(upstream_name: str) -> None:
 async def test_a_choice_of_a_tool_has_its_new_name(upstream_name: str) -> None:
     async with ScriptedUpstream() as upstream:
         with serving_upstream(upstream, upstream_name) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for choice_name, choice in CHOICES.items():
                     path, body = request_of(choice_name.partition(",")[0], stream=False)
                     reply = await client.post(path, json={**body, **choice})
@@ -291,7 +291,7 @@ async def test_relays_leave_names_to_servers_that_accept_all() -> None:
         upstream.script(chat_calls((CHOSEN, "{}")))
         provider = {"type": "vllm", "base_url": upstream.url}
         with serving({"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 path, body = request_of("chat", stream=False)
                 reply = await client.post(path, json=body)
     assert reply.status_code == 200, reply.text
@@ -312,7 +312,7 @@ async def test_tools_of_namespaces_are_mapped_too() -> None:
     ]
     async with ScriptedUpstream() as upstream:
         with serving_upstream(upstream, "responses") as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 body = {"model": "m", "store": False, "tools": tools, "input": [_USER, *past]}
                 reply = await client.post("/v1/responses", json=body)
     assert reply.status_code == 200, reply.text
@@ -339,7 +339,7 @@ async def test_the_tools_of_a_request_are_counted_by_their_new_names(
     async with ScriptedUpstream() as upstream:
         with serving_upstream(upstream, upstream_name) as gateway:
             upstream.on(path.removeprefix("/v1"), json_reply(counted))
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 reply = await client.post(path, json={"model": "m", **body})
     assert reply.status_code == 200, reply.text
     assert reply.json()["input_tokens"] == 7

@@ -23,7 +23,7 @@ class Build(Protocol):
     def __call__(self, url: str, *, silence_s: float = ...) -> Awaitable[Provider]: ...
 
 
-LONG_S = 30.0
+LONG_S = 90.0
 SILENCE_S = 1.0
 """What a test of silence waits for. An upstream that does reply has done so by then, on a busy machine too."""
 

@@ -17,7 +17,7 @@ from translation.representation.events import Finished
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 
-READY_S = 10.0
+READY_S = 60.0
 FAILURES: dict[str, tuple[Exception, type[errors.ProviderError]]] = {
     "too many requests": (GracefulHTTPError("slow down", 429), errors.UpstreamRateLimited),
     "an overload": (GracefulHTTPError("busy", 503), errors.UpstreamOverloaded),

@@ -46,7 +46,7 @@ def answer(tools: list[Json]) -> Callable[..., Any]:
 
 
 async def post(url: str, body: Json) -> httpx.Response:
-    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
         return await client.post(f"{url}/v1/responses", json={"model": "m", "input": "hi", "tools": [MCP], **body})
 
 
@@ -86,7 +86,7 @@ async def test_credentials_reach_only_the_upstream(body: Json, tmp_path: Path) -
             assert request.json["tools"][0]["authorization"] == TOKEN
             if body.get("background"):
                 async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(60):
                         stored: Json = {}
                         while stored.get("status") != "completed":
                             got = await client.get(f"/v1/responses/{reply.json()['id']}")
@@ -126,7 +126,7 @@ async def test_an_error_that_quotes_them_is_redacted(background: bool, tmp_path:
             text = reply.text
             if background:
                 async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=60) as client:
-                    async with asyncio.timeout(20):
+                    async with asyncio.timeout(60):
                         while '"failed"' not in text:
                             text = (await client.get(f"/v1/responses/{reply.json()['id']}")).text
         assert "the server refused" in text

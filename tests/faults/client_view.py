@@ -23,7 +23,7 @@ OLLAMA = "/api/chat"
 GEMINI = "/models"
 """APIs that have the model and the form of the reply in the path of a request, see `address_of`."""
 _ENDINGS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

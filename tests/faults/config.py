@@ -11,7 +11,7 @@ StartGateway = Callable[[dict[str, Any]], Gateway]
 
 KEY = "upstream-secret"
 SILENCE_S = 0.4
-LONG_S = 30.0
+LONG_S = 90.0
 """For deadlines that must not be what ends a test."""
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from tests.faults.client_view import Json
 
-EXIT_S = 30
+EXIT_S = 60
 """Seconds in which a server that was told to stop closes its port, and in which its process ends."""
 
 

@@ -217,7 +217,7 @@ async def test_no_body_is_answered_by_a_500(kind: str, tmp_path: Path) -> None:
                 for _ in range(BODIES if kind == "scripted" else BODIES // 3):
                     body = _damage(random, seeds)
                     try:
-                        async with asyncio.timeout(20):
+                        async with asyncio.timeout(60):
                             reply = await http.request(method or "POST", path, content=body)
                         statuses[reply.status_code] += 1
                         # An upstream that does not fit the request is reported as such.
@@ -271,7 +271,7 @@ async def _talk(app: Callable[..., Any], texts: list[str]) -> int:
     count = 0
     for text in texts:
         incoming.put_nowait({"type": "websocket.receive", "text": text})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             event = await ends.get()
         assert event.get("status", 200) < 500 or "response" in event, event
         assert (event.get("response", {}).get("error") or {}).get("code") != "internal_error", event

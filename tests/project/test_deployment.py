@@ -141,7 +141,7 @@ async def test_streams_sockets_pages_and_large_bodies_pass_nginx(tmp_path: Path)
 
 
 def use_gateway(address: str) -> None:
-    with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=30) as client:
+    with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=60) as client:
         with client.stream("POST", "/v1/responses", json={"model": "silent", "input": "Hi", "stream": True}) as reply:
             received = b""
             for piece in reply.iter_raw():  # a proxy that buffers would keep it until the upstream goes on

@@ -150,10 +150,10 @@ def test_the_wheel_serves_outside_of_the_clone(wheel: zipfile.ZipFile, tmp_path:
             assert server.stdout is not None
             url = server.stdout.readline().removeprefix("listening on ").strip()
             body = {"model": "m", "input": "Hi"}
-            reply = httpx.post(f"{url}/v1/responses", json=body, verify=False, trust_env=False, timeout=30)
+            reply = httpx.post(f"{url}/v1/responses", json=body, verify=False, trust_env=False, timeout=60)
             assert reply.json()["status"] == "completed"
             for path in ("/docs", "/pages/home.js", "/pages/base.css", "/pages/home.json"):
-                assert httpx.get(url + path, verify=False, trust_env=False, timeout=30).status_code == 200
+                assert httpx.get(url + path, verify=False, trust_env=False, timeout=60).status_code == 200
         finally:
             server.terminate()
     assert server.returncode == 0

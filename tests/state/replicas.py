@@ -12,7 +12,7 @@ from tests.serving import Command, Gateway, command
 
 Json = dict[str, Any]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
 
 

@@ -227,7 +227,7 @@ WIRE_FAULTS: dict[str, Fault] = {
     "resets inside a UTF-8 character": _stream(_mid_character),
     "resets inside an HTTP chunk": _steps(lambda opening: [Raw(b"fff\r\n" + opening[:50]), Reset()]),
     "falls silent in the middle": _steps(lambda opening: [opening, Hang()]),
-    "drips slower than it may": _steps(lambda opening: [Drip(opening, per=6.0)]),
+    "drips slower than it may": _steps(lambda opening: [Drip(opening, per=16.0)]),
     "ends the body in the middle of JSON": _steps(lambda opening: [opening, b'data: {"id"']),
     "closes without ending the body": _steps(lambda opening: [opening, Close()]),
     "ends without a finish reason": _stream(lambda answer: answer.opening),

@@ -18,7 +18,7 @@ from .script import Script
 
 _PREFIX = "/v1"
 _LISTS = ("/models", "/api/tags")
-_PATIENCE_S = 10.0
+_PATIENCE_S = 60.0
 _TLS_HELLO = b"\x16"
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 

@@ -128,7 +128,7 @@ async def test_a_cancelled_response_ends_at_the_upstream_too(
         "read": "cancelled",
         "text": "Good ",
     }
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await upstream.requests[0].closed
 
 

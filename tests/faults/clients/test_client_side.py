@@ -117,7 +117,7 @@ async def test_two_hundred_clients_that_leave_at_once_leave_nothing_open(path: s
                 await client.read_to(b"upstream")
 
         await asyncio.gather(*(begin() for _ in range(200)))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.gather(*(request.closed for request in upstream.requests))
         upstream.script(chat_text("hi"))
         assert (await ask(serving.v1, path, stream=True)).text == "hi"

@@ -16,7 +16,7 @@ from tests.upstream.builders import SSE
 from tests.upstream.faults import CHAT as CHAT_ANSWER
 from tests.upstream.faults import sound
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 INTERIM = b"HTTP/1.1 102 Processing\r\n\r\n"
 ENDS: dict[str, tuple[bytes, bytes]] = {
     RESPONSES: (b"data: [DONE]\n\n", b'"output"'),

@@ -128,7 +128,7 @@ async def test_a_limit_of_a_key_holds_for_this_key_alone(limit: str, gateway: St
             "store": {"url": databases.ready_sqlite(tmp_path / "state.db")},
             "files": {"path": str(tmp_path / "files")},
         }
-        async with httpx.AsyncClient(base_url=gateway(settings).v1, trust_env=False, timeout=30) as http:
+        async with httpx.AsyncClient(base_url=gateway(settings).v1, trust_env=False, timeout=60) as http:
             statuses = {
                 each["name"]: await recipe(Client(http, {"authorization": f"Bearer {each['key']}"})) for each in keys
             }

@@ -33,7 +33,7 @@ _END = b"data: [DONE]\n\n\r\n0\r\n\r\n"
 _SEGMENT = 1_000
 _AT_ONCE = 50
 _SILENCE_S = 2.0
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="without /proc nothing tells a process's memory"),

@@ -35,7 +35,7 @@ async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path
                 await client.read_to(b"upstream")
                 idle = [await asyncio.open_connection("127.0.0.1", httpx.URL(gateway.url).port) for _ in range(CLIENTS)]
                 try:
-                    async with asyncio.timeout(10):
+                    async with asyncio.timeout(60):
                         while "accept_paused" not in gateway.log.read_text():
                             await asyncio.to_thread(gateway.log.stat)
                     # The first client's connection asks again, which takes another connection to the upstream.
@@ -47,7 +47,7 @@ async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path
                 finally:
                     for _, writer in idle:
                         writer.close()
-            async with httpx.AsyncClient(trust_env=False, timeout=20) as later:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as later:
                 assert (await later.get(f"{gateway.url}/healthz")).status_code == 200
             await wait_until(lambda: "accept_resumed" in gateway.log.read_text())
         messages = [json.loads(line)["message"] for line in gateway.log.read_text().splitlines()]

@@ -57,7 +57,7 @@ async def served(folder: Path, script: Script) -> AsyncIterator[tuple[httpx.Asyn
         gateway = await asyncio.to_thread(running.__enter__)
         try:
             headers = {"authorization": "Bearer key-of-ann"}
-            async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=40) as http:
+            async with httpx.AsyncClient(base_url=gateway.url, headers=headers, timeout=60) as http:
                 yield http, upstream, {"type": "mcp", "server_label": "lookup", "server_url": lookup.url}
         finally:
             await asyncio.to_thread(running.__exit__, None, None, None)

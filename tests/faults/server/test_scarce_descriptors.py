@@ -73,7 +73,7 @@ async def test_each_of_many_streams_at_once_is_answered(tmp_path: Path, transpor
         settings: dict[str, Any] = config(upstream.url, "chat", transport=transport)
         settings["store"] = {"url": store and f"sqlite+aiosqlite:///{tmp_path}/store.db"}
         with command(settings, tmp_path, within=[PRLIMIT, f"--nofile={LIMIT}:{LIMIT}"]) as gateway:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(90):
                 replies = [ask(gateway.v1, RESPONSES, stream=True) for _ in range(CLIENTS)]
                 seen = await asyncio.gather(*replies)
             assert [reply.ending for reply in seen] == ["completed"] * CLIENTS

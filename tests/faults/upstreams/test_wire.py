@@ -178,7 +178,7 @@ def expected_of(route: str, fault: str) -> Expected:
     return Expected(*map(in_messages, expected_in_order(route, fault)))
 
 
-CROWD_SILENCE_S = 3.0
+CROWD_SILENCE_S = 8.0
 """In which all requests that are sent at once have been answered, on a busy machine too."""
 
 

@@ -44,7 +44,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
 
 @pytest.fixture
 def http() -> Iterator[httpx.Client]:
-    with httpx.Client(verify=False, trust_env=False, timeout=30) as client:
+    with httpx.Client(verify=False, trust_env=False, timeout=60) as client:
         yield client
 
 

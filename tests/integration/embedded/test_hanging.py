@@ -23,12 +23,12 @@ from tests.serving import command
 
 pytestmark = pytest.mark.timeout(180)  # servers with engines are started and ended
 
-PATIENCE_S = 2.0
+HANG_S = 2.0
 
 
 @needs_proc
 def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
-    watched = {**CONFIG, "providers": {"embedded": {**ENGINE, "hang_s": PATIENCE_S}}}
+    watched = {**CONFIG, "providers": {"embedded": {**ENGINE, "hang_s": HANG_S}}}
     with (
         command(watched, tmp_path, forked=True) as gateway,
         httpx.Client(verify=False, trust_env=False, timeout=60) as http,
@@ -40,7 +40,7 @@ def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
             os.kill(victim, signal.SIGSTOP)
             stopped_at = time.monotonic()
             *_, last = (line for line in lines if line.startswith("data: {"))
-        assert time.monotonic() - stopped_at >= PATIENCE_S
+        assert time.monotonic() - stopped_at >= HANG_S
         failed = json.loads(last.removeprefix("data: "))
         assert failed["type"] == "response.failed"
         assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"

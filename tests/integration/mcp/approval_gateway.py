@@ -98,6 +98,6 @@ async def approving(
                 AsyncOpenAI(
                     base_url=gateway.v1, api_key=key, max_retries=0, _strict_response_validation=True
                 ) as client,
-                httpx.AsyncClient(base_url=gateway.v1, headers=headers, timeout=20) as raw,
+                httpx.AsyncClient(base_url=gateway.v1, headers=headers, timeout=60) as raw,
             ):
                 yield Approving(client, raw, upstream, gateway, calc)

@@ -139,7 +139,7 @@ async def test_a_body_is_asked_once(
             "models": {name: {"provider": name} for name in UPSTREAMS},
         }
         with serving(config) as gateway:
-            async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 reply = await client.post(f"{gateway.url}{path}", json=build_body(body, calc))
     assert (reply.status_code == 400) is refused, reply.text
     assert not {"mcp", "servers"} & set(map(str, body.values())) or SECRET not in reply.text

@@ -54,7 +54,7 @@ class Shared(NamedTuple):
 
     async def ask(self, *, stream: bool, **more: Any) -> Asked:
         body = {"model": "m", "input": "2 + 3?", "tools": [calc_tool(self.calc)], "stream": stream, **more}
-        async with httpx.AsyncClient(timeout=20) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             reply = await client.post(f"{self.v1}/responses", json=body)
         if not (stream and reply.status_code == 200):
             return Asked(reply.status_code, reply.headers, reply.json())

@@ -109,7 +109,7 @@ async def test_progress_of_a_running_call_is_an_event_over_every_transport(place
         gateway = await stack.enter_async_context(hosting(chat_calls(hang), chat_text("never"), mcp=mcp))
         request: Json = {"model": "m", "input": "Hi", "tools": tools, "stream": True}
         stream: Any = await gateway.client.responses.create(**request, **WATCHED)
-        async with asyncio.timeout(20), stream:
+        async with asyncio.timeout(60), stream:
             async for event in stream:
                 if event.type == "gateway.tool.progress":
                     break
@@ -133,7 +133,7 @@ async def test_a_credential_in_a_report_of_progress_is_removed() -> None:
         tool = mcp_tool(server.url, authorization="token-of-the-client-1234")
         request: Json = {"model": "m", "input": "Hi", "tools": [tool], "stream": True}
         stream: Any = await gateway.client.responses.create(**request, **WATCHED)
-        async with asyncio.timeout(20), stream:
+        async with asyncio.timeout(60), stream:
             async for event in stream:
                 if event.type == "gateway.tool.progress":
                     break

@@ -40,7 +40,7 @@ async def gateway(*scripts: Script, mcp: Any = None, **config: Any) -> AsyncIter
             **config,
         }
         with serving(settings) as served:
-            async with httpx.AsyncClient(base_url=served.v1, trust_env=False, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=served.v1, trust_env=False, timeout=60) as client:
                 yield client, upstream
 
 

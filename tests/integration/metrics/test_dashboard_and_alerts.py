@@ -93,7 +93,7 @@ async def fetch_metrics(folder: Path) -> str:
         config["store"] = {"url": f"sqlite+aiosqlite:///{folder}/state.db"}
         busy.script(Reply(headers=ANSWERS["chat"].headers, body=[ANSWERS["chat"].opening, Hang()]))
         with serving(config) as running:
-            async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 for model, stream in (("m", False), ("m", True), ("demo", True)):
                     body = {"model": model, "input": "Hello", "stream": stream, "top_k": 3}
                     reply = await client.post(f"{running.v1}/responses", json=body)

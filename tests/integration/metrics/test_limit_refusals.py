@@ -143,7 +143,7 @@ async def test_a_refusal_is_counted_by_the_key_of_its_limit(
         }
         headers = {"authorization": f"Bearer {KEY}"}
         with command(config, tmp_path, forked=True) as server:
-            async with httpx.AsyncClient(headers=headers, verify=False, trust_env=False, timeout=30) as client:
+            async with httpx.AsyncClient(headers=headers, verify=False, trust_env=False, timeout=60) as client:
                 assert await exceed(Refused(server, client, upstream)) == status
 
             async def is_counted() -> bool:

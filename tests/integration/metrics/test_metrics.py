@@ -41,7 +41,7 @@ async def fetch(url: str, **headers: str) -> httpx.Response:
 
 
 async def send(url: str, **body: Any) -> httpx.Response:
-    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
         return await client.post(f"{url}/v1/responses", json={"model": "m", "input": "Hello", **body})
 
 
@@ -95,7 +95,7 @@ async def test_requests_count_with_their_tokens_and_times() -> None:
 )
 async def test_every_api_counts_by_the_template_of_its_path(path: str, body: Json, label: str) -> None:
     with serving(CONFIG) as running:
-        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=20) as client:
+        async with httpx.AsyncClient(verify=False, trust_env=False, timeout=60) as client:
             named = body if ":" in path else {"model": "m", **body}
             assert (await client.post(f"{running.url}{path}", json=named)).status_code == 200
         values = await read_values(running.url)

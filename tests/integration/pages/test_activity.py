@@ -37,7 +37,7 @@ async def fetch(url: str, path: str = "/pages/activity.json", **headers: str) ->
 
 
 async def send(url: str, model: str = "m", **headers: str) -> int:
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         body = {"model": model, "input": SECRET, "stream": True}
         return (await client.post(f"{url}/v1/responses", json=body, headers=headers)).status_code
 

@@ -44,7 +44,7 @@ def gateway() -> Iterator[Gateway]:
 
 def send(gateway: Gateway, model: str, **headers: str) -> int:
     body = {"model": model, "input": "Hello", "stream": True}
-    return httpx.post(f"{gateway.v1}/responses", json=body, headers=headers, trust_env=False, timeout=30).status_code
+    return httpx.post(f"{gateway.v1}/responses", json=body, headers=headers, trust_env=False, timeout=60).status_code
 
 
 def read_row(tab: Tab, section: str, name: str) -> list[str]:

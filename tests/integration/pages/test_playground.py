@@ -147,7 +147,7 @@ def test_the_programs_send_the_request_of_the_form(api: str, tab: Tab, gateway: 
     fill(tab, input=text, budget="3")
     words = shlex.split(read(tab, "#try-curl"))
     body = json.loads(words[words.index("-d") + 1])
-    reply = httpx.post(words[1], json=body, trust_env=False, timeout=20)
+    reply = httpx.post(words[1], json=body, trust_env=False, timeout=60)
     assert reply.status_code == 200
     assert body["reasoning"] == {"max_tokens": 64}
     assert (body["input"] if api == "responses" else body["messages"][0]["content"]) == text

@@ -37,7 +37,7 @@ def gateway(llama_server: Engine) -> Iterator[Gateway]:
 
 def ask(gateway: Gateway, content: str = "What is the weather in Bern?", **body: Any) -> Json:
     whole = {"messages": [{"role": "user", "content": content}], "temperature": 0, **body}
-    reply = httpx.post(f"{gateway.url}/generate", json=whole, timeout=50, trust_env=False)
+    reply = httpx.post(f"{gateway.url}/generate", json=whole, timeout=60, trust_env=False)
     assert reply.status_code == 200, reply.text
     assert "x-gateway-loss" not in reply.headers
     if not body.get("stream"):
@@ -112,11 +112,11 @@ def test_an_answer_may_have_a_schema_after_the_thinking(gateway: Gateway) -> Non
 def test_tools_without_a_parser_are_refused_by_name(gateway: Gateway) -> None:
     params = {"model": "single", "two_pass": True, "tools": [WEATHER], "tool_parser": "openai"}
     body = {"messages": [{"role": "user", "content": "hi"}], **params}
-    reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=50, trust_env=False)
+    reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=60, trust_env=False)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tool_parser")
 
 
 def test_a_prompt_that_leaves_no_room_is_refused(gateway: Gateway) -> None:
     body = {"messages": [{"role": "user", "content": "word " * 9000}]}
-    reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=50, trust_env=False)
+    reply = httpx.post(f"{gateway.url}/generate", json=body, timeout=60, trust_env=False)
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "context_length_exceeded")

@@ -38,7 +38,7 @@ def parts_of(content_type: str, body: bytes) -> list[tuple[str, bytes]]:
 
 async def post(client: AsyncOpenAI, content: Any, query: str = "") -> httpx.Response:
     headers = {"authorization": f"Bearer {CLIENT_KEY}", "content-type": "multipart/form-data; boundary=b"}
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as plain:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as plain:
         return await plain.post(f"{client.base_url}{PATH}{query}", content=content, headers=headers)
 
 
@@ -270,5 +270,5 @@ async def test_a_client_that_leaves_ends_the_upload() -> None:
         asking = asyncio.create_task(client.audio.transcriptions.create(model="mine", file=("a.wav", WAVE)))
         request = await upstream.received(1)
         asking.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await request.closed

@@ -132,7 +132,7 @@ async def test_a_relay_sends_values_that_are_not_known(api: str) -> None:
     path, minimal, cases, _ = APIS[api]
     async with ScriptedUpstream() as upstream:
         with serving_dialect(upstream, api) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for name, (params, _) in cases.items():
                     for stream in (False, True):
                         body = {"model": "m", **minimal, **params, "stream": stream}
@@ -150,7 +150,7 @@ async def test_what_would_be_translated_is_refused_by_name(api: str) -> None:
     path, minimal, cases, other = APIS[api]
     async with ScriptedUpstream() as upstream:
         with serving_dialect(upstream, other) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for name, (params, param) in cases.items():
                     reply = await client.post(path, json={"model": "m", **minimal, **params})
                     assert reply.status_code == 400, (name, reply.text)
@@ -176,7 +176,7 @@ async def test_a_malformed_body_is_refused_on_a_relay_too(api: str, params: Json
     path, minimal, _, _ = APIS[api]
     async with ScriptedUpstream() as upstream:
         with serving_dialect(upstream, api) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 reply = await client.post(path, json={"model": "m", **minimal, **params})
         assert reply.status_code == 400, reply.text
         assert upstream.requests == []

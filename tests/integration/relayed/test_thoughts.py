@@ -69,7 +69,7 @@ async def test_thinking_is_separated(text: str, size: int) -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text(*pieces))
         with serve(upstream, "Qwen/Qwen3-8B") as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for stream in (True, False):
                     [message] = await ask(client, stream=stream)
                     assert message["content"] == "Yes [1]."
@@ -82,7 +82,7 @@ async def test_the_name_of_a_model_says_whether_it_thinks(kind: str, model: str,
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_text("<think>Hm.</think>", "Yes."))
         with serve(upstream, model, kind) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for stream in (True, False):
                     [message] = await ask(client, stream=stream)
                     assert message["content"] == ("Yes." if thinks else "<think>Hm.</think>Yes.")
@@ -127,7 +127,7 @@ async def test_a_stream_has_the_same_text_whatever_it_begins_with(script: Script
     async with ScriptedUpstream() as upstream:
         upstream.script(script)
         with serve(upstream, "Qwen/Qwen3-8B") as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 [message] = await ask(client, stream=True, tools=tools)
     assert message == expected
 
@@ -144,7 +144,7 @@ async def test_each_choice_has_its_own_thinking() -> None:
     async with ScriptedUpstream() as upstream:
         upstream.script(chat_sse([*chunks, *ends]))
         with serve(upstream, "Qwen/Qwen3-8B") as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 messages = await ask(client, stream=True, n=3)
     assert [(message["content"], message.get("reasoning")) for message in messages] == [
         ("a", "A"),
@@ -159,7 +159,7 @@ async def test_the_operator_may_leave_the_text_as_it_is() -> None:
         streamed = chat_sse([chat_chunk({"content": "<think>Hm.</think>Yes."}), chat_chunk({}, "stop")])
         upstream.script(either(streamed, whole))
         with serve(upstream, "Qwen/Qwen3-8B", parsing_format="direct_response") as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=20) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 for stream in (True, False):
                     [message] = await ask(client, stream=stream)
                     assert message["content"] == "<think>Hm.</think>Yes."

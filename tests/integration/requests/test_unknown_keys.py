@@ -90,7 +90,7 @@ SAY_NOTHING: dict[str, Any] = {"null": None, "an empty text": "", "an empty list
 
 async def check_values(base: str, path: str, build: Callable[[Json], Json], places: tuple[str, ...]) -> None:
     """Sends each value in each place, and compares the losses; with `x-gateway-strict` any loss is an error."""
-    async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as client:
         for name, value in (SAY_SOMETHING | SAY_NOTHING).items():
             body = {"model": "m", **build({"novel": value})}
             reply = await client.post(path, json=body)

@@ -16,7 +16,7 @@ OPAQUE = [{"type": "reasoning.encrypted", "data": "opaque", "id": "r1", "format"
 
 
 async def post(running: Gateway, path: str, **body: Any) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return await client.post(f"{running.v1}{path}", json={"model": "m", **body})
 
 

@@ -27,7 +27,7 @@ async def test_thinking_that_a_server_left_in_its_text_is_reasoning(kind: str, s
             async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
                 known = await _ask(client, streaming=streaming)
                 other = await client.responses.create(model="other", input="1 + 1?")
-            async with httpx.AsyncClient(timeout=30.0) as plain:
+            async with httpx.AsyncClient(timeout=60) as plain:
                 body = {"model": "qwen3:8b", "messages": [{"role": "user", "content": "1 + 1?"}], "n": 1}
                 relayed = (await plain.post(f"{gateway.v1}/chat/completions", json=body)).json()
     assert [item.type for item in known.output] == ["reasoning", "message"]

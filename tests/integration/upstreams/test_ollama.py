@@ -206,7 +206,7 @@ async def test_the_context_of_a_configured_model_sets_the_compaction_threshold(
         upstream.on("/api/show", shown)
         body: Any = {"context_management": [{"type": "compaction"}], "background": background}
         response = await client.responses.create(model=MODEL, input=TOLD, **body)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while response.status in ("queued", "in_progress"):
                 response = await client.responses.retrieve(response.id)
         asked_for = [request.json.get("options", {}) for request in upstream.requests if request.path == "/api/chat"]

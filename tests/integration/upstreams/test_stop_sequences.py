@@ -122,7 +122,7 @@ async def test_the_upstream_is_left_at_the_sequence() -> None:
         provider = {"type": "openai_compatible", "base_url": upstream.url}
         model = {"provider": "p", "capabilities": {"stop_sequences": False}}
         with serving({"providers": {"p": provider}, "models": {"m": model}}) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.url, timeout=10) as client:
+            async with httpx.AsyncClient(base_url=gateway.url, timeout=60) as client:
                 body = {**MESSAGES, "model": "m", "stream": True, "stop": "END", "extensions": True}
                 reply = await client.post("/v1/chat/completions", json=body)
     assert "[DONE]" in reply.text

@@ -72,7 +72,7 @@ async def test_choices_that_the_upstream_left_out_are_told(stream: bool) -> None
         config = {"providers": {"p": provider}, "models": {"m": {"provider": "p"}}}
         body = {"model": "m", "n": 2, "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
         with serving(config) as gateway:
-            async with httpx.AsyncClient(timeout=20) as client:
+            async with httpx.AsyncClient(timeout=60) as client:
                 reply = await client.post(f"{gateway.v1}/chat/completions", json=body)
     assert reply.status_code == 200, reply.text
     assert "Here." in reply.text
@@ -101,7 +101,7 @@ async def test_log_probabilities_that_the_upstream_left_out_are_told(
         config = {"providers": {"p": served}, "models": {"m": {"provider": "p"}}}
         content = {"messages": [{"role": "user", "content": "Hi"}]} if path != "responses" else {"input": "Hi"}
         with serving(config) as gateway:
-            async with httpx.AsyncClient(timeout=20) as client:
+            async with httpx.AsyncClient(timeout=60) as client:
                 reply = await client.post(f"{gateway.v1}/{path}", json={"model": "m", **content, **params})
     assert reply.status_code == 200, reply.text
     assert "Here." in reply.text

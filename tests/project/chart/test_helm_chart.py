@@ -371,6 +371,6 @@ def test_a_pod_of_the_chart_serves_and_passes_its_probes(tmp_path: Path) -> None
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             request = gateway[probe]["httpGet"]
             headers = {each["name"]: each["value"] for each in request["httpHeaders"]}
-            reply = httpx.get(server.url + request["path"], headers=headers, trust_env=False, timeout=10)
+            reply = httpx.get(server.url + request["path"], headers=headers, trust_env=False, timeout=60)
             assert reply.status_code == 200
-        assert httpx.get(f"{server.url}/metrics", trust_env=False, timeout=10).status_code == 404
+        assert httpx.get(f"{server.url}/metrics", trust_env=False, timeout=60).status_code == 404

@@ -24,6 +24,15 @@ SHARED = {
 """What tells of all of a process -> what tells of a test's own, in the helper."""
 
 TASK = ".create_task"
+CLIENTS = {"Client", "AsyncClient", "get", "post", "put", "patch", "delete", "head", "options", "request", "stream"}
+USUAL_S = 5.0
+"""The deadline of clients that are made without one."""
+IMPATIENCE_S = range(2, 60)
+"""Whole seconds that are the deadline of a block. What a test is about has a name or a fraction."""
+PATIENCES = {"PATIENCE_S", "READY_S", "START_S", "TIMEOUT_S", "EXIT_S"}
+PATIENCE_S = 60.0
+CLIENT_PROGRAMS = TESTS / "clients" / "programs"
+"""They run apart, as users would write them."""
 WAITS = {"wait_until", "wait_briefly", "block_until"}
 
 
@@ -68,6 +77,32 @@ def find_unwatched(tree: ast.AST) -> Iterator[int]:
                 case ast.Await(value=ast.Call(func=ast.Attribute(attr="wait"), args=[], keywords=[])):
                     if begun and min(begun) < node.lineno:
                         yield node.lineno
+
+
+def find_impatient(tree: ast.AST) -> Iterator[int]:
+    """Yields the lines of deadlines under a minute that no test is about: of clients, and of what is waited for."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="httpx"), attr=name), keywords=options) if (
+                name in CLIENTS
+            ):
+                named = {option.arg: option.value for option in options}
+                if not {"transport", None} & named.keys() and is_short(named.get("timeout", ast.Constant(USUAL_S))):
+                    yield node.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="asyncio"), attr="timeout"), args=[ast.Constant(value)]):
+                if isinstance(value, int) and value in IMPATIENCE_S:
+                    yield node.lineno
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.lstrip("_") in PATIENCES and is_short(
+                value
+            ):
+                yield node.lineno
+
+
+def is_short(seconds: ast.expr) -> bool:
+    match seconds:
+        case ast.Constant(value=int() | float() as value):
+            return value < PATIENCE_S
+    return False
 
 
 def walk_function(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -136,6 +171,16 @@ def test_what_a_task_leads_to_is_not_waited_for_when_the_task_has_ended() -> Non
     assert not found, "\n".join(found)
 
 
+def test_deadlines_that_no_test_is_about_leave_a_busy_machine_its_time() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: a busy machine may need longer: wait for {PATIENCE_S:g} s"
+        for file in list_tests()
+        if not file.is_relative_to(CLIENT_PROGRAMS)
+        for line in find_impatient(ast.parse(file.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     "code", ["import threading\nthreading.active_count()", "from asyncio import all_tasks", "'/proc/self/fd'"]
 )
@@ -171,3 +216,24 @@ def test_each_form_of_a_repeated_condition_is_found(code: str, repeats: bool) ->
 )
 def test_each_form_of_an_unwatched_wait_is_found(code: str, waits: bool) -> None:
     assert bool(list(find_unwatched(ast.parse(f"async def f():\n {code}")))) == waits
+
+
+@pytest.mark.parametrize(
+    ("code", "is_impatient"),
+    [
+        ("httpx.AsyncClient()", True),
+        ("httpx.AsyncClient(timeout=20)", True),
+        ("httpx.AsyncClient(timeout=60)", False),
+        ("httpx.Client(timeout=WAIT_S)", False),
+        ("httpx.AsyncClient(transport=httpx.ASGITransport(app))", False),
+        ("httpx.get(url)", True),
+        ("httpx.Client(**options)", False),
+        ("async def f():\n async with asyncio.timeout(5):\n  pass", True),
+        ("async def f():\n async with asyncio.timeout(LONGEST_WAIT_S):\n  pass", False),
+        ("PATIENCE_S = 5.0", True),
+        ("_READY_S = 300.0", False),
+        ("SILENCE_S = 0.4", False),
+    ],
+)
+def test_each_form_of_a_short_deadline_is_found(code: str, is_impatient: bool) -> None:
+    assert bool(list(find_impatient(ast.parse(code)))) == is_impatient

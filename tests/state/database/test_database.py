@@ -128,7 +128,7 @@ async def test_a_commit_is_reported_before_its_connection_is_released(
 
     monkeypatch.setattr(AsyncConnection, "close", close_late)
     monkeypatch.setattr("gateway.state.database.database._CLOSE_TIMEOUT_S", 600.0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         for name in ("one", "two"):
             async with database.write_transaction() as connection:
                 await add(connection, name)

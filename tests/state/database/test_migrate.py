@@ -63,7 +63,7 @@ def upgrade(connection: Connection, version: str) -> None:
 
 
 async def set_version(url: str, version: str) -> None:
-    database = Database(url, deadline_s=5.0)
+    database = Database(url, deadline_s=60)
     async with database.write_transaction() as connection:
         await connection.execute(update(VERSIONS).values(version_num=version))
     await database.aclose()
@@ -259,7 +259,7 @@ def test_the_command_migrates_and_the_server_refuses_unmigrated_databases(
 
 async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
     """Before migration 0003 losses were not stored."""
-    database = Database(empty_url, deadline_s=5.0)
+    database = Database(empty_url, deadline_s=60)
     if (file := sqlite_path_of(empty_url)) is not None:
         create_database_file(file)
     completion = {"id": "c", "object": "chat.completion", "model": "m", "choices": [], "metadata": {}}
@@ -284,7 +284,7 @@ async def test_completions_of_an_older_version_are_read(empty_url: str) -> None:
 
 async def test_bytes_of_event_logs_of_an_older_version_are_counted(empty_url: str) -> None:
     """Before migration 0012 they were summed for each job. Replicas of that version may go on to write."""
-    database = Database(empty_url, deadline_s=5.0)
+    database = Database(empty_url, deadline_s=60)
     if (file := sqlite_path_of(empty_url)) is not None:
         create_database_file(file)
 

@@ -180,7 +180,7 @@ async def test_an_empty_transaction_holds_no_lock(database: Database) -> None:
 async def test_a_closed_database_is_not_reopened(file: Path) -> None:
     url = databases.sqlite(file)
     await migrate_database(url)
-    database = Database(url, deadline_s=5.0)
+    database = Database(url, deadline_s=60)
     before = find_threads(THREAD_NAME)
     writing = [asyncio.create_task(database.run_transaction(adding(str(number)))) for number in range(3)]
     await asyncio.sleep(0)

@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 async def database(file: Path) -> AsyncIterator[Database]:
     url = databases.sqlite(file)
     await migrate_database(url)
-    opened = Database(url, deadline_s=5.0)
+    opened = Database(url, deadline_s=60)
     await opened.run_transaction(lambda connection: None)
     yield opened
     await opened.aclose()
@@ -239,7 +239,7 @@ async def test_a_caller_may_leave_while_the_log_is_written_back_before_its_turn(
         leaving.cancel()
         await asyncio.wait({leaving})
         connected.set()
-        assert await writer.run(adding("next"), owner="bob", size=ROW_BYTES, deadline_s=5) == "next"
+        assert await writer.run(adding("next"), owner="bob", size=ROW_BYTES, deadline_s=60) == "next"
     assert leaving.cancelled()
     assert lines == []
     await writer.aclose()
@@ -249,11 +249,11 @@ async def test_the_writer_starts_again_after_an_unexpected_error(
     database: Database,
 ) -> None:
     writer = SqliteWriter(lambda: database._connect("write"), fail_to_release, None)
-    await writer.run(adding("first"), owner="ann", size=ROW_BYTES, deadline_s=5)
+    await writer.run(adding("first"), owner="ann", size=ROW_BYTES, deadline_s=60)
     assert writer.connection is not None
     await writer.connection.close()  # the next group fails, and then its connection cannot be released
-    failed = asyncio.create_task(writer.run(adding("a"), owner="ann", size=MAX_GROUP_BYTES, deadline_s=5))
-    waiting = asyncio.create_task(writer.run(adding("b"), owner="bob", size=MAX_GROUP_BYTES, deadline_s=5))
+    failed = asyncio.create_task(writer.run(adding("a"), owner="ann", size=MAX_GROUP_BYTES, deadline_s=60))
+    waiting = asyncio.create_task(writer.run(adding("b"), owner="bob", size=MAX_GROUP_BYTES, deadline_s=60))
     with capture_logs() as lines:
         async with asyncio.timeout(PROMPT_S):
             assert await waiting == "b"

@@ -69,7 +69,7 @@ def run(line: str, folder: Path, **environment: str) -> str:
 def send(server: Command, key: str, **body: Any) -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
     content = {"model": "qwen3", "input": "Hello", **body}
-    return httpx.post(f"{server.v1}/responses", json=content, headers=headers, trust_env=False, timeout=20)
+    return httpx.post(f"{server.v1}/responses", json=content, headers=headers, trust_env=False, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -151,11 +151,11 @@ def test_a_sqlite_database_is_backed_up_while_it_is_used_and_restored(tmp_path: 
         stored = send(server, TEAM).json()["id"]
         run(find_command("sqlite3"), tmp_path)
         url = f"{server.v1}/responses/{stored}"
-        assert httpx.delete(url, headers=headers, trust_env=False, timeout=20).status_code == 200
+        assert httpx.delete(url, headers=headers, trust_env=False, timeout=60).status_code == 200
     for line in (find_command("rm"), find_command("cp")):
         run(line, tmp_path)
     with command(config, tmp_path, forked=True) as server:
-        reply = httpx.get(f"{server.v1}/responses/{stored}", headers=headers, trust_env=False, timeout=20)
+        reply = httpx.get(f"{server.v1}/responses/{stored}", headers=headers, trust_env=False, timeout=60)
         assert (reply.status_code, reply.json()["id"]) == (200, stored)
 
 
@@ -177,10 +177,10 @@ def test_a_postgresql_database_is_backed_up_and_restored(postgres: Postgres, tmp
         stored = send(server, TEAM).json()["id"]
         run_on_server(find_command("pg_dump"))
         gone = f"{server.v1}/responses/{stored}"
-        assert httpx.delete(gone, headers=headers, trust_env=False, timeout=20).status_code == 200
+        assert httpx.delete(gone, headers=headers, trust_env=False, timeout=60).status_code == 200
     run_on_server(find_command("pg_restore"))
     with command(config, tmp_path, forked=True) as server:
-        reply = httpx.get(f"{server.v1}/responses/{stored}", headers=headers, trust_env=False, timeout=20)
+        reply = httpx.get(f"{server.v1}/responses/{stored}", headers=headers, trust_env=False, timeout=60)
         assert (reply.status_code, reply.json()["id"]) == (200, stored)
 
 

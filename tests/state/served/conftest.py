@@ -17,5 +17,5 @@ def client(gateway: Gateway) -> Iterator[OpenAI]:
 
 @pytest.fixture
 def http(gateway: Gateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=gateway.v1, timeout=20) as client:
+    with httpx.Client(base_url=gateway.v1, timeout=60) as client:
         yield client

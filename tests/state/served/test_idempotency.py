@@ -16,7 +16,7 @@ from tests.upstream.builders import chat_calls, chat_chunk, chat_text, data_fram
 
 Json = dict[str, Any]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CHAT = "/chat/completions"
 KEYS = [{"name": name, "key": f"key-of-{name}-0123456789"} for name in ("ann", "bob")]
 

@@ -18,7 +18,7 @@ from tests.forking import run_forked
 from tests.serving import serving
 from translation.representation.json_types import Json
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 CONVERSATION: Json = {"id": "conv_1", "object": "conversation", "created_at": 1, "metadata": {}}
 ITEM: Json = {"type": "message", "id": "msg_1", "role": "user", "content": []}

@@ -241,7 +241,7 @@ def test_an_invalid_filter_is_refused_by_name(client: OpenAI) -> None:
 
 def test_a_running_server_deletes_expired_objects(store_url: str) -> None:
     old = {"url": store_url, "ttl_days": 1e-6, "sweep_s": 0.05}
-    with serving({**CONFIG, "store": old}) as gateway, httpx.Client(base_url=gateway.v1, timeout=20) as http:
+    with serving({**CONFIG, "store": old}) as gateway, httpx.Client(base_url=gateway.v1, timeout=60) as http:
         made = http.post("/responses", json={"model": "demo", "input": "hello"}).json()["id"]
         block_until(lambda: http.get(f"/responses/{made}").status_code == 404, "it is still there")
         assert http.get("/responses").json()["data"] == []

@@ -33,7 +33,7 @@ CONFIG = {
     "providers": {"demo": {"type": "scripted"}},
     "models": {"*": {"provider": "demo"}},
 }
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 HELLO: Json = {"type": "message", "role": "user", "content": "hello"}
 METADATA: Json = {"metadata": {"a": "b"}}

@@ -20,7 +20,7 @@ from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, silence
 
-SHORT_S, LONG_S = 2.0, 30.0
+SHORT_S, LONG_S = 2.0, 60.0
 """The deadlines of a store that a test holds, and of one that has to answer on a busy machine too."""
 
 
@@ -118,7 +118,7 @@ async def test_fault_50_a_call_that_cannot_be_written_down_is_not_sent(streams: 
     async with (
         scripted_mcp(answer(text_result("found"))) as server,
         hosting(call_later, **sections(store_url, lease_s=2 * SHORT_S, deadline_s=SHORT_S)) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as http,
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": streams, "tools": [mcp_tool(server.url)]}
         asking = await ask_until(asked, lambda: http.post("/responses", json=body))
@@ -164,7 +164,7 @@ async def test_fault_49_a_result_that_cannot_be_written_down_in_time_fails_the_r
     async with (
         scripted_mcp(slow) as server,
         hosting(**sections(store_url, lease_s=2 * SHORT_S, deadline_s=SHORT_S)) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+        httpx.AsyncClient(base_url=gateway.url, timeout=60) as http,
     ):
         body: Json = {"model": "m", "input": "Hi", "stream": True, "tools": [mcp_tool(server.url)]}
         asking = await ask_until(asked, lambda: http.post("/responses", json=body))
@@ -221,7 +221,7 @@ async def test_a_call_of_an_unstored_reply_is_written_down_while_it_runs_and_unk
     async with (
         scripted_mcp(slow) as server,
         hosting(*model, **chat_sections(store_url, server.url)) as gateway,
-        httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=30) as http,
+        httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=60) as http,
     ):
         done = await http.post(path, json={**body, "stream": True})
         assert "Done." in done.text
@@ -248,7 +248,7 @@ async def test_a_call_of_an_unstored_reply_that_cannot_be_written_down_is_not_se
         config = chat_sections(store_url, server.url, lease_s=2 * SHORT_S, deadline_s=SHORT_S)
         async with (
             hosting(call_later, **config) as gateway,
-            httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=30) as http,
+            httpx.AsyncClient(base_url=gateway.url.removesuffix("/v1"), timeout=60) as http,
         ):
             asking = await ask_until(asked, lambda: http.post(path, json=body))
             async with database_observer.held(store_url, "ACCESS EXCLUSIVE"):

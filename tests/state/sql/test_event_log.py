@@ -227,7 +227,7 @@ async def test_a_follower_is_notified_of_an_append_of_its_own_process_at_once(st
     store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
-    async with asyncio.timeout(10), store.event_log.watch_response("ann", head["id"]) as watch:
+    async with asyncio.timeout(60), store.event_log.watch_response("ann", head["id"]) as watch:
         await store.event_log.append_log_entry("ann", head["id"], entry(1), worker=WORKER)
         await watch.wait_for_change()
         assert await numbers(store, head, after=0) == [(1, 1)]
@@ -241,7 +241,7 @@ async def test_a_follower_is_notified_of_appends_of_other_processes(store: SqlSt
     other = SqlStore(StoreSettings(url=store_url, poll_s=0.05), BackgroundSettings())
     await other.open()
     head = await begun(store)
-    async with asyncio.timeout(10), other.event_log.watch_response("ann", head["id"]) as watch:
+    async with asyncio.timeout(60), other.event_log.watch_response("ann", head["id"]) as watch:
         for number in range(1, 20):
             await store.event_log.append_log_entry("ann", head["id"], entry(number), worker=WORKER)
             while not await numbers(other, head, after=number - 1):
@@ -253,7 +253,7 @@ async def test_a_change_without_a_waiting_follower_is_not_missed(store_url: str)
     store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
-    async with asyncio.timeout(10), store.event_log.watch_response("ann", head["id"]) as watch:
+    async with asyncio.timeout(60), store.event_log.watch_response("ann", head["id"]) as watch:
         for number in range(1, 30):
             await asyncio.gather(
                 store.event_log.append_log_entry("ann", head["id"], entry(number), worker=WORKER),

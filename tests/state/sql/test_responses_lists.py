@@ -223,7 +223,7 @@ async def test_of_responses_that_continue_a_message_one_alone_is_stored(
     store: SqlStore, store_url: str, tables: Database
 ) -> None:
     """Two servers store at once. Branches of the Responses API and responses of a dead worker do not count."""
-    other = SqlStore(StoreSettings(url=store_url, deadline_s=5.0), BackgroundSettings(lease_s=60.0))
+    other = SqlStore(StoreSettings(url=store_url, deadline_s=60), BackgroundSettings(lease_s=60.0))
     await other.open()
     message = await turn(store, "a")
     await turn(store, "b", message)

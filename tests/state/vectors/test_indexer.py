@@ -339,6 +339,6 @@ async def test_stopping_survives_a_store_that_refuses(store: SqlStore, queue: Fa
     )
     queue.faults = {"release_claims": [RuntimeError("broken")]}
     running: Any = queue
-    async with asyncio.timeout(20), Indexer(running, files, FileSearchSettings(), lease_s=1.0).lifespan():
+    async with asyncio.timeout(60), Indexer(running, files, FileSearchSettings(), lease_s=1.0).lifespan():
         await wait_until(lambda: queue.calls["claim_entries"])
     assert queue.calls["release_claims"] == 1

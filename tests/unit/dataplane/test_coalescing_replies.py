@@ -295,7 +295,7 @@ async def test_coalescing_follows_the_configuration_of_the_provider(monkeypatch:
         await exchange.send(DELTA + END)
 
     monkeypatch.setattr(ReadCoalescer, "join", noted)
-    async with ScriptedUpstream() as server, asyncio.timeout(30):
+    async with ScriptedUpstream() as server, asyncio.timeout(60):
         server.script(send_until_joined)
         config = ProviderConfig(type="vllm", base_url=server.url, coalesce_ms=20)
         transport = build_transport(config, server.url)

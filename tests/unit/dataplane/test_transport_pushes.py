@@ -36,7 +36,7 @@ async def test_reads_are_pushed_to_the_waiting_sink_until_it_has_enough() -> Non
         while not body.take():
             await body.wait_for_read()
         go_on[0].set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await body.wait_for_read(FakeSink(push))
         assert pushed == [b"one", b"two"]
         assert body.take() == b""
@@ -87,7 +87,7 @@ async def test_silence_after_a_push_is_a_read_timeout() -> None:
             pushed.append(read)
             return bool(read)
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await body.wait_for_read(FakeSink(push))
         assert pushed == [b"two"]
         with pytest.raises(httpx.ReadTimeout):
@@ -107,7 +107,7 @@ async def test_forwarded_reads_end_a_silence() -> None:
             passed.append(read)
             return len(read)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await body.wait_for_read(FakeSink(bool, forward_chunks))
         assert b"".join(passed)[-6:] == b"1\r\ne\r\n"
         with pytest.raises(httpx.ReadTimeout):
@@ -129,7 +129,7 @@ async def test_chunks_of_one_read_are_pushed_as_one() -> None:
             offered.append(read)
             return False
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await body.wait_for_read(FakeSink(refuse))
         assert (offered, body.take()) == ([b"two-th"], b"")
         await body.close()
@@ -147,7 +147,7 @@ async def test_the_last_piece_is_not_offered_as_one_that_more_may_follow() -> No
         def push(read: bytes) -> bool:
             return bool(read)
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await body.wait_for_read(FakeSink(push))
         assert (body.take(), body.ended) == (b"two", True)
 

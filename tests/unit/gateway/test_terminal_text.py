@@ -94,4 +94,4 @@ def test_the_level_hides_lines_below_it(tmp_path: Path) -> None:
 
 
 def ask(v1: str, model: str = "gone") -> None:
-    httpx.post(f"{v1}/responses", json={"model": model, "input": "Hi"}, verify=False, trust_env=False, timeout=30)
+    httpx.post(f"{v1}/responses", json={"model": model, "input": "Hi"}, verify=False, trust_env=False, timeout=60)

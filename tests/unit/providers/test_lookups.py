@@ -45,7 +45,7 @@ async def look_up(owner: str, host: str) -> Any:
 async def test_slow_names_of_one_owner_delay_no_other_owner_and_no_upstream(slow_names: SlowNames) -> None:
     slow = [asyncio.create_task(look_up("ann", f"{number}.slow.test")) for number in range(8 * 16)]
     await wait_until(lambda: slow_names.waiting >= 16)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for owner in ("bob", "cid", ""):
             assert await look_up(owner, "fast.test") == ["127.0.0.1"]
         assert await look_up_upstream("fast.test", 80) == ["127.0.0.1"]
@@ -64,7 +64,7 @@ async def test_a_lookup_whose_caller_left_keeps_its_turn_until_it_ends(slow_name
         await asyncio.wait(slow)
     assert slow_names.waiting == 16
     slow_names.go_on.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await look_up("ann", "fast.test") == ["127.0.0.1"]
 
 

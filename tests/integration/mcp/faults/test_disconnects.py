@@ -182,11 +182,11 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
     async with scripted_mcp(silence, era=era) as server:
         serving = list_tasks()
         async with McpConnection(McpServer(label="lookup", url=server.url), egress) as connection:
-            listed = await connection.list_tools(max_pages=1, deadline_s=30)
+            listed = await connection.list_tools(max_pages=1, deadline_s=60)
             assert [tool.name for tool in listed.tools] == ["look_up"]
             with pytest.raises(McpFault, match=r"no answer within 1\.5 s"):
                 await connection.call_tool("look_up", {}, max_pages=1, deadline_s=1.5)
-            calling = asyncio.create_task(connection.call_tool("look_up", {}, max_pages=1, deadline_s=30))
+            calling = asyncio.create_task(connection.call_tool("look_up", {}, max_pages=1, deadline_s=60))
             await wait_until(lambda: len(server.calls) == 2)
             calling.cancel()
         assert calling.cancelled() or calling.done()
@@ -198,7 +198,7 @@ async def test_no_task_is_left_after_a_connection(era: Era) -> None:
 async def test_no_connection_is_left_when_its_end_is_cancelled(turns: int) -> None:
     async with scripted_mcp(silence) as server:
         connection = McpConnection(McpServer(label="lookup", url=server.url), EgressClient(allow=["127.0.0.1"]))
-        await connection.list_tools(max_pages=1, deadline_s=30)
+        await connection.list_tools(max_pages=1, deadline_s=60)
         assert server.upstream.open_connections
         closing = asyncio.create_task(connection.__aexit__(None, None, None))
         for _ in range(turns):
@@ -216,10 +216,10 @@ async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monke
         scripted_mcp(silence, era="legacy", methods=methods) as server,
         McpConnection(McpServer(label="lookup", url=server.url), EgressClient(allow=["127.0.0.1"])) as connection,
     ):
-        await connection.list_tools(max_pages=1, deadline_s=30)
+        await connection.list_tools(max_pages=1, deadline_s=60)
         with pytest.raises(McpFault, match=r"no answer within 1\.5 s"):
             await connection.call_tool("look_up", {}, max_pages=1, deadline_s=1.5)
-        listed = await connection.list_tools(max_pages=1, deadline_s=30)
+        listed = await connection.list_tools(max_pages=1, deadline_s=60)
         assert len(listed.tools) == 1, "the next request is not blocked"
 
 

@@ -50,7 +50,7 @@ async def test_a_credential_that_a_server_echoes_is_removed_everywhere(tmp_path:
         }
         texts: list[str] = []
         with command(config, tmp_path, forked=True) as gateway:
-            async with httpx.AsyncClient(headers={"authorization": "Bearer gateway-key-1"}, timeout=30) as client:
+            async with httpx.AsyncClient(headers={"authorization": "Bearer gateway-key-1"}, timeout=60) as client:
                 body = {"model": "m", "input": "Hi", "tools": [mcp_tool(server.url, **SECRETS)]}
                 for _ in QUOTING:
                     whole = await client.post(f"{gateway.v1}/responses", json=body)
@@ -161,7 +161,7 @@ async def test_the_address_that_was_checked_is_connected_to() -> None:
         url = f"http://tools.invalid:{server.upstream.port}/v1/mcp"
         egress = EgressClient(allow=["tools.invalid"], resolver=resolve)
         async with McpConnection(McpServer(label="lookup", url=url), egress) as connection:
-            assert await connection.list_tools(max_pages=1, deadline_s=5)
+            assert await connection.list_tools(max_pages=1, deadline_s=60)
         assert set(requests) == {"tools.invalid"}
         assert len(requests) == len(server.upstream.requests), "each request is checked"
         assert {request.headers["host"] for request in server.upstream.requests} == {
@@ -176,7 +176,7 @@ async def test_an_address_that_changes_to_a_private_one_is_refused() -> None:
         url = f"http://tools.invalid:{server.upstream.port}/v1/mcp"
         async with McpConnection(McpServer(label="lookup", url=url), egress) as connection:
             with pytest.raises(McpFault, match="outside the public internet"):
-                await connection.list_tools(max_pages=1, deadline_s=5)
+                await connection.list_tools(max_pages=1, deadline_s=60)
         assert server.upstream.accepted == 0
 
 
@@ -193,7 +193,7 @@ async def test_a_host_with_a_dead_address_is_reached_by_its_next_one() -> None:
         url = f"http://tools.invalid:{server.upstream.port}/v1/mcp"
         egress = EgressClient(allow=["tools.invalid"], resolver=resolve)
         async with McpConnection(McpServer(label="lookup", url=url), egress) as connection:
-            assert await connection.list_tools(max_pages=1, deadline_s=5)
+            assert await connection.list_tools(max_pages=1, deadline_s=60)
 
 
 async def test_switched_off_the_tool_is_left_out_with_a_loss() -> None:

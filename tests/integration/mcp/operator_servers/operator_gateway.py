@@ -41,8 +41,8 @@ def operator_server(server: McpServer) -> OperatorServer:
         is_trusted=False,
         max_list_pages=4,
         max_tools=100,
-        list_deadline_s=10,
-        call_deadline_s=10,
+        list_deadline_s=60,
+        call_deadline_s=60,
         list_ttl_s=300,
     )
     return OperatorServer(settings, EgressClient(allow=["127.0.0.1"]))

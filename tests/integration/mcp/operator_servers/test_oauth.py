@@ -123,7 +123,7 @@ async def test_a_token_that_was_fetched_or_replaced_during_a_call_is_not_in_its_
     ):
         request: Json = {"model": "m", "input": "Hi", "stream": True, "extra_body": {"tool_events": True}}
         stream: Any = await it.client.responses.create(**request)
-        async with asyncio.timeout(20), stream:
+        async with asyncio.timeout(60), stream:
             async for event in stream:
                 if event.type == "gateway.tool.progress":
                     break

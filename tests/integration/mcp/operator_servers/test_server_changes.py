@@ -38,7 +38,7 @@ async def reload(server: Command, tree: Json) -> None:
 
 async def test_a_reload_ends_calls_of_a_removed_server_and_serves_added_ones(tmp_path: Path) -> None:
     with mcp_server() as calc:
-        async with ScriptedUpstream() as upstream, httpx.AsyncClient(timeout=20, trust_env=False) as client:
+        async with ScriptedUpstream() as upstream, httpx.AsyncClient(timeout=60, trust_env=False) as client:
             upstream.on("/chat/completions", chat_calls(("child_hang", "{}")), chat_text("Done."))
             server = command(config(upstream, child={"stdio": CHILD}), tmp_path, forked=True)
             running = await asyncio.to_thread(server.__enter__)

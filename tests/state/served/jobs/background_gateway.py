@@ -14,7 +14,7 @@ from tests.upstream.builders import DONE, data_frame, sse_reply, text_chunks
 
 Json = dict[str, Any]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 CLOSED_S = 2.0
 PIECES = [f"piece {number}, " for number in range(12)]
 

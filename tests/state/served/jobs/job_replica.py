@@ -20,7 +20,7 @@ from translation.framing import sse
 from translation.representation.json_types import Json
 
 LEASE_S = 1.0
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 POLL_S = 0.05
 
 

@@ -129,7 +129,7 @@ async def test_a_reload_that_enables_embeddings_is_checked_like_a_start(
     try:
         reload()
         await wait_until(lambda: "configuration_rejected" in server.log.read_text())
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
             ready = await http.get(server.url.removesuffix("/v1") + "/readyz")
         assert "tools.file_search.embeddings" in ready.text
         assert "CREATE EXTENSION vector" in server.log.read_text()

@@ -266,7 +266,7 @@ async def test_a_busy_model_delays_files_and_a_kill_between_two_tries_loses_none
 
 async def _end_waits(url: str) -> None:
     """Lets the next server claim all files at once."""
-    database = Database(url, deadline_s=20)
+    database = Database(url, deadline_s=60)
     async with database.write_transaction() as connection:
         await connection.execute(update(vector_store_files).values(leased_us=0))
     await database.aclose()
@@ -297,7 +297,7 @@ async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) 
 
     async def refuse(remedy: str) -> None:
         with pytest.raises(SchemaMismatch, match=remedy):
-            await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+            await validate_database_schema(url, deadline_s=60, needs_vectors=True)
         settings = parse_settings({"store": {"url": url}}, environ={})
         store = SqlStore(settings.store, settings.background, needs_vectors=True)
         with pytest.raises(SchemaMismatch, match=rf"tools\.file_search\.embeddings.*{remedy}"):
@@ -308,7 +308,7 @@ async def test_postgres_without_pgvector_is_refused_by_name(postgres: Postgres) 
     await refuse("run `responses-gateway migrate`")
     await migrate_database(url)
     await migrate_database(url)
-    await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+    await validate_database_schema(url, deadline_s=60, needs_vectors=True)
     postgres.drop(url)
 
 
@@ -318,12 +318,12 @@ async def test_a_database_whose_pgvector_is_out_of_sight_is_migrated_without_it(
     for statement in ("CREATE SCHEMA elsewhere", "CREATE EXTENSION vector SCHEMA elsewhere"):
         postgres.sql(statement, database)
     await migrate_database(url)
-    await validate_database_schema(url, deadline_s=20)
+    await validate_database_schema(url, deadline_s=60)
     with pytest.raises(SchemaMismatch, match=r"tools\.file_search\.embeddings.*search_path.*SET SCHEMA public"):
-        await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+        await validate_database_schema(url, deadline_s=60, needs_vectors=True)
     postgres.sql("ALTER EXTENSION vector SET SCHEMA public", database)
     await migrate_database(url)
-    await validate_database_schema(url, deadline_s=20, needs_vectors=True)
+    await validate_database_schema(url, deadline_s=60, needs_vectors=True)
     postgres.drop(url)
 
 

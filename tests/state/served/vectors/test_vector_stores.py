@@ -54,7 +54,7 @@ def bob(gateway: Gateway) -> Iterator[OpenAI]:
 @pytest.fixture
 def http(gateway: Gateway) -> Iterator[httpx.Client]:
     headers = {"authorization": "Bearer ann-key-0123456789"}
-    with httpx.Client(base_url=gateway.v1, timeout=20, headers=headers) as client:
+    with httpx.Client(base_url=gateway.v1, timeout=60, headers=headers) as client:
         yield client
 
 

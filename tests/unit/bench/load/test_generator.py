@@ -18,7 +18,7 @@ async def test_a_request_uses_a_new_connection_if_the_old_one_was_closed() -> No
         writer.write(build_whole_reply(4, "responses"))
         writer.close()
 
-    async with asyncio.timeout(10), await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+    async with asyncio.timeout(60), await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         spec = LoadSpec(port, "/v1/responses", "bench-4", stream=False, connections=1, seconds=0)
         loop = asyncio.get_running_loop()

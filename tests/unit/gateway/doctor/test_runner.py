@@ -31,7 +31,7 @@ from tests.upstream.builders import data_frame, text_events
 from tests.upstream.ollama import ollama_text
 from tests.upstream.script import Exchange, Script
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 SPOKEN: dict[ProviderType, Script] = {
     "openai": responses_text("po", "ng"),
     "anthropic": anthropic_text("po", "ng"),

@@ -104,7 +104,7 @@ def locked() -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(trust_env=False, timeout=30) as client:
+    with httpx.Client(trust_env=False, timeout=60) as client:
         yield client
 
 

@@ -72,7 +72,7 @@ async def test_a_client_is_informed_of_an_unconfirmed_tier(
             "models": {"*": {"provider": "up"}},
         }
         with serving(config) as gateway:
-            async with httpx.AsyncClient(base_url=gateway.v1, timeout=30.0) as client:
+            async with httpx.AsyncClient(base_url=gateway.v1, timeout=60) as client:
                 body = {"model": "m", "input": "Hi", "service_tier": "priority"}
                 translated = await client.post("/responses", json=body)
                 chat = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "service_tier": "flex"}

@@ -34,7 +34,7 @@ def use_server() -> NewObjects:
         for path, body in BODIES.items():
             for stream in (False, True):
                 asked = {"model": "m", "stream": stream, **body}
-                reply = httpx.post(f"{gateway.v1}/{path}", json=asked, verify=False, trust_env=False, timeout=30)
+                reply = httpx.post(f"{gateway.v1}/{path}", json=asked, verify=False, trust_env=False, timeout=60)
                 assert reply.status_code == 200
         new.find()
         assert {*new.list_left()} == {kind.__name__ for kind in KINDS}

@@ -44,7 +44,7 @@ class Client:
             self._got_more.notify_all()
 
     async def has(self, mark: bytes) -> None:
-        async with asyncio.timeout(5), self._got_more:
+        async with asyncio.timeout(60), self._got_more:
             await self._got_more.wait_for(lambda: mark in self.body)
 
 

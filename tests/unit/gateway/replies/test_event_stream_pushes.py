@@ -85,7 +85,7 @@ async def test_reads_without_frames_do_not_end_a_silence() -> None:
     client, wire = Client(), PushedWire()
 
     async def act() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while ALIVE not in client.body:
                 assert await wire.deliver(b"")
                 await asyncio.sleep(0)
@@ -248,7 +248,7 @@ async def test_a_stream_that_waits_for_its_reader_is_checked_once_per_interval(m
         await client.has(CONTENT)
         await wire.deliver(END)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await run_alongside(pushing(wire, client, keepalive_s), act)
 
 

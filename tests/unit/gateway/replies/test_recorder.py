@@ -144,7 +144,7 @@ async def test_a_long_reply_is_stored_as_begun_before_its_client_knows_of_it(
     hurried: ForegroundRecorder, log: Log, lease: Lease
 ) -> None:
     hurried.begin_unsent()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await log.written.wait()
     assert lease.held == {"resp_1"}
     await hurried.finish(DONE)
@@ -176,7 +176,7 @@ async def test_a_client_that_leaves_at_the_very_end_loses_nothing(
         await waiting
     await recording.abandon({**HEAD, "status": "failed"})
     log.gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await lease.dropped.wait()
     assert log.said == [("begin", "in_progress"), ("finish", "completed")]
 
@@ -270,7 +270,7 @@ async def test_a_beginning_that_cannot_be_replaced_does_not_end_the_reply(
 
     log.replace_beginning = refuse  # type: ignore[method-assign]
     hurried.note_content()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await refused.wait()
     await hurried.finish(DONE)
     assert log.said[-1] == ("finish", "completed")

@@ -28,7 +28,7 @@ LOCKED = {
 
 
 def fetch(url: str, **headers: str) -> httpx.Response:
-    return httpx.get(url, headers={**BROWSER, **headers}, trust_env=False, timeout=30)
+    return httpx.get(url, headers={**BROWSER, **headers}, trust_env=False, timeout=60)
 
 
 def fetch_model(gateway: Gateway, name: str = "home", **headers: str) -> dict[str, Any]:
@@ -166,7 +166,7 @@ async def test_an_upstream_that_lists_nothing_delays_the_page_for_two_seconds_at
         providers = {**CONFIG["providers"], "silent": silent, "away": away}
         models = {**CONFIG["models"], "gpt-*": {"provider": "silent"}, "o-*": {"provider": "away"}}
         with serving({"providers": providers, "models": models}) as gateway:
-            async with httpx.AsyncClient(trust_env=False, timeout=15) as client:
+            async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
                 page = (await client.get(f"{gateway.url}/pages/home.json")).json()
     assert "demo" in [model["name"] for model in page["models"]]
     assert page["patterns"] == [{"name": "gpt-*", "providers": ["silent"]}, {"name": "o-*", "providers": ["away"]}]

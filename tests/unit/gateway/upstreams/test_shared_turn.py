@@ -492,7 +492,7 @@ async def test_a_repetition_waits_for_a_full_upstream_no_longer_than_the_turn_ma
     await second.begin()
     assert await first.move_on(TIMEOUT)
     with pytest.raises(ProviderError) as raised:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await first.begin()
     assert raised.value is TIMEOUT
 

@@ -23,7 +23,7 @@ from providers.scripted.provider import ScriptedProvider
 
 Json = dict[str, Any]
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 HOUR_S = 3600.0
 CREATE = {"type": "response.create", "model": "demo", "input": "Hello"}
 

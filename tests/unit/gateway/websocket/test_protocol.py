@@ -13,7 +13,7 @@ from websockets.frames import Frame, Opcode
 
 from gateway.websocket.protocol import WebSocketProtocol
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"

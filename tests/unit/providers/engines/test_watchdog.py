@@ -16,7 +16,7 @@ from tests.polling import reach
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE_S = 0.1
+HANG_S = 0.1
 needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="the system does not tell of processor time")
 
 
@@ -48,7 +48,7 @@ class Engine:
         self.used += self.busy
         return self.used
 
-    def watch(self, patience_s: float = PATIENCE_S) -> Watchdog:
+    def watch(self, patience_s: float = HANG_S) -> Watchdog:
         return Watchdog(ping=self.ping, cpu_time_s=self.used_s, kill=self.kill, timeout_s=patience_s)
 
 
@@ -59,8 +59,8 @@ async def never() -> str:
 
 async def test_an_engine_that_neither_replies_nor_computes_is_killed_and_the_reason_reported() -> None:
     engine = Engine("answer", "nothing")
-    async with asyncio.timeout(10):
-        assert await wait_until_dead_or_hung(never(), engine.watch()) == f"it gave no sign of life for {PATIENCE_S:g} s"
+    async with asyncio.timeout(60):
+        assert await wait_until_dead_or_hung(never(), engine.watch()) == f"it gave no sign of life for {HANG_S:g} s"
     assert engine.killed
     assert engine.asked == 3
 
@@ -71,13 +71,13 @@ async def test_an_engine_that_neither_replies_nor_computes_is_killed_and_the_rea
         lambda: Engine("answer"),
         lambda: Engine("refusal"),
         lambda: Engine("nothing", "answer", "nothing", "answer", "nothing", "answer"),
-        lambda: Engine("nothing", busy=PATIENCE_S / 2),
+        lambda: Engine("nothing", busy=HANG_S / 2),
     ],
     ids=["it answers", "it refuses", "it answers every other time", "it computes"],
 )
 async def test_an_engine_that_replies_or_computes_is_left_alone(engine_of: type[Engine]) -> None:
     engine = engine_of()
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
         await reach(engine.often_enough, watched)
         assert not watched.done()
@@ -88,7 +88,7 @@ async def test_an_engine_that_replies_or_computes_is_left_alone(engine_of: type[
 async def test_an_engine_without_measurements_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine("nothing")
     monkeypatch.setattr(engine, "used_s", lambda: None)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         watched = tasks.create_task(wait_until_dead_or_hung(never(), engine.watch()))
         await reach(engine.often_enough, watched)
         watched.cancel()
@@ -103,7 +103,7 @@ async def test_an_unwatched_engine_is_never_probed() -> None:
         await died.wait()
         return "killed by SIGKILL"
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         watched = tasks.create_task(wait_until_dead_or_hung(death(), engine.watch(patience_s=0)))
         died.set()
         assert await watched == "killed by SIGKILL"
@@ -123,7 +123,7 @@ async def test_a_probe_uses_a_connection_of_its_own() -> None:
         over.set()
 
     over = asyncio.Event()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]

@@ -27,7 +27,7 @@ GROUNDING: Any = {
     "groundingSupports": [{"segment": {"endIndex": 5}, "groundingChunkIndices": [0]}],
 }
 CITING = {"candidates": [{"groundingMetadata": GROUNDING}]}
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 
 
 async def events_of(*steps: Step) -> Sequence[Event]:

@@ -27,7 +27,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
 
 async def read_start_failure() -> str:
     with pytest.raises(EngineUnavailable) as raised:
-        async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None):
+        async with asyncio.timeout(60), run_engine_process("tiny", CONFIG, lambda doing: None):
             raise AssertionError("it started")
     assert raised.value.provider == "tiny"
     return str(raised.value)
@@ -81,7 +81,7 @@ async def test_the_process_gets_its_model_and_a_key(monkeypatch: pytest.MonkeyPa
     keys = set()
     doing: list[str] = []
     for _ in range(2):
-        async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, doing.append) as started:
+        async with asyncio.timeout(60), run_engine_process("tiny", CONFIG, doing.append) as started:
             assert started.url == "http://127.0.0.1:1"
             keys.add(started.key)
     assert doing == ["loading tiny.gguf"] * 2
@@ -90,7 +90,7 @@ async def test_the_process_gets_its_model_and_a_key(monkeypatch: pytest.MonkeyPa
 
 async def test_the_death_of_the_process_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, SERVES + "sys.exit('0.5 E decode: device lost')")
-    async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
+    async with asyncio.timeout(60), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
         assert await started.wait_until_dead() == "decode: device lost (exit code 1)"
 
 
@@ -102,7 +102,7 @@ async def test_the_process_has_ended_after_the_block(
     pid_file = tmp_path / "pid"
     write_pid = f"import os; open({str(pid_file)!r}, 'w').write(str(os.getpid())); "
     instead(monkeypatch, deaf + write_pid + SERVES + HANGS)
-    async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None):
+    async with asyncio.timeout(60), run_engine_process("tiny", CONFIG, lambda doing: None):
         pid = int(pid_file.read_text())
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
@@ -115,7 +115,7 @@ async def test_a_killed_process_is_dead_when_its_connections_close(monkeypatch: 
     serve = "print('http://127.0.0.1:%d' % server.getsockname()[1], flush=True); connection, _ = server.accept(); "
     program = f"import os, sys, time; sys.stdin.readline(); {listen}{serve}"
     instead(monkeypatch, program + "connection.sendall(str(os.getpid()).encode()); " + HANGS)
-    async with asyncio.timeout(20), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
+    async with asyncio.timeout(60), run_engine_process("tiny", CONFIG, lambda doing: None) as started:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(started.url.rpartition(":")[2]))
         pid = int(await reader.read(10))
         assert not started.is_dead()

@@ -55,7 +55,7 @@ async def test_an_engine_death_is_reported_only_if_it_died(
 
     monkeypatch.setattr("providers.llamacpp.provider.run_engine_process", process_at_server)
     provider = LlamacppProvider("tiny", ProviderConfig(type="llamacpp", model="m.gguf", dialects=("chat",), retries=0))
-    async with ScriptedUpstream() as server, asyncio.timeout(10), provider.run_engine():
+    async with ScriptedUpstream() as server, asyncio.timeout(60), provider.run_engine():
         await provider.wait_until_settled()
         server.script(script)
         with pytest.raises(error) as raised:

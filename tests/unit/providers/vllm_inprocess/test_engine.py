@@ -34,7 +34,7 @@ from translation.errors import InvalidRequest
 
 PROMPT = TokenPrompt(tokens=[5, 6], tail="ab")
 EGRESS = EgressClient()
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 PIXEL = "data:image/png;base64,aGk="
 
 

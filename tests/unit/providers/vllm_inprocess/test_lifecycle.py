@@ -22,7 +22,7 @@ from translation.representation.profile import DEFAULT_PROFILE
 from translation.representation.turn import Turn
 
 CONFIG = ProviderConfig.model_validate({"type": "vllm_inprocess", "model": "some/model"})
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 class Process:

@@ -8,7 +8,7 @@ import pytest
 
 from providers.vllm_inprocess.reaper import start_reaper
 
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @pytest.fixture

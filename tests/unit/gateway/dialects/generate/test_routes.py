@@ -45,7 +45,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 def ask(gateway: Gateway | Command, *, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
     whole = {"messages": [HELLO], **body}
-    return httpx.post(f"{gateway.url}/generate", json=whole, headers=headers, timeout=20, trust_env=False)
+    return httpx.post(f"{gateway.url}/generate", json=whole, headers=headers, timeout=60, trust_env=False)
 
 
 def frames(reply: httpx.Response) -> list[tuple[str | None, Json]]:
