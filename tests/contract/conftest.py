@@ -103,7 +103,7 @@ async def provider_at(kind: tuple[ProviderType, WireDialect], monkeypatch: pytes
 
 
 def config_of(kind: tuple[ProviderType, WireDialect], url: str, silence_s: float) -> ProviderConfig:
-    limits = {"silence_s": silence_s, "answer_s": silence_s, "retries": 0}
+    limits = {"connect_s": LONG_S, "silence_s": silence_s, "answer_s": silence_s, "retries": 0}
     known: dict[str, Any] = {"model": "m.gguf"}
     if kind[0] not in EMBEDDED_TYPES:
         dialects = [kind[1]] if kind[1] in get_args(RelayedDialect) else []
