@@ -44,10 +44,10 @@ class FilledStore:
     async def search(self, query: str, limit: int, vector: Vector | None = None, text_weight: float = 1.0) -> list[str]:
         """Returns the files of the best chunks, best first."""
         vectors = None if vector is None else QueryVectors(EMBEDDER, [vector], text_weight=text_weight)
-        chunks = await self._store.vector_stores.search(
+        results = await self._store.vector_stores.search(
             OWNER, STORE, ChunkQuery([find_query_terms(query)], None, limit, vectors)
         )
-        return [chunk.file_id for chunk in chunks or ()]
+        return [chunk.file_id for chunk in results.chunks] if results is not None else []
 
 
 @asynccontextmanager

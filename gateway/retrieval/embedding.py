@@ -32,8 +32,8 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The model, and the size of its vectors if it is asked for one. Vectors of different names say nothing of
-        each other."""
+        """The provider, the model, and the size of its vectors if it is asked for one. Vectors of different names say
+        nothing of each other."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:

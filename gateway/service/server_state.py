@@ -44,6 +44,7 @@ from gateway.tools.operator_servers.servers import OperatorServers
 from gateway.tools.response_journal import JournalFactory
 from gateway.vector_stores.indexer import Indexer
 from gateway.vector_stores.stored_vector_stores import StoredVectorStores
+from gateway.vector_stores.vector_renewal import VectorRenewal
 from translation.representation.json_types import Json
 
 _MB: Final = 1024 * 1024
@@ -256,6 +257,7 @@ class StoredState:
             lease_s=settings.background.lease_s,
             find_embedder=find_embedder,
         )
+        self._renewal = VectorRenewal(store.embedding, file_search, find_embedder, lease_s=settings.background.lease_s)
         self._vector_stores = StoredVectorStores(
             store.vector_stores, store.files, file_search, self._indexer.notify, find_embedder
         )
@@ -292,6 +294,7 @@ class StoredState:
 
     def use_settings(self, settings: Settings) -> None:
         self._indexer.use_settings(settings.tools.file_search)
+        self._renewal.use_settings(settings.tools.file_search)
         self._vector_stores.use_settings(settings.tools.file_search)
 
     async def require_vectors(self) -> None:
@@ -346,5 +349,6 @@ class StoredState:
         async with AsyncExitStack() as running:
             await running.enter_async_context(self._added_servers.follow(get_settings))
             await running.enter_async_context(self._indexer.lifespan())
+            await running.enter_async_context(self._renewal.lifespan())
             await running.enter_async_context(self._jobs.runner.lifespan(resume_job))
             yield

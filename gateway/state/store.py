@@ -36,7 +36,7 @@ from gateway.state.values import (
     StoredResponse,
     WeighedItems,
 )
-from gateway.state.vector_records import IndexingQueue, VectorStores
+from gateway.state.vector_records import EmbeddingQueue, IndexingQueue, VectorStores
 from translation.representation.json_types import Item, Json
 
 _DELAYS_S: Final = (0.05, 1.0)
@@ -361,6 +361,9 @@ class Store(Protocol):
 
     @property
     def indexing(self) -> IndexingQueue: ...
+
+    @property
+    def embedding(self) -> EmbeddingQueue: ...
 
     @property
     def prompts(self) -> PromptStore: ...

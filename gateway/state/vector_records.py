@@ -190,6 +190,34 @@ class ScoredChunk(NamedTuple):
     score: float
 
 
+class ScoredChunks(NamedTuple):
+    """The results of a search, best first. `by_words` says that some files of the store have no vectors of the model of
+    the query, so that only their words counted."""
+
+    chunks: Sequence[ScoredChunk] = ()
+    by_words: bool = False
+
+
+class EmbeddingClaim(NamedTuple):
+    """An indexed file whose vectors this process is to make: where it is, and the end of its lease, in microseconds."""
+
+    owner: str
+    store_id: str
+    file_id: str
+    attempt: int
+    leased_us: int
+    tries: int = 0
+
+
+class StoredText(NamedTuple):
+    """The text of a chunk, by the number of its row and its place in the file, and the bytes of its vector."""
+
+    number: int
+    position: int
+    text: str
+    vector_bytes: int
+
+
 class VectorStores(Protocol):
     """Stores vector stores. For an unknown store or file, methods return None or False."""
 
@@ -258,8 +286,8 @@ class VectorStores(Protocol):
         """Cancels the files of a batch that are not indexed yet."""
         ...
 
-    async def search(self, owner: str, store_id: str, query: ChunkQuery) -> Sequence[ScoredChunk] | None:
-        """Returns the chunks with the highest scores, best first, and counts as activity. Raises VectorStoreExpired."""
+    async def search(self, owner: str, store_id: str, query: ChunkQuery) -> ScoredChunks | None:
+        """Returns the chunks with the highest scores, and counts as activity. Raises VectorStoreExpired."""
         ...
 
 
@@ -299,4 +327,33 @@ class IndexingQueue(Protocol):
 
     async def release_claims(self, claims: Collection[IndexingClaim]) -> None:
         """Lets other processes claim these files at once."""
+        ...
+
+
+class EmbeddingQueue(Protocol):
+    """Finds indexed files without vectors of a model. Each is leased to one process at a time."""
+
+    async def claim_outdated(self, embedder: str, after: str, *, lease_s: float) -> EmbeddingClaim | None:
+        """Claims a file whose vectors are not of `embedder`: of the next owner behind `after`, in the order of their
+        ids. From then on it has no vectors that count."""
+        ...
+
+    async def load_texts(self, claim: EmbeddingClaim, first: int, limit: int) -> Sequence[StoredText]:
+        """Returns chunks of the file in order, from the position `first` on."""
+        ...
+
+    async def replace_vectors(
+        self, claim: EmbeddingClaim, vectors: Mapping[int, Vector], growth: int, *, lease_s: float
+    ) -> EmbeddingClaim | None:
+        """Stores vectors by the numbers of their chunks. `growth` is by how many bytes they are larger than those of
+        before. Returns the renewed claim; None if it is no longer held, and nothing was stored."""
+        ...
+
+    async def complete_vectors(self, claim: EmbeddingClaim, embedder: str, *, rest_s: float) -> bool:
+        """Lets the vectors count, and keeps others from replacing them for `rest_s`. Returns False if the claim is no
+        longer held."""
+        ...
+
+    async def postpone_vectors(self, claim: EmbeddingClaim, wait_s: float, tries: int) -> bool:
+        """Lets the file be claimed again, after so many seconds. Returns False if the claim is no longer held."""
         ...

@@ -1,5 +1,6 @@
 """Makes embeddings for vector stores with a provider of the configuration."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,12 +15,15 @@ from providers.relayed_paths import PathRelayer
 from translation.errors import ProtocolViolation, Unrepresentable
 from translation.representation.json_types import Json
 
+_MAX_NAME: Final = 255
+"""Characters of a name that the database can have."""
+
 
 class ProviderEmbedder:
     """Implements `Embedder` over `/v1/embeddings` of a provider. `hold` keeps it open."""
 
     def __init__(self, settings: EmbeddingSettings, providers: Mapping[str, Provider], hold: object) -> None:
-        self.name: Final = f"{settings.model} {settings.dimensions or ''}".rstrip()
+        self.name: Final = _name_embedder(settings)
         self._settings: Final = settings
         self._provider: Final = providers[settings.provider]
         self._hold: Final = hold
@@ -46,6 +50,11 @@ class ProviderEmbedder:
 
     def is_away(self, error: Exception) -> bool:
         return is_model_away(error)
+
+
+def _name_embedder(settings: EmbeddingSettings) -> str:
+    name = f"{settings.provider} {settings.model} {settings.dimensions or ''}".rstrip()
+    return name if len(name) <= _MAX_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
 def _read_reply(whole: bytes, count: int, dimensions: int | None) -> list[Vector]:

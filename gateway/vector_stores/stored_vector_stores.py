@@ -1,7 +1,7 @@
 """Carries out the requests of clients about their vector stores, within the quotas of their owners."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, NoReturn, TypeVar
+from typing import Final, Literal, NamedTuple, NoReturn, TypeVar
 
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileBatchNotFound, FileNotFound, StoreFileNotFound, VectorStoreNotFound
@@ -44,18 +44,21 @@ _CREATE_NAMES: Final = ("name", "description", "file_ids", "chunking_strategy", 
 
 
 class SearchPage(NamedTuple):
-    """The request of a search, and its results. `is_model_away` says that it went by words, because the model of
-    embeddings is busy or away."""
+    """The request of a search, and its results. `by_words` says what was searched by words, although there is a model
+    of embeddings: everything, because the model is busy or away, or some files, which have no vectors of it yet."""
 
     request: SearchRequest
     chunks: Sequence[ScoredChunk]
-    is_model_away: bool = False
+    by_words: Literal["all", "some files"] | None = None
 
     @property
     def losses(self) -> list[Loss]:
         """What was not honoured of the request."""
         losses = [Loss("rewrite_query", "ignored")] if self.request.has_rewrite else []
-        return [*losses, Loss("query", "searched by words alone")] if self.is_model_away else losses
+        if self.by_words is None:
+            return losses
+        which = "" if self.by_words == "all" else f"{self.by_words} "
+        return [*losses, Loss("query", f"{which}searched by words alone")]
 
     def render(self) -> Json:
         """Returns the page of results of the API."""
@@ -224,10 +227,12 @@ class StoredVectorStores:
             await self.load_store(owner, store_id)
         embedded = await embed_queries(embedder, request.queries)
         query = ChunkQuery(request.terms, request.accepts, request.limit, embedded.vectors)
-        chunks = _require(await self._stores.search(owner, store_id, query), store_id)
-        bind_fields(vector_store_id=store_id, results=len(chunks))
-        results = [chunk for chunk in chunks if chunk.score >= request.threshold]
-        return SearchPage(request, results, is_model_away=embedded.is_model_away)
+        searched = _require(await self._stores.search(owner, store_id, query), store_id)
+        bind_fields(vector_store_id=store_id, results=len(searched.chunks))
+        results = [chunk for chunk in searched.chunks if chunk.score >= request.threshold]
+        if embedded.is_model_away:
+            return SearchPage(request, results, "all")
+        return SearchPage(request, results, "some files" if searched.by_words else None)
 
     async def _attach(
         self, owner: str, store_id: str, entries: Sequence[NewEntry], batch_id: str | None = None

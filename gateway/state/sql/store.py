@@ -42,6 +42,7 @@ from gateway.state.sql.retention import SqlRetention
 from gateway.state.values import SchemaMismatch
 from gateway.state.vectors.entries import detach_deleted_files
 from gateway.state.vectors.indexing import SqlIndexingQueue
+from gateway.state.vectors.outdated_vectors import SqlEmbeddingQueue
 from gateway.state.vectors.stores import SqlVectorStores
 
 _SEALING_KEY_ID: Final = "first"
@@ -79,6 +80,7 @@ class SqlStore:
         self.uploads = SqlUploadStore(database)
         self.vector_stores = SqlVectorStores(database)
         self.indexing = SqlIndexingQueue(database)
+        self.embedding = SqlEmbeddingQueue(database)
         self.owner_data = SqlOwnerData(database, notifier, file_deleter)
         self.approvals = SqlApprovalStore(database, self.owner_data.was_erased_since)
         self.retention = SqlRetention(

@@ -28,7 +28,7 @@ from gateway.state.vector_records import (
     FileCounts,
     NewEntry,
     NewVectorStore,
-    ScoredChunk,
+    ScoredChunks,
     StoredBatch,
     StoredVectorStore,
     StoreEntry,
@@ -41,6 +41,7 @@ from gateway.state.vectors.entries import (
     delete_entries,
     is_entry,
 )
+from gateway.state.vectors.outdated_vectors import has_outdated
 from gateway.state.vectors.search import StoreSearch
 from gateway.state.vectors.term_index import choose_term_index
 from gateway.state.vectors.vector_index import choose_vector_index
@@ -268,7 +269,7 @@ class SqlVectorStores:
             )
             return await _load_batch(connection, owner, store_id, batch_id)
 
-    async def search(self, owner: str, store_id: str, query: ChunkQuery) -> Sequence[ScoredChunk] | None:
+    async def search(self, owner: str, store_id: str, query: ChunkQuery) -> ScoredChunks | None:
         if not is_valid_id(store_id):
             return None
         async with self._database.read_transaction(owner) as connection:
@@ -283,11 +284,13 @@ class SqlVectorStores:
                 return None
             if _has_expired(row):
                 raise VectorStoreExpired(store_id)
-            results = await search.find_chunks(row, query)
+            chunks = await search.find_chunks(row, query)
+            vectors = query.vectors
+            by_words = vectors is not None and await has_outdated(connection, owner, store_id, vectors.embedder)
         if read_clock_us() // SECOND_US > row.used_us // SECOND_US:
             async with self._database.write_transaction(owner) as connection:
                 await _touch(connection, row)
-        return results
+        return ScoredChunks(chunks, by_words)
 
     async def _count_new_store(self, connection: AsyncConnection, owner: str, most: int) -> int:
         new_row = (sqlite.insert if self._database.is_sqlite else postgresql.insert)(vector_store_usage).values(

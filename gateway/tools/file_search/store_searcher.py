@@ -9,7 +9,7 @@ from gateway.errors import StoreUnavailable, VectorStoreExpired, VectorStoreNotF
 from gateway.retrieval.attribute_filters import AttributeFilter
 from gateway.retrieval.embedding import Embedder, embed_queries
 from gateway.retrieval.terms import find_query_terms
-from gateway.state.vector_records import ChunkQuery, ScoredChunk, VectorStores
+from gateway.state.vector_records import ChunkQuery, ScoredChunks, VectorStores
 from gateway.tools.file_search.file_searcher import FileSearchFailed, FoundChunk, FoundChunks
 from providers.errors import ProviderError
 from translation.errors import TranslationError
@@ -71,19 +71,20 @@ class StoreSearcher:
                 lists = [await self._search_store(store_id, query) for store_id in options.store_ids]
         except (StoreUnavailable, ProviderError, TranslationError, TimeoutError):
             raise FileSearchFailed(_UNAVAILABLE) from None
-        existing = [chunks for chunks in lists if chunks is not None]
+        existing = [results for results in lists if results is not None]
         if not existing:
             raise FileSearchFailed(_GONE)
-        best = sorted((chunk for chunks in existing for chunk in chunks), key=lambda chunk: -chunk.score)
+        best = sorted((chunk for results in existing for chunk in results.chunks), key=lambda chunk: -chunk.score)
         chunks = [
             FoundChunk(chunk.file_id, chunk.filename, chunk.text, chunk.score, dict(chunk.attributes)) for chunk in best
         ]
-        return FoundChunks(chunks, len(existing) == len(lists), ("by_words",) if embedded.is_model_away else ())
+        is_by_words = embedded.is_model_away or any(results.by_words for results in existing)
+        return FoundChunks(chunks, len(existing) == len(lists), ("by_words",) if is_by_words else ())
 
     def _find_owner(self, store_id: str) -> str:
         return self._owners.get(store_id, self._owner)
 
-    async def _search_store(self, store_id: str, query: ChunkQuery) -> Sequence[ScoredChunk] | None:
+    async def _search_store(self, store_id: str, query: ChunkQuery) -> ScoredChunks | None:
         """Returns the results of one store; None if the store has been deleted or has expired meanwhile."""
         try:
             return await self._stores.search(self._find_owner(store_id), store_id, query)

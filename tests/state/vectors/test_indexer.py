@@ -237,7 +237,9 @@ async def test_a_file_is_put_off_until_the_model_answers_and_costs_no_place_mean
     assert (late.status, late.error) == ("completed", None)
     assert seen == [("in_progress", None)] * (TRIES - 1)
     assert embedder.texts == ["A late cat."] * TRIES
-    [result] = await store.vector_stores.search(OWNER, STORE, ChunkQuery([["acat"]], None, 10)) or []
+    found = await store.vector_stores.search(OWNER, STORE, ChunkQuery([["acat"]], None, 10))
+    assert found is not None
+    [result] = found.chunks
     assert result.file_id == "file-late"
 
 

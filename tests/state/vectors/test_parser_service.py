@@ -237,8 +237,9 @@ async def test_a_file_waits_for_a_service_that_is_away_and_is_indexed_then(
             lambda: store.vector_stores.load_entry("ann", "vs_1", "file-a"),
             lambda each: each is not None and each.status == "completed",
         )
-    [found] = await store.vector_stores.search("ann", "vs_1", ChunkQuery([["areads"], ["aread"]], None, 10)) or []
-    assert found.text == "# As a service\n\nreads it 猫"
+    found = await store.vector_stores.search("ann", "vs_1", ChunkQuery([["areads"], ["aread"]], None, 10))
+    assert found is not None
+    assert found.chunks[0].text == "# As a service\n\nreads it 猫"
 
 
 EXAMINED: dict[str, tuple[Callable[[WebRequest], WebReply] | WebReply, str, str]] = {

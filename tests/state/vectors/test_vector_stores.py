@@ -62,7 +62,7 @@ async def search(
     )
     found = await store.vector_stores.search(owner, store_id, query)
     assert found is not None
-    return found
+    return [*found.chunks]
 
 
 async def list_ids(store: SqlStore, owner: str, page: PageRequest) -> list[str]:

@@ -14,14 +14,25 @@ MEANINGS: Final = (
 )
 
 
-def embed(text: str) -> list[float]:
-    """Returns a vector with a number for each meaning, and one for everything else."""
+def embed(text: str, size: int = len(MEANINGS) + 1) -> list[float]:
+    """Returns a vector with a number for each meaning, one for everything else, and zeros up to its size."""
     words = re.findall(r"\w+", text.lower())
-    return [*(float(sum(word in meaning for word in words)) for meaning in MEANINGS), 0.1]
+    numbers = [*(float(sum(word in meaning for word in words)) for meaning in MEANINGS), 0.1]
+    return [*numbers, *(0.0 for _ in range(size - len(numbers)))]
 
 
 async def answer(exchange: Exchange) -> None:
-    """Answers a request of `/embeddings`."""
+    """Answers a request of `/embeddings`, with vectors of its own size."""
+    await _answer(exchange, len(MEANINGS) + 1)
+
+
+async def answer_in_size(exchange: Exchange) -> None:
+    """Answers a request of `/embeddings`, with vectors of the size that it asks for."""
     body: Any = exchange.request.json
-    data = [{"index": n, "embedding": embed(text)} for n, text in enumerate(body["input"])]
+    await _answer(exchange, body.get("dimensions", len(MEANINGS) + 1))
+
+
+async def _answer(exchange: Exchange, size: int) -> None:
+    body: Any = exchange.request.json
+    data = [{"index": n, "embedding": embed(text, size)} for n, text in enumerate(body["input"])]
     await json_reply({"object": "list", "data": data, "usage": {"prompt_tokens": 1}})(exchange)

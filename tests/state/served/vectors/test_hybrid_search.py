@@ -1,7 +1,7 @@
 """Vector stores with a model of embeddings find texts with other words too, on both databases."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from tests.databases import Postgres
 from tests.polling import read_until, wait_until
 from tests.serving import Command, serving
 from tests.state.replicas import kill, replica
-from tests.state.served.vectors.meanings import answer
+from tests.state.served.vectors.meanings import answer, answer_in_size
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text, reset
-from tests.upstream.builders import json_reply
+from tests.upstream.builders import error_reply, json_reply
+from tests.upstream.script import Exchange
 
 TEXTS = {
     "felines.txt": "A feline likes to slumber at noon.",
@@ -272,22 +273,136 @@ async def _end_waits(url: str) -> None:
     await database.aclose()
 
 
-async def test_vectors_of_another_model_are_not_compared(
-    client: AsyncOpenAI, upstream: ScriptedUpstream, vector_url: str, tmp_path: Path
+class Gate:
+    """A model of embeddings that makes no vectors of files while it is closed, but those of queries."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.inputs: list[list[str]] = []
+
+    async def answer(self, exchange: Exchange) -> None:
+        body: Any = exchange.request.json
+        if not self.is_open and set(body["input"]) & set(TEXTS.values()):
+            await error_reply(503, "busy")(exchange)
+            return
+        self.inputs.append(body["input"])
+        await answer_in_size(exchange)
+
+
+async def search(client: AsyncOpenAI, store_id: str, query: str) -> tuple[list[str], str]:
+    """Returns the files that a search found, and its losses."""
+    reply = await client.vector_stores.with_raw_response.search(store_id, query=query)
+    return [each.filename for each in reply.parse().data], reply.headers.get("x-gateway-loss", "")
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "the model": {"model": "others"},
+    "the dimensions": {"dimensions": 8},
+    "the provider": {"provider": "other"},
+}
+BY_WORDS = "query=some files searched by words alone"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_vectors_of_another_model_are_not_compared_and_are_made_again(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, vector_url: str, tmp_path: Path, change: str
 ) -> None:
+    """The server with the model of before goes on, as during the update of a fleet."""
     store_id = await build_store(client)
-    config = build_config(upstream, vector_url, tmp_path, model="others")
+    gate = Gate()
+    upstream.on("/embeddings", gate.answer)
+    config = build_config(upstream, vector_url, tmp_path, tries=12, **CHANGES[change])
+    config["providers"]["other"] = config["providers"]["up"]
     running = serving(config)
     gateway = running.__enter__()
     try:
         async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as other:
-            assert (await other.vector_stores.search(store_id, query="kitten")).data == []
-            (by_words,) = (await other.vector_stores.search(store_id, query="feline")).data
-            assert by_words.filename == "felines.txt"
-            assert by_words.score == 0.5, "it is first by words, and has no place by meaning"
-            await attach(other, store_id, "new.txt", "A kitten of the other model.")
-            (new,) = (await other.vector_stores.search(store_id, query="cats")).data
-            assert new.filename == "new.txt"
+            assert await search(other, store_id, "kitten") == ([], BY_WORDS)
+            assert await search(other, store_id, "feline") == (["felines.txt"], BY_WORDS)
+            files = (await other.vector_stores.files.list(store_id)).data
+            assert {each.status for each in files} == {"completed"}
+            gate.is_open = True
+            names, losses = await read_until(lambda: search(other, store_id, "kitten"), lambda reply: not reply[1])
+            assert (names[0], losses) == ("felines.txt", "")
+            made = [text for each in gate.inputs for text in each if text in TEXTS.values()]
+            assert sorted(made) == sorted(TEXTS.values())
+            store = await other.vector_stores.retrieve(store_id)
+            size = CHANGES[change].get("dimensions", 5)
+            assert store.usage_bytes == sum(len(text.encode()) + 4 * size for text in TEXTS.values())
+            # The other server does not make them again.
+            assert await search(client, store_id, "feline") == (["felines.txt"], BY_WORDS)
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+async def test_vectors_count_neither_while_embeddings_are_off_nor_before_they_are_made(
+    upstream: ScriptedUpstream, vector_url: str, tmp_path: Path
+) -> None:
+    gate = Gate()
+    gate.is_open = True
+    upstream.on("/embeddings", gate.answer)
+    with_model = build_config(upstream, vector_url, tmp_path, tries=12)
+    by_words = {**with_model, "tools": {"file_search": {}}}
+
+    async def serve(config: dict[str, Any], use: Callable[[AsyncOpenAI], Awaitable[str]]) -> str:
+        running = serving(config)
+        gateway = await asyncio.to_thread(running.__enter__)
+        try:
+            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
+                return await use(client)
+        finally:
+            await asyncio.to_thread(running.__exit__, None, None, None)
+
+    async def index_by_words(client: AsyncOpenAI) -> str:
+        store = await client.vector_stores.create()
+        for name, text in TEXTS.items():
+            assert (await attach(client, store.id, name, text)).usage_bytes == len(text.encode())
+        return store.id
+
+    store_id = await serve(by_words, index_by_words)
+    assert gate.inputs == []
+
+    async def search_by_meaning(client: AsyncOpenAI) -> str:
+        names, _ = await read_until(lambda: search(client, store_id, "kitten"), lambda reply: not reply[1])
+        return names[0]
+
+    assert await serve(with_model, search_by_meaning) == "felines.txt"
+    asked = len(gate.inputs)
+
+    async def search_by_words(client: AsyncOpenAI) -> str:
+        assert await search(client, store_id, "feline") == (["felines.txt"], "")
+        return str(await search(client, store_id, "kitten"))
+
+    assert await serve(by_words, search_by_words) == "([], '')"
+    assert len(gate.inputs) == asked
+    # The vectors remained: they count again at once, and are not made again.
+    assert await serve(with_model, search_by_meaning) == "felines.txt"
+    assert not [text for each in gate.inputs[asked:] for text in each if text in TEXTS.values()]
+
+
+async def test_a_model_that_cannot_make_vectors_leaves_files_to_be_found_by_words(
+    client: AsyncOpenAI, upstream: ScriptedUpstream, vector_url: str, tmp_path: Path
+) -> None:
+    store_id = await build_store(client)
+    refused: list[str] = []
+
+    async def refuse_files(exchange: Exchange) -> None:
+        body: Any = exchange.request.json
+        if set(body["input"]) & set(TEXTS.values()):
+            refused.extend(body["input"])
+            await error_reply(400, "too long")(exchange)
+        else:
+            await answer(exchange)
+
+    upstream.on("/embeddings", refuse_files)
+    running = serving(build_config(upstream, vector_url, tmp_path, model="others"))
+    gateway = await asyncio.to_thread(running.__enter__)
+    try:
+        async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as other:
+            await wait_until(lambda: refused)
+            assert await search(other, store_id, "feline") == (["felines.txt"], BY_WORDS)
+            files = (await other.vector_stores.files.list(store_id)).data
+            assert {(each.status, each.last_error) for each in files} == {("completed", None)}
     finally:
         await asyncio.to_thread(running.__exit__, None, None, None)
 
