@@ -19,8 +19,9 @@ from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from translation.errors import Unrepresentable
 from translation.hosted.past_hosted_calls import resolve_history
+from translation.hosted.tool_search.deferred_tools import remove_deferral
 from translation.hosted.tools import model_name_of
-from translation.lowering.client_search import TOOL_SEARCH, list_other_keys
+from translation.lowering.client_search import list_other_keys
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -44,7 +45,7 @@ def prepare_hosted_exchange(
         return prepare_summary(turn, request)
     _add_servers(turn, target, tool_host)
     _unseal_results(turn, target, tool_host)
-    loop_io = LoopIO(report_loss=report_loss)
+    loop_io = LoopIO(report_loss=report_loss, trained_tools=target.capabilities.trained_tools)
     make_exchange = make_exchange_factory(target, endpoint)
     compactor = None
     if (limit := find_token_limit(context, target, request.history_tokens)) is not None:
@@ -89,7 +90,7 @@ async def find_first_turn(turn: Turn, request: AdmittedRequest, tool_host: ToolH
         make_exchange_factory(target, endpoint),
         _choose_loop_options(request.facts, target, endpoint, in_background=request.in_background),
         approvals=request.approvals,
-        loop_io=LoopIO(),
+        loop_io=LoopIO(trained_tools=target.capabilities.trained_tools),
     )
     first_turn, missing = await exchange.find_first_turn()
     if first_turn is None:
@@ -130,6 +131,8 @@ def _add_servers(turn: Turn, target: Target, tool_host: ToolHost) -> None:
         kinds = {str(tool["type"]) for tool in turn.tools}
         # A tool of the request may have a version: web_search_2025_08_26.
         turn.tools = [*turn.tools, *(tool for tool in own if not any(kind.startswith(tool["type"]) for kind in kinds))]
+    if turn.unknown_keys and tool_host.defers_tools(turn.tools):
+        turn.unknown_keys = list_other_keys(turn.unknown_keys)
 
 
 def _unseal_results(turn: Turn, target: Target, tool_host: ToolHost) -> None:
@@ -158,13 +161,13 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
     if texts:
         turn.instructions = "\n\n".join(filter(None, [turn.instructions, *texts]))
     turn.losses = [*turn.losses, *tool_host.find_losses(turn.tools)]
-    if turn.unknown_keys and any(tool["type"] == TOOL_SEARCH and tool_host.runs_tool(tool) for tool in turn.tools):
-        turn.unknown_keys = list_other_keys(turn.unknown_keys)
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:
     """Returns the turn without the tools of servers, to find errors and losses before the servers list their tools."""
     own = tool_host.remove_hosted_tools(turn)
+    if tool_host.defers_tools(turn.tools):
+        own.tools = remove_deferral(own.tools)
     choice = own.tool_choice if own.tools and not _names_hosted(own.tool_choice, tool_host) else None
     return replace(
         own, items=resolve_history(own.items, model_name_of, forms=tool_host.forms).items, tool_choice=choice

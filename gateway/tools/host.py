@@ -23,6 +23,8 @@ from gateway.tools.web_search.kind import WebSearchTools
 from providers.egress import EgressClient
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
+from translation.hosted.tool_search.deferred_tools import MCP
+from translation.lowering.client_search import TOOL_SEARCH
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
@@ -113,6 +115,7 @@ class ToolHost:
     ) -> None:
         self.settings: Final = settings
         self.catalogues: Final = CatalogueCache(settings.max_tools, search)
+        self._searches_unasked: Final = search is not None and search.auto is not None
         self._mcp = McpTools(settings, egress, operator_servers, has_store=has_store)
         self._others = kinds
         self._owner = ""
@@ -181,6 +184,15 @@ class ToolHost:
     def build_model_tools(self, tools: Sequence[Json] | None, labels: Sequence[str]) -> list[Json]:
         """Returns tools for the MCP servers that a model's configuration names and `tools` does not name."""
         return self._mcp.build_model_tools(tools, labels)
+
+    def defers_tools(self, tools: Sequence[Json]) -> bool:
+        """Whether the model of a request with these tools searches for those that are deferred: the request has a
+        search that the gateway runs, or the configuration gives one to all requests with MCP servers."""
+        return any(
+            tool["type"] == TOOL_SEARCH or (self._searches_unasked and tool["type"] == MCP)
+            for tool in tools
+            if self.runs_tool(tool)
+        )
 
     def find_losses(self, tools: Sequence[Json]) -> list[Loss]:
         """Returns what the gateway cannot honour of the tools that it runs."""

@@ -12,6 +12,7 @@ from gateway.tools.executors.executor import ListedTools, ToolExecutor, ToolFaul
 from gateway.tools.executors.wrappers import KnownListExecutor
 from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
+from gateway.tools.past_results import PastSearches
 from gateway.tools.redacted_results import ResultRedactor
 from providers.new_id import new_id
 from translation.hosted.approvals import ApprovalAnswers
@@ -189,20 +190,21 @@ class LoopBuilder:
     def _build_loop(self, lists: dict[str, Item]) -> BuiltLoop:
         """Returns the loop with these lists of tools, over the input of the turn. It has no events yet."""
         catalogue = self._build_catalogue(lists)
+        searches = PastSearches(self._loop_io.trained_tools)
         history = resolve_history(
             self._turn.items,
             catalogue.name_of,
             approved_ids=self._answers.approved,
             continued_ids=self._answers.inputs,
             not_run_reasons=self._answers.not_run_reasons,
-            adapt_call=partial(self._adapt_past_call, catalogue),
+            adapt_call=partial(self._adapt_past_call, catalogue, searches),
             forms=self._host.forms,
         )
         turn = replace(
             self._turn,
             items=self._loop_io.add_media(history.items),
             tools=self._defer_tools(catalogue),
-            trained_names=catalogue.trained_names,
+            trained_names={**catalogue.trained_names, **searches.trained_names},
         )
         tools = {call.approval_request_id: catalogue.find(catalogue.name_of(call.key)) for call in history.approved}
         changed_ids = self._answers.find_changed(tools)
@@ -221,10 +223,15 @@ class LoopBuilder:
         self._loop_io.deferred.load_from_history(self._turn.items)
         return visible
 
-    def _adapt_past_call(self, catalogue: ToolCatalogue, call_id: str, call: PastHostedCall) -> PastHostedCall:
+    def _adapt_past_call(
+        self, catalogue: ToolCatalogue, searches: PastSearches, call_id: str, call: PastHostedCall
+    ) -> PastHostedCall:
         """Returns a call in the input as the model reads it here. The markers in its result are valid from now on."""
         adopted = self._loop_io.citations.adopt(MarkedResult(call.output, call.citables))
-        arguments = catalogue.adapt_arguments(ToolKey(call.server, call.name), call.arguments)
+        key = ToolKey(call.server, call.name)
+        if catalogue.find(catalogue.name_of(key)) is None:
+            call = searches.adapt(call, catalogue.name_of)
+        arguments = catalogue.adapt_arguments(key, call.arguments)
         return call._replace(arguments=arguments, output=self.reader.cut(call_id, adopted.text))
 
     async def _list_tools_of(self, executor: ToolExecutor) -> ListedTools:

@@ -136,6 +136,8 @@ class LoopIO:
     """The observer of the rounds and the calls, if there is one."""
     deferred: DeferredTools = field(default_factory=DeferredTools)
     """The tools that the model does not see before a search has loaded them."""
+    trained_tools: Collection[str] = ()
+    """The tools that the model knows from its training."""
     _losses: list[Loss] = field(default_factory=list)
 
     @property

@@ -1,6 +1,6 @@
 """Shows a model the calls of hosted tools in the input of a request whose own tools the gateway does not run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from translation.representation.delta_runs import EventStage, TextKey, TextObser
 from translation.representation.events import Event
 from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.turn import Turn
+from translation.tools.searches import WEB_SEARCH
 
 PAST_FORMS: Final[Mapping[str, CallForm]] = {
     **MCP_FORMS,
@@ -48,16 +49,43 @@ def show_past_calls(turn: Turn, can: Capabilities) -> tuple[Turn, CitationTable]
         return turn, citations
 
     own_names = {tool.get("name") for tool in turn.tools}
+    searches = PastSearches(can.trained_tools)
 
     def find_name(key: ToolKey) -> str:
         # The name that the model knows the tool by in responses that offer it.
         return key.name if key.server in _OWN_SERVERS and key.name not in own_names else model_name_of(key)
 
     def adapt_call(_call_id: str, call: PastHostedCall) -> PastHostedCall:
-        return call._replace(output=citations.adopt(MarkedResult(call.output, call.citables)).text)
+        past_call = searches.adapt(call, find_name)
+        return past_call._replace(output=citations.adopt(MarkedResult(call.output, call.citables)).text)
 
     items = resolve_history(turn.items, find_name, forms=forms, adapt_call=adapt_call).items
+    if searches.trained_names:
+        return replace(turn, items=items, trained_names=searches.trained_names), citations
     return replace(turn, items=items), citations
+
+
+class PastSearches:
+    """Shows past web searches as the tool that a model knows from its training, although the request does not offer it:
+    as functions they would teach the model functions that do not exist."""
+
+    def __init__(self, trained_tools: Collection[str]) -> None:
+        self._trained_tools: Final = trained_tools
+        self.trained_names: Final[dict[str, str]] = {}
+        """The names by which the model knows the functions of the calls that were shown."""
+
+    def adapt(self, call: PastHostedCall, find_name: Callable[[ToolKey], str]) -> PastHostedCall:
+        """Returns a call with its arguments in the form of the training, if it is a search that the model was trained
+        with."""
+        if not self._trained_tools or call.server != WEB_SEARCH:
+            return call
+        from gateway.tools.web_search.shapes import find_shape
+
+        shape = find_shape(self._trained_tools)
+        if (trained_name := shape.trained_names.get(call.name)) is None:
+            return call
+        self.trained_names[find_name(ToolKey(call.server, call.name))] = trained_name
+        return call._replace(arguments=shape.adapt_arguments(call.arguments))
 
 
 def _runs(native: frozenset[str], kind: str) -> bool:

@@ -38,10 +38,11 @@ def find_unread_keys(
 ) -> Iterable[Loss]:
     """Yields the losses of keys that an object of the tool at a position has, and whoever runs the tool does not know.
 
-    `path` is the place of the object in the tool, such as `user_location.`. Keys without a value say nothing.
+    `path` is the place of the object in the tool, such as `user_location.`. Only null means what an absent key means:
+    nobody knows whether `false`, 0 or an empty value does, of a key that is not known.
     """
     for key, value in holder.items():
-        if key not in known and value:
+        if key not in known and value is not None:
             yield Loss(f"tools[{position}].{path}{key:.50}", "dropped")
 
 

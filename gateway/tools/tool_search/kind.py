@@ -11,7 +11,7 @@ from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_
 from gateway.tools.tool_search.executor import ToolSearchExecutor
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
-from translation.hosted.tool_search.deferred_tools import AUTO_SEARCH, MCP
+from translation.hosted.tool_search.deferred_tools import AUTO_SEARCH, DEFERRED_SEARCH, MCP, defers_any
 from translation.hosted.tool_search.search_form import SEARCH_FORM
 from translation.lowering.client_search import TOOL_SEARCH
 from translation.representation.json_types import Json
@@ -63,6 +63,11 @@ class ToolSearchTools:
         results = self._settings.results
         if searches:
             return [ToolSearchExecutor(TOOL_SEARCH, results, context.deferred)]
-        if self._settings.auto is not None and any(tool.get("type") == MCP for tool in tools):
-            return [ToolSearchExecutor(AUTO_SEARCH, results, context.deferred)]
+        if self._searches_unasked(tools):
+            label = DEFERRED_SEARCH if defers_any(tools) else AUTO_SEARCH
+            return [ToolSearchExecutor(label, results, context.deferred)]
         return []
+
+    def _searches_unasked(self, tools: Sequence[Json]) -> bool:
+        """Whether the configuration gives a request a search that does not ask for one."""
+        return self._settings.auto is not None and any(tool.get("type") == MCP for tool in tools)

@@ -26,9 +26,8 @@ _SIZES: Final = {"low": (5, 500), "medium": (8, 1000), "high": (12, 2000)}
 
 _DEFAULT_SIZE: Final = "medium"
 
-_KNOWN_KEYS: Final = frozenset(
-    {"type", "filters", "search_context_size", "user_location", "max_uses", "external_web_access", "name"}
-)
+_ACCESS: Final = "external_web_access"
+_KNOWN_KEYS: Final = frozenset({"type", "filters", "search_context_size", "user_location", "max_uses", _ACCESS, "name"})
 _COUNTRY: Final = "country"
 _PLACE_KEYS: Final = ("city", "region", "timezone", _COUNTRY)
 _PLACE_FIELDS: Final = frozenset({"type", *_PLACE_KEYS})
@@ -57,7 +56,7 @@ class WebSearchTools:
     def runs_tool(self, tool: Json) -> bool:
         """Whether the gateway runs this tool. A client may ask for a search without access to the web, which no engine
         offers."""
-        return self._is_on and is_search_tool(tool) and tool.get("external_web_access") is not False
+        return self._is_on and is_search_tool(tool) and tool.get(_ACCESS) is not False
 
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
         return self
@@ -100,6 +99,7 @@ class WebSearchTools:
         results, excerpt_chars = _read_size(tool, param)
         engine = self._build_engine()
         country = _read_country(tool, param)
+        _require_access(tool, param)
         options = SearchOptions(
             rules=read_domain_rules(tool, param),
             results=results,
@@ -136,6 +136,14 @@ def _read_size(tool: Json, param: str) -> tuple[int, int]:
         message = f"search_context_size must be one of {', '.join(_SIZES)}"
         raise InvalidRequest(message, param=f"{param}.search_context_size")
     return _SIZES[size]
+
+
+def _require_access(tool: Json, param: str) -> None:
+    """Raises InvalidRequest if the tool says in another way than by a boolean whether it may access the web: a search
+    that was meant to be none would be run."""
+    if not isinstance(tool.get(_ACCESS), bool | None):
+        message = f"{_ACCESS} must be true or false"
+        raise InvalidRequest(message, param=f"{param}.{_ACCESS}", code="invalid_type")
 
 
 def _read_max_uses(tool: Json, param: str) -> int | None:

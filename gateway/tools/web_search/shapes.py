@@ -12,7 +12,11 @@ _TRAINED_SHAPES: Final[Mapping[str, type[BrowserShape]]] = {BrowserShape.name: B
 """The name of a tool that models know from their training -> its shape."""
 
 
+def find_shape(trained_tools: Collection[str]) -> type[BrowserShape] | type[FunctionShape]:
+    """Returns the shape for a model that knows these tools from its training."""
+    return next((_TRAINED_SHAPES[name] for name in sorted(trained_tools) if name in _TRAINED_SHAPES), FunctionShape)
+
+
 def build_shape(trained_tools: Collection[str], citations: CitationTable, bounds: TextBounds) -> SearchShape:
     """Returns the shape for one response, whose model knows these tools from its training."""
-    shape = next((_TRAINED_SHAPES[name] for name in sorted(trained_tools) if name in _TRAINED_SHAPES), FunctionShape)
-    return shape(citations, bounds)
+    return find_shape(trained_tools)(citations, bounds)

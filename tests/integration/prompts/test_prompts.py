@@ -56,6 +56,46 @@ async def test_a_request_with_a_prompt_is_the_prompt_with_its_variables(tmp_path
         assert [event.type async for event in stream][-1] == "response.completed"
 
 
+async def test_the_sdk_drives_every_route(tmp_path: Path) -> None:
+    """It has no methods for prompts, so they are sent by its `post`, `get` and `delete`, which applications use too."""
+    async with prompting(tmp_path) as (gateway, _):
+        client = gateway.client
+        create: Any = await client.post("/prompts", body=CONTENT, cast_to=dict)
+        other: Any = await client.post("/prompts", body={"instructions": "Other."}, cast_to=dict)
+        path = f"/prompts/{create['id']}"
+        listed: Any = await client.get("/prompts", cast_to=dict)
+        assert [each["id"] for each in listed["data"]] == [other["id"], create["id"]]
+        assert await client.get(path, cast_to=dict) == create
+        version: Any = await client.post(f"{path}/versions", body={**CONTENT, "instructions": "Sing."}, cast_to=dict)
+        assert version["version"] == "2"
+        versions: Any = await client.get(f"{path}/versions", cast_to=dict)
+        assert [each["version"] for each in versions["data"]] == ["2", "1"]
+        chosen: Any = await client.get(path, options={"params": {"version": "2"}}, cast_to=dict)
+        assert chosen["instructions"] == "Sing."
+
+        async def use() -> str:
+            response = await client.responses.create(
+                model="m", prompt={"id": create["id"], "variables": {"language": "French", "city": "Rome"}}
+            )
+            assert response.prompt is not None
+            assert response.prompt.id == create["id"]
+            instructions: str = (await gateway.last_request())["messages"][0]["content"]
+            return instructions
+
+        with pytest.raises(openai.BadRequestError) as unknown:
+            changed: Any = await client.post(path, body={"default_version": 2}, cast_to=dict)
+        assert unknown.value.param == "default_version"
+        assert await use() == "Answer in French."
+        changed = await client.post(path, body={"default_version": "2"}, cast_to=dict)
+        assert changed["version"] == "2"
+        with pytest.raises(openai.BadRequestError) as refused:
+            await use()
+        assert refused.value.code == "unknown_prompt_variable"
+        assert (await client.delete(path, cast_to=dict))["deleted"]
+        with pytest.raises(openai.NotFoundError):
+            await client.get(path, cast_to=dict)
+
+
 async def test_versions_change_nothing_until_one_becomes_the_default(tmp_path: Path) -> None:
     async with prompting(tmp_path) as (gateway, http):
         prompt = (await http.post("/prompts", json={"instructions": "One.", "model": "m"})).json()

@@ -157,6 +157,43 @@ async def test_many_tools_are_searched_by_the_configuration() -> None:
                     assert len(names_of(gateway.model.requests[1])) == 3
 
 
+LATER: Any = {
+    "type": "function",
+    "name": "send_invoice_later",
+    "description": "Sends an invoice to a customer, later.",
+    "parameters": {"type": "object", "properties": {}},
+    "defer_loading": True,
+}
+DEFERRED_BY: Final[dict[str, tuple[list[Any], int, list[str], list[str]]]] = {
+    "few tools of a server": ([{"defer_loading": True}], 100, [], []),
+    "many tools of a server": ([{}], 10, [], []),
+    "a function beside few tools": ([{}, LATER], 100, ["a tool of the server"] * 20, []),
+    "a function beside many tools": ([{}, LATER], 10, [], []),
+    "a member of a namespace": (
+        [{}, {"type": "namespace", "name": "shop", "description": "", "tools": [LATER]}],
+        10,
+        [],
+        [],
+    ),
+    "a function without a server": ([LATER], 10, ["send_invoice_later"], ["tools.defer_loading=dropped"]),
+}
+
+
+@pytest.mark.parametrize("case", DEFERRED_BY)
+async def test_what_a_search_of_the_configuration_defers_is_no_loss(case: str) -> None:
+    tools, auto, seen, losses = DEFERRED_BY[case]
+    with many_tools_server(20) as url:
+        sent = [tool if tool.get("type") else mcp_tool(url, "crm", **tool) for tool in tools]
+        config = {"mcp": {}, "tool_search": {"auto": auto}}
+        async with hosting(chat_text("Yes."), tools=config) as gateway:
+            raw = await gateway.client.responses.with_raw_response.create(model="m", input="Hi", tools=sent)
+            offered = names_of(gateway.model.requests[0])
+    assert raw.headers.get("x-gateway-loss", "") == ", ".join(losses)
+    assert ("tool_search" in offered) == (not losses)
+    assert len(offered) == (len(seen) + (not losses))
+    assert ("send_invoice_later" in offered) == (seen == ["send_invoice_later"])
+
+
 async def test_without_a_search_all_tools_are_offered_which_is_a_loss() -> None:
     with many_tools_server(20) as url:
         async with hosting(chat_text("Yes.")) as gateway:

@@ -147,6 +147,36 @@ async def test_a_later_turn_sees_the_views_with_the_same_cursors(tmp_path: Path,
     assert part["text"] == f"In Köln {link(served.rain)}, as {link(served.rain)} said."
 
 
+LATER_TOOLS: Final[dict[str, Any]] = {
+    "no tools": [],
+    "a function": [{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}],
+    "another hosted tool": [{"type": "tool_search"}],
+}
+
+
+@pytest.mark.parametrize("tools", LATER_TOOLS)
+async def test_a_turn_without_the_search_sees_earlier_ones_as_the_browser(tmp_path: Path, tools: str) -> None:
+    async with browsing(
+        calling("search", '{"query":"rain"}'),
+        answering("It rains 【1†L2】."),
+        answering("In Köln, as 【1†L3】 said."),
+        store={"url": ready_sqlite(tmp_path / "state.db")},
+    ) as served:
+        first = await ask(served, stream=True)
+        second = await ask(
+            served, stream=True, tools=LATER_TOOLS[tools], input="Where?", previous_response_id=first["id"]
+        )
+        prompt = prompt_of(served.gateway.model.requests[-1])
+    assert (
+        '<|start|>assistant to=browser.search<|channel|>analysis code<|message|>{"query":"rain"}<|call|>'
+        "<|start|>browser.search to=assistant<|channel|>analysis<|message|>[1] rain\n" in prompt
+    )
+    assert "functions.web_search" not in prompt
+    assert "namespace browser" not in prompt, "it is not offered"
+    (part,) = items_of(second, "message")[0]["content"]
+    assert part["text"] == f"In Köln, as {link(served.rain)} said."
+
+
 async def test_a_forced_search_is_the_only_call_that_the_grammar_allows() -> None:
     weather = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}}
     async with browsing(calling("search", '{"query":"rain"}'), answering("Yes.")) as served:

@@ -232,6 +232,7 @@ BAD_VALUES: Final[dict[str, list[Any]]] = {
     },
     "search_context_size": [["low"], [], {"low": 1}, {}, 0, 5, 1.5, True, False, "", "Low", " low", "none"],
     "max_uses": ["x", "3", "", [1], [], {"a": 1}, {}, 0, -3, 1.5, 2.0, True, False],
+    "external_web_access": [0, 1, 0.0, "false", "true", "no", "", [], {}, [False]],
 }
 """Keys of the tool, and the values that each of them may not have."""
 
@@ -255,7 +256,7 @@ async def test_each_key_with_a_value_that_says_nothing_is_named(engine: str) -> 
 @pytest.mark.parametrize(
     "tool",
     [
-        {"search_context_size": None, "max_uses": None, "user_location": None},
+        {"search_context_size": None, "max_uses": None, "user_location": None, "external_web_access": None},
         {"search_context_size": "high", "max_uses": 1, "user_location": {"country": None, "city": ""}},
         {"search_context_size": "low", "max_uses": 10**15, "user_location": {}},
     ],

@@ -11,6 +11,9 @@ from translation.representation.json_types import Item, Json
 AUTO_SEARCH: Final = "tool_search_auto"
 """The `server` of a search that the request did not ask for."""
 
+DEFERRED_SEARCH: Final = "tool_search_deferred"
+"""The `server` of a search that the request asked for only by deferring some of its tools."""
+
 MCP: Final = "mcp"
 _NAMESPACE: Final = "namespace"
 _MAX_TEXT_CHARS: Final = 4000
@@ -89,6 +92,26 @@ def split_deferred(tools: Sequence[Json]) -> tuple[list[Json], list[DeferredTool
     return visible, deferred
 
 
+def defers_any(tools: Sequence[Json]) -> bool:
+    """Whether a request defers one of its tools, or one of a namespace."""
+    members = (member for tool in tools if tool["type"] == _NAMESPACE for member in tool["tools"])
+    return any(tool.get(DEFER_LOADING) for tool in (*tools, *members))
+
+
+def remove_deferral(tools: Sequence[Json]) -> list[Json]:
+    """Returns the tools without the key that defers them, as the model gets them once they are loaded."""
+    return [
+        {**_remove_key(tool), "tools": [*map(_remove_key, tool["tools"])]}
+        if tool["type"] == _NAMESPACE
+        else _remove_key(tool)
+        for tool in tools
+    ]
+
+
+def _remove_key(tool: Json) -> Json:
+    return {key: value for key, value in tool.items() if key != DEFER_LOADING} if DEFER_LOADING in tool else tool
+
+
 def list_deferred(catalogue: ToolCatalogue) -> list[DeferredTool]:
     """Returns the deferred tools of the gateway."""
     return [_defer(function, function, is_own=False) for function in catalogue.deferred_functions]
@@ -106,7 +129,8 @@ def defer_tools(tools: Sequence[HostedTool], search: Sequence[HostedTool], auto:
     `search` is among them if it is needed.
 
     If the request asked for the search, the tools that it defers are deferred. With `auto`, all tools of MCP servers
-    are deferred if there are more than `auto`; otherwise none is, and the search is left out.
+    are deferred if there are more than `auto`. Otherwise those are that the request defers; if there are none, the
+    search is left out.
     """
     requested = [tool for tool in search if tool.key.server == TOOL_SEARCH]
     if requested:
@@ -114,4 +138,6 @@ def defer_tools(tools: Sequence[HostedTool], search: Sequence[HostedTool], auto:
     servers = sum(tool.choice_type == MCP for tool in tools)
     if search and auto is not None and servers > auto:
         return [*(replace(tool, is_deferred=True) if tool.choice_type == MCP else tool for tool in tools), *search]
+    if any(tool.key.server == DEFERRED_SEARCH for tool in search):
+        return [*tools, *search]
     return [replace(tool, is_deferred=False) if tool.is_deferred else tool for tool in tools]

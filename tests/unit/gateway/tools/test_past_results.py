@@ -82,6 +82,47 @@ def test_a_function_of_the_client_keeps_its_name() -> None:
     assert list_shown(SEARCH, tools=[own])[0] == ("function_call", "file_search_file_search")
 
 
+PAGES: Final[list[Item]] = [
+    {"type": "web_search_call", "status": "completed", "action": {"type": "open_page", "url": "https://a/"}},
+    {
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "find_in_page", "url": "https://a/", "pattern": "cat"},
+    },
+]
+
+
+def test_past_searches_are_the_browser_of_a_model_that_was_trained_with_one() -> None:
+    browsing = replace(CAN, trained_tools=frozenset({"browser"}))
+    turn, _ = show_past_calls(Turn(model="m", items=[WEB, *PAGES]), browsing)
+    calls = [(item["name"], item["arguments"]) for item in turn.items if item["type"] == "function_call"]
+    assert calls == [
+        ("web_search", '{"query":"cats"}'),
+        ("open_page", '{"id":"https://a/"}'),
+        ("find_in_page", '{"pattern":"cat"}'),
+    ]
+    assert turn.trained_names == {
+        "web_search": "browser.search",
+        "open_page": "browser.open",
+        "find_in_page": "browser.find",
+    }
+
+
+@pytest.mark.parametrize("trained", [(), ("python",)], ids=["none", "another"])
+def test_past_searches_are_functions_of_other_models(trained: Any) -> None:
+    turn, _ = show_past_calls(Turn(model="m", items=[WEB]), replace(CAN, trained_tools=frozenset(trained)))
+    assert turn.items[0]["arguments"] == '{"queries":["cats"]}'
+    assert turn.trained_names == {}
+
+
+def test_a_past_search_beside_a_function_of_the_client_with_its_name_is_the_browser_too() -> None:
+    own = {"type": "function", "name": "web_search", "parameters": {}}
+    turn, _ = show_past_calls(
+        Turn(model="m", items=[WEB, SEARCH], tools=[own]), replace(CAN, trained_tools=frozenset({"browser"}))
+    )
+    assert turn.trained_names == {"web_search_web_search": "browser.search"}
+
+
 APPROVED: Final[list[Item]] = [
     {"id": "mcpr_1", "type": "mcp_approval_request", "server_label": "crm", "name": "find", "arguments": "{}"},
     {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},

@@ -6,9 +6,12 @@ from typing import Any, Final
 from tests.tool_rounds import hosted_tool
 from translation.hosted.tool_search.deferred_tools import (
     AUTO_SEARCH,
+    DEFERRED_SEARCH,
     DeferredTools,
     defer_tools,
+    defers_any,
     list_deferred,
+    remove_deferral,
     split_deferred,
 )
 from translation.hosted.tool_search.search_form import SEARCH_FORM
@@ -78,7 +81,25 @@ def test_a_search_decides_what_is_deferred() -> None:
     assert defer_tools(tools, [requested], None) == [*tools, requested]
     assert defer_tools(tools, [], None) == [replace(tools[0], is_deferred=False), tools[1]]
     assert defer_tools(tools, [auto], 2) == [replace(tools[0], is_deferred=False), tools[1]]
+    unasked = search_tool(DEFERRED_SEARCH)
+    assert defer_tools(tools, [unasked], 2) == [*tools, unasked]
     all_deferred = [replace(tool, is_deferred=True) for tool in tools]
     assert defer_tools(tools, [auto], 1) == [*all_deferred, auto]
+    assert defer_tools(tools, [unasked], 1) == [*all_deferred, unasked]
     other = hosted_tool("x", choice_type="web_search")
     assert defer_tools([*tools, other], [auto], 1) == [*all_deferred, other, auto]
+
+
+def test_a_request_defers_tools_or_members_of_namespaces() -> None:
+    assert defers_any([LATER])
+    assert defers_any([SHOP])
+    assert not defers_any([])
+    assert not defers_any([{"type": "function", "name": "now"}, {**SHOP, "tools": [{"type": "function", "name": "x"}]}])
+
+
+def test_a_loaded_tool_has_no_key_that_defers_it() -> None:
+    now: Json = {"type": "function", "name": "now"}
+    [later, shop, same] = remove_deferral([LATER, SHOP, now])
+    assert not defers_any([later, shop, same])
+    assert same is now
+    assert later == {key: value for key, value in LATER.items() if key != "defer_loading"}
