@@ -102,8 +102,10 @@ class FileSearchExecutor:
 
     def _show_results(self, queries: Sequence[str], search_results: FoundChunks) -> ToolOutcome:
         best: dict[tuple[str, str], FoundChunk] = {}
+        # A chunk without a score is below each threshold, unless none has one: then the threshold is a reported loss.
+        unknown_score = 0.0 if any(chunk.score is not None for chunk in search_results.chunks) else 1.0
         for chunk in search_results.chunks:
-            if chunk.score is None or chunk.score >= self._threshold:
+            if (unknown_score if chunk.score is None else chunk.score) >= self._threshold:
                 best.setdefault((chunk.file_id, chunk.text), chunk)
         results = [*best.values()][: self._limit]
         citables: dict[int, Citable] = {}

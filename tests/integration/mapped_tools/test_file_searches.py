@@ -137,6 +137,18 @@ async def test_a_threshold_holds_for_scores_of_the_tool(server: MappedServer) ->
     assert len(items_of(response, "file_search_call")[0]["results"]) == 1
 
 
+@pytest.mark.parametrize(("threshold", "shown"), [(0.5, ["doc-1"]), (0, ["doc-1", "doc-2", "doc-3"])])
+async def test_a_result_without_a_score_is_below_a_threshold(
+    server: MappedServer, threshold: float, shown: list[str]
+) -> None:
+    unscored = {"id": "doc-3", "name": "birds.txt", "body": "A bird sings.", "rank": None}
+    server.answers["find_chunks"] = lambda _: {"hits": [*CHUNKS["hits"], unscored]}
+    async with mapping(*MODEL, server=server, mappings=ONE) as served:
+        tool = {**TOOL, "ranking_options": {"score_threshold": threshold}}
+        response = await served.gateway.ask(tool, include=RESULTS)
+    assert [each["file_id"] for each in items_of(response, "file_search_call")[0]["results"]] == shown
+
+
 async def test_a_filter_that_the_tool_does_not_take_is_refused(server: MappedServer) -> None:
     filters = {"type": "eq", "key": "year", "value": 2021}
     async with mapping(*MODEL, server=server, mappings=ONE) as served:
