@@ -10,6 +10,12 @@ from gateway.tools.mapped_tools.found_entries import MappedToolFailed
 from gateway.tools.mapped_tools.mapped_tool import MappedTool
 
 _NOT_RUN: Final = "The code could not be run, or its output cannot be read. Answer without it, or say so."
+_UNKNOWN: Final = (
+    "The outcome of the code is unknown: no result came, and it was not repeated. It may have run. Do not run it again "
+    "if it changes anything."
+)
+_LOST: Final = frozenset({"connection_closed", "http_error", "server_removed", "session_lost", "timeout"})
+"""The faults of a call after which its code may have run."""
 
 
 def name_container(tool: MappedTool) -> str:
@@ -36,6 +42,6 @@ class MappedRunner:
         try:
             result = await self._tool.call({"code": code}, deadline_s, on_progress)
             output = await run_in_pool(read_output, result, self._tool)
-        except MappedToolFailed:
-            raise CodeCallFailed(_NOT_RUN) from None
+        except MappedToolFailed as failed:
+            raise CodeCallFailed(_UNKNOWN if failed.why in _LOST else _NOT_RUN) from None
         return CodeOutput(output.text, output.images, output.is_error)
