@@ -99,7 +99,8 @@ class VectorRenewal:
                 first = texts[-1].position + 1
         except IndexingPostponed as postponed:
             await self._queue.postpone_vectors(claim, postponed.wait_s, postponed.tries)
-            return postponed.wait_s
+            # Only this file has to wait: those of other owners go on, whatever is wrong with this one.
+            return min(postponed.wait_s, _POLL_S)
         except UnreadableFile:
             # The file is indexed, so it does not fail: it is found by words.
             await self._queue.postpone_vectors(claim, _RETRY_S, 0)
