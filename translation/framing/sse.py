@@ -4,7 +4,7 @@ The decoder accepts what servers send in practice: LF, CRLF or CR line ends, a b
 `data:` lines, no space after the colon, frames cut anywhere. Frames are written with LF only.
 """
 
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from translation.errors import ProtocolViolation
 from translation.framing.reply_weight import LIGHT_BYTES, ReadStructure, require_light
@@ -32,6 +32,17 @@ class Frame(NamedTuple):
     event: str | None
     payload: bytes
     raw: bytes
+
+
+def require_event_name(value: Any) -> str:
+    """Returns the type of an upstream's event, as what a frame of the client has in its `event:` line.
+
+    Raises ProtocolViolation for one that is no text of one line: the client would read what follows a line break as
+    fields of their own, or as an event that nobody sent.
+    """
+    if not isinstance(value, str) or not value.isprintable():
+        raise ProtocolViolation("the upstream sent an event whose type is no name")
+    return value
 
 
 def encode_event(event: str, payload: bytes) -> bytes:

@@ -86,8 +86,8 @@ class ChoiceReader:
             require_own_text(choice, {})
         elif "text" in delta:
             require_own_text(choice, delta)
-        changed = delta is None
-        if delta is None:  # clients read the delta of each choice
+        changed = not delta and delta != {}
+        if changed:  # clients read the fields of the delta of each choice
             delta = choice["delta"] = {}
         if delta and isinstance(delta, dict):
             changed |= require_texts(delta)

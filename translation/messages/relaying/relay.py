@@ -148,6 +148,10 @@ class MessagesRelay(StreamEnd):
             return self._stop(Failed("upstream_garbled", "an event of the upstream's stream is not a JSON object"))
         if not isinstance(event.get("type"), str):
             return self._stop(replace(_BROKEN_OFF) if last else _read_untyped_event(event))
+        try:
+            sse.require_event_name(event["type"])
+        except ProtocolViolation as violation:
+            return self._stop(Failed("upstream_garbled", str(violation)))
         return self._forward_event(event, frame)
 
     def _track_block(self, kind: object) -> None:

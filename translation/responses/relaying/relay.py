@@ -222,7 +222,7 @@ class ResponsesRelay(StreamEnd):
             return self.fail(_TRUNCATED)
         try:
             event = orjson.loads(frame.payload)
-            return self._forward_parsed(event["type"], event, frame)
+            return self._forward_parsed(sse.require_event_name(event["type"]), event, frame)
         except ProtocolViolation as violation:
             return self.fail(Failed("upstream_garbled", str(violation)))
         except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
@@ -412,8 +412,9 @@ def _renumber(frame: Frame, added: int) -> Frame:
     """Returns the frame with a sequence number that is so much higher; the same frame if it has none."""
     try:
         event = orjson.loads(frame.payload)
-        return _build_frame(event["type"], {**event, "sequence_number": event["sequence_number"] + added})
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+        event_type = sse.require_event_name(event["type"])
+        return _build_frame(event_type, {**event, "sequence_number": event["sequence_number"] + added})
+    except (orjson.JSONDecodeError, KeyError, ProtocolViolation, TypeError):
         return frame
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 
 from translation.errors import ProtocolViolation
+from translation.framing.sse import require_event_name
 from translation.representation.events import (
     Event,
     Failed,
@@ -108,7 +109,7 @@ class ResponsesDecoder:
             place = _DELTA_PLACES.get(kind)  # type: ignore[arg-type]  # a type that is not a string is in no table
             if place is not None and self._started:
                 return self._output.read_delta(place, chunk)
-            return self._decode_response(chunk) if kind is None else self._decode_event(str(kind), chunk)
+            return self._decode_response(chunk) if kind is None else self._decode_event(require_event_name(kind), chunk)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ProtocolViolation("the upstream sent an event that the Responses API does not know") from error
 

@@ -125,12 +125,14 @@ def test_a_stream_of_malformed_deltas_fails_before_anything_is_sent() -> None:
     assert not relaying.has_content
 
 
-@pytest.mark.parametrize("delta", [None, "", []], ids=repr)
-def test_a_last_chunk_may_have_an_empty_delta_of_any_type(delta: Any) -> None:
+@pytest.mark.parametrize("delta", [None, "", [], 0, False, {}], ids=repr)
+def test_an_empty_delta_of_any_type_becomes_an_object(delta: Any) -> None:
     relaying = relay()
-    out = run(relaying, [wire(text_chunk("a"), {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]})])
+    empty = [{"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]} for reason in (None, "stop")]
+    out = run(relaying, [wire(text_chunk("a"), *empty)])
     assert relaying.failed is None
-    assert chunks_of(out)[-1]["choices"][0]["finish_reason"] == "stop"
+    choices = [each["choices"][0] for each in chunks_of(out)[1:]]
+    assert [(choice["delta"], choice["finish_reason"]) for choice in choices] == [({}, None), ({}, "stop")]
 
 
 def test_a_recorded_death_of_the_engine_ends_in_an_error() -> None:
