@@ -66,6 +66,7 @@ class FileSource(TypedDict, total=False):
 
 class PlainTextSource(TypedDict, total=False):
     type: Required[Literal["text"]]
+    media_type: str | None
     data: Required[str]
 
 

@@ -85,6 +85,21 @@ def test_hints_are_no_loss() -> None:
     assert turn_of(**body).losses == ()
 
 
+SOURCES = [
+    (block, kind)
+    for block, param in (("image", beta.BetaImageBlockParam), ("document", beta.BetaRequestDocumentBlockParam))
+    for kind in get_args(get_type_hints(param)["source"])
+]
+"""The sources of the official types, each with the type of the block that has it."""
+
+
+@pytest.mark.parametrize(("block", "kind"), SOURCES, ids=lambda value: getattr(value, "__name__", value))
+def test_no_key_of_a_source_is_a_loss(block: str, kind: Any) -> None:
+    hints = get_type_hints(kind)
+    source = {key: next(iter(list_literals(hint)), "text") for key, hint in hints.items()}
+    assert turn_of(messages=[{"role": "user", "content": [{"type": block, "source": source}]}]).losses == ()
+
+
 def list_reported(**more: Any) -> list[str]:
     """The place that a request is refused for, or else the places that it loses and the parameters that are kept."""
     try:
