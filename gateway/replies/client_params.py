@@ -20,6 +20,9 @@ _NOT_RENAMED: Final[Mapping[str, str]] = {}
 
 _PARAM_PATH: Final = re.compile(r"(\w+)(\[\d+\])?(.*)")
 
+_TURN_INPUT: Final = "input"
+"""The name of a turn's items."""
+
 
 class ClientParams:
     """Finds the client's names for parameters of one turn. A turn uses the names of the Responses API and item indexes.
@@ -60,7 +63,14 @@ class ClientParams:
 
     def rename_losses(self, losses: Sequence[Loss]) -> list[Loss]:
         """Returns losses with the client's names of their parameters."""
-        return [Loss(self.find_client_name(loss.param) or loss.param, loss.effect) for loss in losses]
+        return [self._rename_loss(loss) for loss in losses]
+
+    def _rename_loss(self, loss: Loss) -> Loss:
+        client_name = self.find_client_name(loss.param) or loss.param
+        path, _, inner_key = loss.param.rpartition(".")
+        is_cut = "." not in client_name and path.startswith((_TURN_INPUT, self._names.input))
+        # Without the key, a loss of the detail of an image would read as one of the message, or of all messages.
+        return Loss(client_name, f"{inner_key} {loss.effect}" if is_cut else loss.effect)
 
     def rename_param_of(self, error: InvalidRequest) -> None:
         """Changes an error's parameter to the client's name, also where the message quotes it."""

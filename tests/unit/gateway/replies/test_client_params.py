@@ -6,8 +6,10 @@ from gateway.dialects.chat.endpoint import CHAT
 from gateway.dialects.messages.endpoint import MESSAGES
 from gateway.dialects.responses.endpoint import RESPONSES
 from gateway.replies.client_params import ClientParams
+from gateway.replies.endpoints import Endpoint
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 
 TOOL: Json = {"type": "function", "name": "f"}
 ASKING: list[Json] = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
@@ -36,6 +38,31 @@ def test_chat_clients_get_the_parameter_names_of_chat(
 ) -> None:
     body = {"model": "m", "messages": messages}
     assert ClientParams(CHAT.param_names, body, CHAT.request.lift(body)).find_client_name(param) == expected
+
+
+CUT_LOSSES: dict[str, tuple[Endpoint, list[Json], str, str]] = {
+    "a key of a part": (CHAT, ASKING, "input[1].content[0].detail", "messages[1]=detail dropped"),
+    "a key of an item": (CHAT, ASKING, "input[0].status", "messages[0]=status dropped"),
+    "a part": (CHAT, ASKING, "input[0].content[1]", "messages[0]=content[1] dropped"),
+    "a key of messages that are not counted": (CHAT, [*ASKING, CALLING], "input[3].status", "messages=status dropped"),
+    "a key by the client's name": (CHAT, [*ASKING, CALLING], "messages.name", "messages=name dropped"),
+    "a whole message": (CHAT, ASKING, "input[1]", "messages[1]=dropped"),
+    "the whole input": (CHAT, [*ASKING, CALLING], "input[1]", "messages=dropped"),
+    "a path that is not cut": (MESSAGES, ASKING, "input[1].content[0].detail", "messages[1].content[0].detail=dropped"),
+    "another parameter": (CHAT, ASKING, "text.format", "response_format=dropped"),
+    "a parameter without a path": (CHAT, ASKING, "seed", "seed=dropped"),
+}
+
+
+@pytest.mark.parametrize(("dialect", "messages", "param", "expected"), CUT_LOSSES.values(), ids=CUT_LOSSES)
+def test_a_loss_inside_a_message_does_not_read_as_the_loss_of_the_message(
+    dialect: Endpoint, messages: list[Json], param: str, expected: str
+) -> None:
+    body: Json = {"model": "m", "max_tokens": 5, "messages": messages}
+    (renamed,) = ClientParams(dialect.param_names, body, dialect.request.lift(body)).rename_losses(
+        [Loss(param, "dropped")]
+    )
+    assert str(renamed) == expected
 
 
 MESSAGES_NAMES = {
