@@ -110,7 +110,7 @@ class ChoiceReader:
                 )
             if index in self._messages and (choice.get("finish_reason") or index in self.finished):
                 changed |= self._add_missing_calls(index, delta)
-        elif delta:
+        else:
             raise ProtocolViolation("a delta of the upstream's stream is not a JSON object")
         if choice.get("finish_reason"):
             if index not in self.finished:
