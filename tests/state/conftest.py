@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
+from gateway.state.database.migrate import migrate_database
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
@@ -32,6 +34,16 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     url = server.lease()
     yield url
     server.give_back(url)
+
+
+@pytest.fixture
+async def vector_url(store_url: str, request: pytest.FixtureRequest) -> str:
+    """The URL of a database that can compare vectors."""
+    if store_url.startswith("postgresql"):
+        postgres: Postgres = request.getfixturevalue("postgres")
+        postgres.sql("CREATE EXTENSION IF NOT EXISTS vector", make_url(store_url).database or "")
+        await migrate_database(store_url)
+    return store_url
 
 
 @pytest.fixture

@@ -218,7 +218,8 @@ class PostgresVectorIndex:
         query = (
             select(_chunks.number, _chunks.file_id, _chunks.position, _chunks.attempt)
             .join(best, best.c.number == _chunks.number)
-            .order_by(best.c.distance.asc().nulls_last(), _chunks.number)
+            .where(best.c.distance.is_not(None))
+            .order_by(best.c.distance, _chunks.number)
         )
         rows = (await connection.execute(query)).all()
         return [CloseChunk(*row[:3]) for row in rows if attempts.get(row.file_id) == row.attempt]

@@ -41,3 +41,11 @@ async def test_the_closest_vectors_are_found_among_those_of_other_sizes_and_none
                 reverse=True,
             )
             assert found == [file_id for _, file_id in closeness[:5]]
+
+
+async def test_vectors_of_another_size_under_the_name_of_a_model_are_not_close(vector_url: str) -> None:
+    async with open_filled_store(vector_url) as store:
+        await store.add_file("same", [("a text", pack_vector([0.0, 1.0, 0.0]))] * 2)
+        await store.add_file("other", [("a text", pack_vector([1.0, 0.0]))] * 3)
+        found = await store.search("nothing", 10, pack_vector([0.0, 1.0, 1.0]), text_weight=0.0)
+    assert found == ["same", "same"]

@@ -37,16 +37,6 @@ EMBEDDINGS: Any = {"provider": "up", "model": "meanings"}
 
 
 @pytest.fixture
-async def vector_url(store_url: str, request: pytest.FixtureRequest) -> str:
-    """The URL of a database that can compare vectors."""
-    if store_url.startswith("postgresql"):
-        postgres: Postgres = request.getfixturevalue("postgres")
-        postgres.sql("CREATE EXTENSION IF NOT EXISTS vector", make_url(store_url).database or "")
-        await migrate_database(store_url)
-    return store_url
-
-
-@pytest.fixture
 async def upstream() -> AsyncIterator[ScriptedUpstream]:
     async with ScriptedUpstream() as running:
         running.on("/embeddings", answer)
