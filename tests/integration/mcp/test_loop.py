@@ -3,7 +3,7 @@
 import pytest
 from openai import APIStatusError
 
-from tests.integration.mcp.tool_gateway import calc_tool, hosting, mcp_tool
+from tests.integration.mcp.tool_gateway import calc_tool, hosting, items_of, mcp_tool
 from tests.mcp_server import CountingServer
 from tests.upstream import closed_port
 from tests.upstream.builders import chat_calls, chat_text
@@ -34,6 +34,33 @@ async def test_a_tool_is_run_and_the_model_answers_with_its_result(calc: Countin
         assert second["messages"][-1]["content"] == "5"
         assert second["messages"][-2]["tool_calls"][0]["function"]["name"] == "calc_add"
     assert calc.runs["add"] == 1
+
+
+NOT_ALLOWED = {
+    "none": "none",
+    "another tool": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "own"}]},
+    "another tool of the server": {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "mcp", "server_label": "calc", "name": "fail"}],
+    },
+}
+
+
+@pytest.mark.parametrize("choice", NOT_ALLOWED)
+async def test_a_call_that_the_choice_of_the_client_does_not_allow_is_not_run(
+    calc: CountingServer, choice: str
+) -> None:
+    own = {"type": "function", "name": "own", "parameters": {"type": "object", "properties": {}}}
+    async with hosting(chat_calls(ADD), chat_text("I may not.")) as gateway:
+        response = await gateway.ask(calc_tool(calc), own, tool_choice=NOT_ALLOWED[choice])
+        read = (await gateway.last_request())["messages"][-1]["content"]
+    assert read == "Tool call skipped: the tool_choice of the request does not allow it"
+    [call] = items_of(response, "mcp_call")
+    assert call["status"] == "failed"
+    assert call["error"]["content"][0]["text"] == read
+    assert response["output"][-1]["content"][0]["text"] == "I may not."
+    assert calc.runs["add"] == 0
 
 
 async def test_the_model_reads_the_servers_description_of_the_request(calc: CountingServer) -> None:

@@ -16,6 +16,8 @@ from translation.tools.call_validator import CallValidator
 
 _TOO_LARGE: Final = "result_too_large: the tool was run, but the results of this response have more than {}"
 
+_NOT_CHOSEN: Final = "Tool call skipped: the tool_choice of the request does not allow it"
+
 
 class CallChecks:
     """Checks and counts the calls of one response."""
@@ -31,6 +33,8 @@ class CallChecks:
         """Made for the first call, since most responses have none."""
         self.is_late = False
         """Whether the time of the loop is over."""
+        self.allowed_names: frozenset[str] | None = None
+        """The names of the tools that the tool choice of the round allows; None if it allows all."""
         self._result_bytes = 0
         self._call_count = 0
         self._request_count = 0
@@ -44,7 +48,7 @@ class CallChecks:
 
         `withdrawal` is the reason why the model was not offered the hosted tools in this round; None if it was.
         """
-        fault = self._find_defect(call) or withdrawal or self._find_exceeded(call)
+        fault = self._find_defect(call) or withdrawal or self._find_exclusion(call) or self._find_exceeded(call)
         if fault is None:
             self._call_count += 1
             return
@@ -124,6 +128,11 @@ class CallChecks:
         if (fault := self._validator.fault_of(call.model_name, call.arguments)) is not None:
             return f"The call was not run: {fault}"
         return None
+
+    def _find_exclusion(self, call: HostedCall) -> str | None:
+        # Some upstreams ignore the choice, and some models call what they were not offered.
+        is_allowed = self.allowed_names is None or call.model_name in self.allowed_names
+        return None if is_allowed else _NOT_CHOSEN
 
     def _find_exceeded(self, call: HostedCall) -> str | None:
         if self._call_count >= self._bounds.calls:

@@ -43,6 +43,15 @@ class RoundChoices:
         return _with_allowed(choice, [tool for tool in choice["tools"] if tool.get("name") not in self._hosted_names])
 
 
+def list_allowed_names(choice: str | Json | None) -> frozenset[str] | None:
+    """Returns the names of the tools that the choice of a round allows to call; None if it allows all."""
+    if choice == "none":
+        return frozenset()
+    if not isinstance(choice, dict) or choice["type"] != "allowed_tools":
+        return None
+    return frozenset(tool["name"] for tool in choice["tools"] if tool.get("name"))
+
+
 def _map_choice(choice: str | Json | None, catalogue: ToolCatalogue) -> str | Json | None:
     """Returns a choice in which entries for hosted tools are the functions that stand for them."""
     if not isinstance(choice, dict):

@@ -24,7 +24,7 @@ from translation.hosted.loop.call_checks import CallChecks
 from translation.hosted.loop.loop_progress import LoopProgress
 from translation.hosted.loop.model_context import ModelContext
 from translation.hosted.loop.output_queue import OutputQueue
-from translation.hosted.loop.tool_choice import RoundChoices
+from translation.hosted.loop.tool_choice import RoundChoices, list_allowed_names
 from translation.hosted.loop.tool_round import ToolRound
 from translation.hosted.outcomes import ToolOutcome
 from translation.hosted.past_hosted_calls import ApprovedCall, ApprovedCalls
@@ -232,6 +232,8 @@ class ToolLoop:
         offers_hosted = withdrawal is None
         # A client that sends a forced choice with every request would otherwise be asked for approvals for ever.
         is_first = progress.round == 1 and not self._approved
+        choice = self._choices.choose_for_round(is_first=is_first, offers_hosted=offers_hosted)
+        self._checks.allowed_names = list_allowed_names(choice)
         progress.finished = None
         deferred = self._context.deferred
         own_names = frozenset(tool["name"] for tool in self._turn.tools if tool.get("name")) | deferred.own_names
@@ -252,7 +254,7 @@ class ToolLoop:
             turn,
             items=[*self._context.items],
             tools=tools,
-            tool_choice=self._choices.choose_for_round(is_first=is_first, offers_hosted=offers_hosted),
+            tool_choice=choice,
             parallel_tool_calls=turn.parallel_tool_calls if tools else None,
             max_output_tokens=progress.count_remaining_tokens(turn.max_output_tokens),
         )

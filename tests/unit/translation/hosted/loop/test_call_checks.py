@@ -52,6 +52,15 @@ def test_faults_24_25_26_a_call_is_checked_before_it_is_run(arguments: str, name
     assert fault(CallChecks(CATALOGUE, LoopBounds()), arguments, name) == expected
 
 
+def test_a_call_outside_the_choice_is_skipped_and_its_defect_is_named_first() -> None:
+    checks = CallChecks(CATALOGUE, LoopBounds())
+    checks.allowed_names = frozenset({"calc_sub"})
+    assert fault(checks, '{"a": 1}') == "Tool call skipped: the tool_choice of the request does not allow it"
+    assert fault(checks, "{") == "Could not parse arguments as JSON"
+    checks.allowed_names = frozenset({"calc_add"})
+    assert fault(checks, '{"a": 1}') is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"), [('{"a": "x"}', None), ("[1]", "Could not parse arguments as JSON")]
 )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tool_rounds import function_tool, hosted_tool
 from translation.errors import InvalidRequest
-from translation.hosted.loop.tool_choice import RoundChoices
+from translation.hosted.loop.tool_choice import RoundChoices, list_allowed_names
 from translation.hosted.tools import ToolCatalogue
 from translation.representation.turn import Turn
 
@@ -97,3 +97,19 @@ def test_a_choice_of_an_unknown_hosted_tool_is_refused(choice: Any, message: str
 def test_a_required_call_without_any_tools_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="there are no tools"):
         choices("required", own=(), catalogue=ToolCatalogue())
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (None, None),
+        ("auto", None),
+        ("required", None),
+        (fn("calc_add"), None),
+        ("none", set()),
+        (allowed(fn("calc_add"), fn("mine")), {"calc_add", "mine"}),
+        (allowed(fn("calc_add"), {"type": "custom"}, mode="auto"), {"calc_add"}),
+    ],
+)
+def test_only_none_and_allowed_tools_exclude_tools(choice: Any, expected: set[str] | None) -> None:
+    assert list_allowed_names(choice) == expected
