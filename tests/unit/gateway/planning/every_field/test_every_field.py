@@ -80,6 +80,7 @@ OURS: Final = {
     "extensions": "the gateway's own",
     "FunctionCall.extra_content": "only the upstream that sent it can read it",
     "keep_alive": "clients do not load the models of an operator",
+    "PlainTextSource.media_type": "a plain text has one type only",
     "stream_options": "the gateway counts, and its own stream has nothing to hide",
     "StreamOptions.include_usage": "its part",
     "StreamOptions.include_obfuscation": "the gateway pads the deltas of its own stream",
