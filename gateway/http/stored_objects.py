@@ -52,11 +52,11 @@ def parse_page_request(
     return request if chosen_limit is None else request._replace(limit=chosen_limit)
 
 
-def _build_unknown_cursor_error(page: PageRequest) -> InvalidRequest:
+def _build_unknown_cursor_error(page: PageRequest, unknown: UnknownCursor) -> InvalidRequest:
     """Returns the error for a request whose cursor is not in the list (the store raised UnknownCursor)."""
-    param = "before" if page.after is None else "after"
+    cursor = page.before if unknown.param == "before" else page.after
     return InvalidRequest(
-        f"Invalid value for '{param}': there is no '{page.after or page.before or '':.80}' in this list.", param=param
+        f"Invalid value for '{unknown.param}': there is no '{cursor or '':.80}' in this list.", param=unknown.param
     )
 
 
@@ -107,6 +107,6 @@ async def build_list_reply(requested_page: PageRequest, read_page: PageReader) -
     """Returns the reply with one page of a list. Raises InvalidRequest if the cursor is not in the list."""
     try:
         page = await read_page(requested_page)
-    except UnknownCursor:
-        raise _build_unknown_cursor_error(requested_page) from None
+    except UnknownCursor as unknown:
+        raise _build_unknown_cursor_error(requested_page, unknown) from None
     return build_json_reply(render_list(page))

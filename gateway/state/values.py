@@ -42,7 +42,11 @@ class LeaseLost(Exception):
 
 
 class UnknownCursor(Exception):
-    """The list has no row with the id in `PageRequest.after`."""
+    """The list has no row with the id in `PageRequest.after`, or in `PageRequest.before`."""
+
+    def __init__(self, param: Literal["after", "before"] = "after") -> None:
+        super().__init__(param)
+        self.param: Final = param
 
 
 class StoredHeaders(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from gateway.errors import VectorStoreQuotaExceeded
 from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue
 from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.embedding import QueryVectors, Vector
@@ -145,6 +146,11 @@ class NewVectorStore(NamedTuple):
     metadata: Json | None = None
     expires_after_days: int | None = None
     entries: Sequence[NewEntry] = ()
+
+
+def build_file_limit_error(most: int) -> VectorStoreQuotaExceeded:
+    """Returns the error for more files than one vector store may have."""
+    return VectorStoreQuotaExceeded(f"a vector store has at most {most} files", limit="tools.file_search.max_files")
 
 
 class IndexingClaim(NamedTuple):

@@ -19,6 +19,7 @@ from gateway.state.vector_records import (
     StoredVectorStore,
     StoreEntry,
     VectorStores,
+    build_file_limit_error,
 )
 from gateway.vector_stores.store_params import (
     SearchRequest,
@@ -118,6 +119,8 @@ class StoredVectorStores:
             entries,
         )
         await self._check_files(owner, entries, "file_ids")
+        if len({entry.file_id for entry in entries}) > (most_files := self._settings.max_files):
+            raise build_file_limit_error(most_files)
         store = await self._stores.create_store(owner, new, most=most)
         bind_fields(vector_store_id=store.id)
         self._notify()

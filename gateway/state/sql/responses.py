@@ -435,9 +435,9 @@ async def _load_cursor(connection: AsyncConnection, query: Any, after: str) -> S
     """Returns the values of the row that a page starts after. `query` selects them; `after` is the row's id. Raises
     UnknownCursor if there is no such row."""
     if not is_valid_id(after):
-        raise UnknownCursor(after)
+        raise UnknownCursor
     result = await connection.execute(query)
     row: Sequence[Any] | None = result.one_or_none()
     if row is None:
-        raise UnknownCursor(after)
+        raise UnknownCursor
     return row

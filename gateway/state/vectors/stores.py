@@ -32,6 +32,7 @@ from gateway.state.vector_records import (
     StoredBatch,
     StoredVectorStore,
     StoreEntry,
+    build_file_limit_error,
 )
 from gateway.state.vectors.entries import (
     SECOND_US,
@@ -147,9 +148,7 @@ class SqlVectorStores:
             attached = await self._attach(connection, owner, store_id, entries, batch_id)
             count = await connection.scalar(select(func.count()).where(is_entry(owner, store_id)))
             if (count or 0) > most:
-                raise VectorStoreQuotaExceeded(
-                    f"a vector store has at most {most} files", limit="tools.file_search.max_files"
-                )
+                raise build_file_limit_error(most)
             await _touch(connection, row)
             return attached
 
@@ -528,7 +527,7 @@ async def _fetch_page(
         if is_valid_id(cursor):
             found_number = await connection.scalar(query.with_only_columns(number).where(key == cursor))
         if found_number is None:
-            raise UnknownCursor
+            raise UnknownCursor("after" if is_after else "before")
         bounded = bounded.where(number > found_number if is_ascending is is_after else number < found_number)
     from_end = page.before is not None and page.after is None
     order = number.asc() if is_ascending is not from_end else number.desc()

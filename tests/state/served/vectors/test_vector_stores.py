@@ -206,6 +206,12 @@ def test_quotas_are_refused_by_name(ann: OpenAI) -> None:
         ann.vector_stores.file_batches.create(store.id, file_ids=ids)
     assert refused.value.code == "vector_store_quota_exceeded"
     assert ann.vector_stores.retrieve(store.id).file_counts.total == 0
+    ann.vector_stores.delete(store.id)
+    with pytest.raises(RateLimitError) as refused:
+        ann.vector_stores.create(file_ids=ids)
+    assert refused.value.code == "vector_store_quota_exceeded"
+    assert "tools.file_search.max_files" in str(refused.value)
+    assert ann.vector_stores.create(file_ids=[*ids[:6], ids[0]]).file_counts.total == 6
 
 
 @pytest.mark.parametrize(
@@ -275,7 +281,14 @@ def test_lists_have_cursors_in_both_directions(ann: OpenAI, http: httpx.Client) 
     assert [store["id"] for store in page["data"]] == [ids[2], ids[1]]
     assert page["has_more"]
     assert http.get("/vector_stores", params={"after": "vs_x"}).json()["error"]["param"] == "after"
-    assert http.get("/vector_stores", params={"before": "vs_x"}).json()["error"]["param"] == "before"
+    for params, unknown_param in (
+        ({"before": "vs_x"}, "before"),
+        ({"after": ids[3], "before": "vs_x"}, "before"),
+        ({"after": "vs_x", "before": ids[0]}, "after"),
+    ):
+        error = http.get("/vector_stores", params=params).json()["error"]
+        assert error["param"] == unknown_param
+        assert "'vs_x'" in error["message"]
     unknown = http.get(f"/vector_stores/{ids[0]}/files", params={"filter": "done"}).json()["error"]
     assert unknown["param"] == "filter"
 
