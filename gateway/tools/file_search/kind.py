@@ -45,7 +45,8 @@ class FileSearchTools:
     def __init__(
         self, stores: VectorStores | None, embedder: Embedder | None = None, mapped_tool: "MappedTool | None" = None
     ) -> None:
-        """`stores` is None on a server without a store."""
+        """`stores` is None on a server without a store, which refuses searches of vector stores."""
+        self._is_on = True
         self._stores = stores
         self._mapped_tool = mapped_tool
         self._embedder = embedder
@@ -55,7 +56,7 @@ class FileSearchTools:
         """Whether the request names a store that exists here, so that no upstream gets its searches."""
 
     def runs_tool(self, tool: Json) -> bool:
-        return tool.get("type") == FILE_SEARCH and (self._stores is not None or self._mapped_tool is not None)
+        return self._is_on and tool.get("type") == FILE_SEARCH
 
     async def prepare(self, tools: Sequence[Json], added: Sequence[Json], owner: str) -> ToolKind:
         searches = [tool for tool in tools if self.runs_tool(tool)]
@@ -85,7 +86,7 @@ class FileSearchTools:
         if FILE_SEARCH not in hosted_tools or self._names_own_stores:
             return self
         left = copy(self)
-        left._stores = left._mapped_tool = None
+        left._is_on = False
         return left
 
     def find_losses(self, tools: Sequence[Json]) -> Iterator[Loss]:
@@ -124,7 +125,11 @@ class FileSearchTools:
             options = replace(options, shared_ids=self._shared_ids.intersection(options.store_ids))
             searcher = StoreSearcher(self._stores, context.owner, options, self._embedder)
         else:
-            return []
+            raise InvalidRequest(
+                "a file search needs a store, and the server's config has no store.url: leave the tool out",
+                param=param,
+                code="unsupported_parameter",
+            )
         return [FileSearchExecutor(searcher, context.citations, options.limit, threshold)]
 
     def _find_mapped_tool(self) -> "MappedTool | None":

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.file_search.file_gateway import CATS, DOGS, MORE, search, searching
 from tests.integration.mcp.tool_gateway import hosting, items_of
-from tests.upstream import chat_calls, chat_text
+from tests.upstream import chat_calls, chat_text, responses_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange
 
@@ -145,9 +145,22 @@ async def test_the_model_is_told_of_stores_that_were_deleted_meanwhile(tmp_path:
     assert "no longer there" in read
 
 
-async def test_without_a_store_of_the_server_the_tool_is_not_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "file_search"}])
+async def test_a_server_without_a_store_refuses_the_tool_before_the_model_is_asked(choice: Any) -> None:
     async with hosting(chat_text("Hi."), store={"url": None}) as served:
-        raw = await served.client.responses.with_raw_response.create(
-            model="m", input="Hi", tools=[{"type": "file_search", "vector_store_ids": ["vs_1"]}]
-        )
-    assert "tools[0]" in raw.headers["x-gateway-loss"]
+        with pytest.raises(openai.BadRequestError) as refused:
+            await served.ask({"type": "file_search", "vector_store_ids": ["vs_1"]}, tool_choice=choice)
+        assert served.model.requests == []
+    assert (refused.value.param, refused.value.code) == ("tools[0]", "unsupported_parameter")
+    assert "needs a store" in str(refused.value)
+
+
+@pytest.mark.parametrize("capability", ["hosted_tools", "relayed_tools"])
+async def test_without_a_store_an_upstream_may_search_itself(capability: str) -> None:
+    provider = {"dialects": ["responses"], "capabilities": {capability: ["file_search"]}}
+    async with hosting(store={"url": None}, provider=provider) as served:
+        served.model.on("/responses", responses_text("Theirs."))
+        response = await served.ask({"type": "file_search", "vector_store_ids": ["vs_1"]})
+        (tool,) = (await served.last_request())["tools"]
+    assert response["output"][-1]["content"][0]["text"] == "Theirs."
+    assert tool["vector_store_ids"] == ["vs_1"]

@@ -208,5 +208,8 @@ async def test_a_key_that_may_not_use_the_server_has_no_search(server: MappedSer
     async with mapping(
         chat_text("Hi."), server=server, mappings=ONE, auth={"keys": keys}, store={"url": None}
     ) as served:
-        reply = await served.gateway.client.responses.with_raw_response.create(model="m", input="Hi", tools=[TOOL])
-    assert reply.headers["x-gateway-loss"] == "tools[0]=file_search left out"
+        with pytest.raises(BadRequestError) as refused:
+            await served.gateway.client.responses.create(model="m", input="Hi", tools=[TOOL])
+        assert served.gateway.model.requests == []
+    body: Any = refused.value.body
+    assert (body["param"], body["code"]) == ("tools[0]", "unsupported_parameter")
