@@ -43,6 +43,7 @@ def prepare_hosted_exchange(
     _require_tools(turn, target)
     if context.has_trigger:
         return prepare_summary(turn, request)
+    tool_losses = tool_host.find_losses(turn.tools)
     _add_servers(turn, target, tool_host)
     _unseal_results(turn, target, tool_host)
     loop_io = LoopIO(report_loss=report_loss, trained_tools=target.capabilities.trained_tools)
@@ -71,7 +72,7 @@ def prepare_hosted_exchange(
     elif losses:
         own_count = len(tool_host.remove_hosted_tools(turn).tools)
         losses = [loss for loss in losses if _is_of_client(loss, own_count)]
-    return PreparedTurn(exchange, losses, loop_io)
+    return PreparedTurn(exchange, [*tool_losses, *losses], loop_io)
 
 
 async def find_first_turn(turn: Turn, request: AdmittedRequest, tool_host: ToolHost) -> tuple[Turn, Sequence[Loss]]:
@@ -149,7 +150,7 @@ def _find_item_seal(target: Target, *, carries_seals: bool) -> Callable[[Item], 
 
 
 def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
-    """Adds the descriptions of the request's servers to the instructions of its turn, and their losses to its losses.
+    """Adds the descriptions of the request's servers to the instructions of its turn.
 
     Models know only functions, which have no groups with descriptions.
     """
@@ -160,7 +161,6 @@ def _describe_servers(turn: Turn, tool_host: ToolHost) -> None:
     ]
     if texts:
         turn.instructions = "\n\n".join(filter(None, [turn.instructions, *texts]))
-    turn.losses = [*turn.losses, *tool_host.find_losses(turn.tools)]
 
 
 def _build_probe_turn(turn: Turn, tool_host: ToolHost) -> Turn:

@@ -1,6 +1,6 @@
 """Rewrites `tool_choice` for an upstream, with the names of tools that it is sent."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from translation.errors import InvalidRequest
@@ -51,6 +51,12 @@ _SEARCH_REMEDY = (
     "false` never uses"
 )
 
+
+def find_remedy(tools: Iterable[Json]) -> str:
+    """Returns how to make these tools run, behind the message that they do not; empty if there is no way."""
+    return _SEARCH_REMEDY if any(map(is_search_tool, tools)) else ""
+
+
 _ALIASES = {"computer_use": "computer"}
 """Type of a tool choice -> the type of its tool, where the two differ."""
 
@@ -75,7 +81,7 @@ def rewrite_tool_choice(
         if chosen
         else "forces a tool that is not in tools or not supported by this model"
     )
-    remedy = _SEARCH_REMEDY if not chosen and is_search_tool(choice) else ""
+    remedy = "" if chosen else find_remedy([choice])
     raise InvalidRequest(f"tool_choice {why}: {name!r}{remedy}", param="tool_choice")
 
 
@@ -92,7 +98,8 @@ def _rewrite_allowed_tools(choice: Json, native: frozenset[str], names: ToolName
         return {**choice, "tools": allowed}
     if choice["mode"] == "required":
         raise InvalidRequest(
-            "tool_choice allows only tools that this model does not support", param="tool_choice.tools"
+            f"tool_choice allows only tools that this model does not support{find_remedy(choice['tools'])}",
+            param="tool_choice.tools",
         )
     return "none"
 

@@ -19,7 +19,7 @@ from translation.representation.profile import ToolNameForm
 from translation.representation.shared_tools import derive
 from translation.representation.turn import Turn
 from translation.tools.call_mapper import ToolCallMapper
-from translation.tools.choice import rewrite_tool_choice
+from translation.tools.choice import find_remedy, rewrite_tool_choice
 from translation.tools.function_schemas import FREEFORM_PARAMETERS
 from translation.tools.kinds import CLIENT_TOOL_KINDS, runs_at_client
 from translation.tools.names import ClientToolName, NameCheck, ToolNames, find_name_check
@@ -130,7 +130,8 @@ def rewrite_tools(
     tool_choice = rewrite_tool_choice(turn.tool_choice, native, names, losses)
     if tool_choice == "required" and not tools:
         raise InvalidRequest(
-            "tool_choice requires a call, but this model supports none of the tools", param="tool_choice"
+            f"tool_choice requires a call, but this model supports none of the tools{find_remedy(turn.tools)}",
+            param="tool_choice",
         )
     if tool_choice is turn.tool_choice and items is turn.items and _is_unchanged(tools, turn.tools):
         return RewrittenTurn(turn, None, ())

@@ -66,6 +66,15 @@ async def test_what_is_not_honoured_is_one_loss() -> None:
     assert raw.headers["x-gateway-loss"] == ", ".join(f"tools[0].{loss}" for loss in losses)
 
 
+async def test_a_loss_of_the_options_names_the_options() -> None:
+    place: Any = {"type": "approximate", "approximate": {"country": "DE"}}
+    async with searching(*MODEL) as served:
+        raw = await served.gateway.client.chat.completions.with_raw_response.create(
+            model="m", messages=USER, web_search_options={"user_location": place}
+        )
+    assert raw.headers["x-gateway-loss"] == "web_search_options.user_location.country=dropped"
+
+
 async def test_a_search_beside_a_function_leaves_it_to_the_client() -> None:
     async with searching(chat_calls(search("rain")), chat_calls(("add", "{}"))) as served:
         completion = await served.gateway.client.chat.completions.create(model="m", messages=USER, tools=[OWN, TOOL])

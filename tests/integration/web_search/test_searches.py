@@ -293,15 +293,23 @@ async def test_a_search_that_must_stay_offline_is_left_out() -> None:
     assert "web_search left out" in raw.headers["x-gateway-loss"]
 
 
-@pytest.mark.parametrize("choice", [{"type": "web_search"}, {"type": "web_search_preview"}])
-async def test_a_forced_search_without_an_engine_names_the_key_to_set(choice: Any) -> None:
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [
+        ("web_search", {"type": "web_search"}),
+        ("web_search_preview", {"type": "web_search_preview"}),
+        ("web_search", "required"),
+        ("web_search", {"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}),
+    ],
+)
+async def test_a_forced_search_without_an_engine_names_the_key_to_set(kind: str, choice: Any) -> None:
     async with searching(chat_text("Yes."), settings={"engine": None, "url": None}) as served:
         with pytest.raises(openai.BadRequestError) as refused:
-            await served.gateway.ask({"type": choice["type"]}, tool_choice=choice)
+            await served.gateway.ask({"type": kind}, tool_choice=choice)
         raw = await served.gateway.client.responses.with_raw_response.create(
             model="m", input="Hi", tools=[{"type": "web_search"}]
         )
-    assert refused.value.param == "tool_choice"
+    assert str(refused.value.param).startswith("tool_choice")
     assert "tools.web_search.engine" in str(refused.value)
     assert "web_search left out" in raw.headers["x-gateway-loss"]
 
