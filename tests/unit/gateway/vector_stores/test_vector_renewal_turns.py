@@ -75,7 +75,7 @@ async def test_a_file_that_fails_keeps_no_other_waiting(failure: Exception, monk
     queue, embedder = Queue(), FailingEmbedder(failure)
     settings = FileSearchSettings(tries=100)
     renewal = VectorRenewal(queue, settings, lambda: embedder, lease_s=30)
-    async with asyncio.timeout(20), renewal.lifespan():
+    async with asyncio.timeout(60), renewal.lifespan():
         await wait_until(lambda: queue.completed)
     assert queue.completed == ["bob"]
     assert queue.postponed[0] > 60, "the file itself waits"
