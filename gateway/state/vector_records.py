@@ -283,7 +283,8 @@ class VectorStores(Protocol):
     async def detach_file(self, owner: str, store_id: str, file_id: str) -> bool: ...
 
     async def load_texts(self, owner: str, store_id: str, file_id: str, page: PageRequest) -> Page | None:
-        """Returns parts of the text of an indexed file, in order and without overlaps."""
+        """Returns parts of the text of an indexed file, in order and without overlaps; None if the store has no such
+        file, or the file has expired. Raises VectorStoreExpired."""
         ...
 
     async def load_batch(self, owner: str, store_id: str, batch_id: str) -> StoredBatch | None: ...

@@ -143,6 +143,8 @@ class SqlIndexingQueue:
                 is_own = is_entry(owner, store_id)
                 rows = (await connection.execute(select(vector_store_files).where(is_own))).all()
                 await list_for_removal(connection, rows)
+                emptied = update(vector_store_files).where(is_own).values(chunks=0, terms=0, bytes=0)
+                await connection.execute(emptied)
                 await connection.execute(
                     update(vector_store_files)
                     .where(is_own, _entries.status == "in_progress")

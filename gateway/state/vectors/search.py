@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import BigInteger, Row, Text, and_, bindparam, cast, func, select, true
+from sqlalchemy import BigInteger, Row, Select, Text, and_, bindparam, cast, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
@@ -13,6 +13,7 @@ from gateway.retrieval.embedding import QueryVectors
 from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
 from gateway.state.database.database import fetch_rows
 from gateway.state.database.tables import files, vector_chunks, vector_store_files, vector_stores
+from gateway.state.row_values import read_clock_us
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
 from gateway.state.vectors.term_index import Match, TermIndex, TermQuery
@@ -51,9 +52,13 @@ _SELECT_STORE: Final = (
     .join(_sizes, true())
     .where(vector_stores.c.owner == _owner, vector_stores.c.id == _store_id)
 )
+_is_file_of_entry: Final = and_(files.c.owner == _entries.owner, files.c.id == _entries.file_id)
 _SELECT_ATTRIBUTES: Final = select(_entries.file_id, _entries.attributes).where(_is_searched)
+_SELECT_UNEXPIRED: Final = _SELECT_ATTRIBUTES.join(files, _is_file_of_entry).where(
+    or_(files.c.expires_us.is_(None), files.c.expires_us > bindparam("now_us", type_=BigInteger))
+)
 _SELECT_TEXTS: Final = (
-    select(vector_chunks.c.number, vector_chunks.c.text, files.c.filename, _entries.attributes)
+    select(vector_chunks.c.number, vector_chunks.c.text, files.c.filename, files.c.expires_us, _entries.attributes)
     .join(
         vector_store_files,
         and_(
@@ -62,7 +67,7 @@ _SELECT_TEXTS: Final = (
             _entries.file_id == vector_chunks.c.file_id,
         ),
     )
-    .join(files, and_(files.c.owner == _entries.owner, files.c.id == _entries.file_id))
+    .join(files, _is_file_of_entry)
     .where(vector_chunks.c.number.in_(bindparam("numbers", expanding=True)))
 )
 
@@ -105,8 +110,29 @@ class StoreSearch:
 
         Files are filtered before chunks are chosen, so that a filter never makes results fewer than there are.
         """
+        now_us = read_clock_us()
+        accepted = None if query.accepts is None else await self._select_files(_SELECT_ATTRIBUTES, query.accepts)
         corpus = Corpus(store.chunks, store.terms)
-        accepted = None if query.accepts is None else await self._select_files(query.accepts)
+        chunks = await self._search_files(corpus, query, accepted, now_us)
+        if chunks is None:
+            accepted = await self._select_files(_SELECT_UNEXPIRED, query.accepts, now_us=now_us)
+            chunks = await self._search_files(corpus, query, accepted, now_us)
+        return chunks or []
+
+    async def _select_files(
+        self, statement: Select[Any], accepts: AttributeFilter | None, **values: int
+    ) -> Sequence[str]:
+        """Returns the ids of the files that a filter accepts, if there is one."""
+        rows = await fetch_rows(await self._connection.execute(statement, {**self._keys, **values}))
+        if accepts is None:
+            return [row.file_id for row in rows]
+        return await run_in_pool(lambda: [row.file_id for row in rows if accepts(orjson.loads(row.attributes))])
+
+    async def _search_files(
+        self, corpus: Corpus, query: ChunkQuery, accepted: Sequence[str] | None, now_us: int
+    ) -> list[ScoredChunk] | None:
+        """Returns the best chunks of the accepted files. It is None if one of them is of a file that has expired: such
+        files are rare, because they are soon detached, so they are not looked for before."""
         if not corpus.chunks or (accepted is not None and not accepted):
             return []
         limit = max(_MIN_CANDIDATES, query.limit * _CANDIDATES_PER_RESULT)
@@ -116,12 +142,7 @@ class StoreSearch:
             by_meaning = [_Candidate(*chunk, 0.0) for chunk in closest]
         by_words = await self._search_words(corpus, query, accepted, limit)
         best = by_words if query.vectors is None else _join_orders(by_words, by_meaning, query.vectors)
-        return await self._load_chunks(best[: query.limit])
-
-    async def _select_files(self, accepts: AttributeFilter) -> Sequence[str]:
-        """Returns the ids of the files that a filter accepts."""
-        rows = await fetch_rows(await self._connection.execute(_SELECT_ATTRIBUTES, self._keys))
-        return await run_in_pool(lambda: [row.file_id for row in rows if accepts(orjson.loads(row.attributes))])
+        return await self._load_chunks(best[: query.limit], now_us)
 
     async def _search_words(
         self, corpus: Corpus, query: ChunkQuery, accepted: Sequence[str] | None, limit: int
@@ -135,8 +156,9 @@ class StoreSearch:
         term_matches = await self._terms.find_matches(self._connection, TermQuery(terms, corpus, limit, accepted))
         return await run_in_pool(_score_matches, term_matches.matches, corpus, term_matches.frequencies, query)
 
-    async def _load_chunks(self, best: Sequence[_Candidate]) -> list[ScoredChunk]:
-        """Returns chunks with their texts, which only these few need: on PostgreSQL they lie apart from their rows."""
+    async def _load_chunks(self, best: Sequence[_Candidate], now_us: int) -> list[ScoredChunk] | None:
+        """Returns chunks with their texts, which only these few need: on PostgreSQL they lie apart from their rows.
+        Returns None if the file of one has expired."""
         if not best:
             return []
         numbers = [candidate.number for candidate in best]
@@ -144,6 +166,8 @@ class StoreSearch:
         chunks = []
         for number, file_id, position, score in best:
             row = rows[number]
+            if row.expires_us is not None and row.expires_us <= now_us:
+                return None
             attributes = orjson.loads(row.attributes)
             chunks.append(ScoredChunk(self._store_id, file_id, row.filename, attributes, position, row.text, score))
         return chunks

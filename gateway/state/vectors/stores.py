@@ -218,8 +218,12 @@ class SqlVectorStores:
         if not (is_valid_id(store_id) and is_valid_id(file_id)):
             return None
         async with self._database.read_transaction(owner) as connection:
+            row = (await connection.execute(select(vector_stores).where(_is_store(owner, store_id)))).one_or_none()
+            if row is not None and _has_expired(row):
+                raise VectorStoreExpired(store_id)
             is_one = is_entry(owner, store_id, file_id)
-            entry = (await connection.execute(select(vector_store_files).where(is_one))).one_or_none()
+            exists = select(files.c.id).where(files.c.owner == owner, files.c.id == file_id, has_not_expired()).exists()
+            entry = (await connection.execute(select(vector_store_files).where(is_one, exists))).one_or_none()
             if entry is None:
                 return None
             if entry.status != "completed":

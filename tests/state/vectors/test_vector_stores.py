@@ -12,7 +12,7 @@ from gateway.retrieval.attribute_filters import compile_filter
 from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.terms import find_query_terms, iterate_index_terms
 from gateway.state.database.database import Database
-from gateway.state.database.tables import vector_chunks, vector_removals, vector_stores
+from gateway.state.database.tables import files, vector_chunks, vector_removals, vector_stores
 from gateway.state.file_records import FileQuota, StoredFile
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest, UnknownCursor
@@ -160,6 +160,22 @@ async def count_rows(tables: Database, table: Any) -> int:
         return (await connection.scalar(select(func.count()).select_from(table))) or 0
 
 
+async def test_a_file_that_has_expired_is_found_no_more_and_takes_no_place(store: SqlStore, tables: Database) -> None:
+    await create(store, "ann", "vs_1", "file-a", "file-b", "file-c")
+    texts = ["A cat and a cat.", "The cat is away."], ["The cat sleeps here all day and all night long."], ["No dog."]
+    await index(store, dict(zip(("file-a", "file-b", "file-c"), texts, strict=True)))
+    assert [chunk.file_id for chunk in await search(store, "ann", "vs_1", "cat", limit=2)] == ["file-a", "file-a"]
+    async with tables.write_transaction() as connection:
+        await connection.execute(update(files).where(files.c.id == "file-a").values(expires_us=1))
+    accepts = {"type": "ne", "key": "k", "value": "v"}
+    for filters in (None, accepts):
+        found = await search(store, "ann", "vs_1", "cat", accepts=filters, limit=2)
+        assert [chunk.file_id for chunk in found] == ["file-b"]
+    stores = store.vector_stores
+    assert await stores.load_texts("ann", "vs_1", "file-a", PageRequest(limit=10)) is None
+    assert await stores.load_texts("ann", "vs_1", "file-b", PageRequest(limit=10)) is not None
+
+
 async def test_an_expired_store_is_shown_but_not_searched_and_stays_expired(store: SqlStore, tables: Database) -> None:
     await create(store, "ann", "vs_1", "file-a", expires_after_days=1)
     await index(store, {"file-a": ["cat"]})
@@ -172,8 +188,14 @@ async def test_an_expired_store_is_shown_but_not_searched_and_stays_expired(stor
     changed = await stores.update_store("ann", "vs_1", {"expires_after_days": 300})
     assert changed is not None
     assert changed.render()["status"] == "expired"
+    assert changed.render()["usage_bytes"] == len("cat")
     assert await store.indexing.remove_chunks() == 1
     assert await count_rows(tables, vector_chunks) == 0
+    swept = await stores.load_store("ann", "vs_1")
+    assert swept is not None
+    assert swept.render()["usage_bytes"] == 0
+    with pytest.raises(VectorStoreExpired):
+        await stores.load_texts("ann", "vs_1", "file-a", PageRequest(limit=10))
     assert await store.files.load_file("ann", "file-a") is not None
 
 
