@@ -12,10 +12,16 @@ import os
 import select
 import signal
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from providers.llamacpp.parameters import DEFAULT_SLOTS, assign_parameters
+
+_LOG_S: Final = 2.0
+"""The limit for llama.cpp to write the rest of its log before the process ends."""
+
+_LOOK_S: Final = 0.02
 
 
 def main() -> None:
@@ -34,6 +40,7 @@ def main() -> None:
     try:
         server = xllamacpp.Server(_configure(xllamacpp.CommonParams(), request))
     except RuntimeError as error:
+        _wait_for_log()
         sys.exit(str(error))
     output.write(f"{server.listening_address}\n")
     output.close()
@@ -57,6 +64,25 @@ def _configure(parameters: Any, request: dict[str, Any]) -> Any:
     parameters.endpoint_slots = False
     parameters.endpoint_metrics = True
     return parameters
+
+
+def _wait_for_log() -> None:
+    """Waits until the threads of llama.cpp are idle: one of them writes the log, with the reason of a failure, and what
+    it has not written is lost when the process ends."""
+    end = time.monotonic() + _LOG_S
+    is_idle = False
+    while time.monotonic() < end and not is_idle:
+        time.sleep(_LOOK_S)
+        is_idle = not any(_is_running(thread) for thread in Path("/proc/self/task").glob("*/stat"))
+
+
+def _is_running(thread: Path) -> bool:
+    """Whether a thread of this process, by its file in /proc, has something to do. The main thread looks itself."""
+    try:
+        name, state = thread.parent.name, thread.read_text().rpartition(")")[2].split()[0]
+    except OSError:  # the thread has ended
+        return False
+    return name != str(os.getpid()) and state != "S"
 
 
 def _end_with_parent() -> None:
