@@ -7,14 +7,34 @@ The column `vector_chunks.embedding` remains, as numbers, and a trigger copies i
 search several times as much: PostgreSQL stores it apart from the row, and has to convert it for each comparison.
 """
 
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, Text, cast, func, select
+from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, Text, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import UserDefinedType
 
 from gateway.state.values import SchemaMismatch
 
-VECTOR_TABLE: Final = "vector_embeddings"
+
+class PgVector(UserDefinedType[Any]):
+    """The type of pgvector."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "vector"
+
+
+vector_embeddings: Final = Table(
+    "vector_embeddings",
+    # Of its own, because migrations do not make it.
+    MetaData(),
+    Column("number", BigInteger),
+    Column("owner", Text),
+    Column("store_id", Text),
+    Column("attempt", BigInteger),
+    Column("embedding", PgVector()),
+)
 
 _EXTENSIONS: Final = Table("pg_extension", MetaData(), Column("extname", String))
 """PostgreSQL's list of the extensions in a database."""
@@ -106,4 +126,4 @@ async def _has_type(connection: AsyncConnection) -> bool:
 
 async def _has_table(connection: AsyncConnection) -> bool:
     """Whether the database has the table."""
-    return await connection.scalar(select(cast(func.to_regclass(VECTOR_TABLE), Text))) is not None
+    return await connection.scalar(select(cast(func.to_regclass(vector_embeddings.name), Text))) is not None

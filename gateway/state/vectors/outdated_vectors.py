@@ -8,14 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
-    BigInteger,
-    Column,
     ColumnElement,
-    MetaData,
     Row,
     Select,
-    Table,
-    Text,
     and_,
     cast,
     delete,
@@ -25,12 +20,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.types import UserDefinedType
 
 from gateway.retrieval.embedding import Vector, build_signs, unpack_vector
 from gateway.state.database.database import Database
 from gateway.state.database.tables import vector_chunks, vector_store_files, vector_stores
-from gateway.state.database.vector_table import VECTOR_TABLE
+from gateway.state.database.vector_table import PgVector, vector_embeddings
 from gateway.state.row_values import read_clock_us
 from gateway.state.vector_records import EmbeddingClaim, StoredText
 from gateway.state.vectors.entries import SECOND_US, is_entry
@@ -38,27 +32,6 @@ from gateway.state.vectors.entries import SECOND_US, is_entry
 _entries: Final = vector_store_files.c
 _chunks: Final = vector_chunks.c
 _stores: Final = vector_stores.c
-
-
-class _PgVector(UserDefinedType[Any]):
-    """The type of pgvector."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "vector"
-
-
-_copies: Final = Table(
-    VECTOR_TABLE,
-    MetaData(),
-    Column("number", BigInteger),
-    Column("owner", Text),
-    Column("store_id", Text),
-    Column("attempt", BigInteger),
-    Column("embedding", _PgVector()),
-)
-"""PostgreSQL's copies of the vectors."""
 
 
 class SqlEmbeddingQueue:
@@ -151,12 +124,12 @@ async def _replace_on_postgres(connection: AsyncConnection, vectors: Mapping[int
         await connection.execute(update(vector_chunks).where(_chunks.number == number).values(values))
     # The trigger copies new rows, and no changed ones.
     numbers = list(vectors)
-    await connection.execute(delete(_copies).where(_copies.c.number.in_(numbers)))
+    await connection.execute(delete(vector_embeddings).where(vector_embeddings.c.number.in_(numbers)))
     copied = select(
-        _chunks.number, _chunks.owner, _chunks.store_id, _chunks.attempt, cast(_chunks.embedding, _PgVector())
+        _chunks.number, _chunks.owner, _chunks.store_id, _chunks.attempt, cast(_chunks.embedding, PgVector())
     ).where(_chunks.number.in_(numbers))
     names = ["number", "owner", "store_id", "attempt", "embedding"]
-    await connection.execute(insert(_copies).from_select(names, copied))
+    await connection.execute(insert(vector_embeddings).from_select(names, copied))
 
 
 async def has_outdated(connection: AsyncConnection, owner: str, store_id: str, embedder: str) -> bool:

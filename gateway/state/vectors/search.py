@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import BigInteger, Row, Select, Text, and_, bindparam, cast, func, or_, select, true
+from sqlalchemy import BigInteger, Row, Select, Text, and_, bindparam, cast, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.sharing.work_pool import run_in_pool
@@ -13,6 +13,7 @@ from gateway.retrieval.embedding import QueryVectors
 from gateway.retrieval.scoring import Corpus, QueryScorer, fuse_ranks, join_scores
 from gateway.state.database.database import fetch_rows
 from gateway.state.database.tables import files, vector_chunks, vector_store_files, vector_stores
+from gateway.state.records.files import has_not_expired
 from gateway.state.row_values import read_clock_us
 from gateway.state.vector_records import ChunkQuery, ScoredChunk
 from gateway.state.vectors.entries import is_entry
@@ -54,9 +55,6 @@ _SELECT_STORE: Final = (
 )
 _is_file_of_entry: Final = and_(files.c.owner == _entries.owner, files.c.id == _entries.file_id)
 _SELECT_ATTRIBUTES: Final = select(_entries.file_id, _entries.attributes).where(_is_searched)
-_SELECT_UNEXPIRED: Final = _SELECT_ATTRIBUTES.join(files, _is_file_of_entry).where(
-    or_(files.c.expires_us.is_(None), files.c.expires_us > bindparam("now_us", type_=BigInteger))
-)
 _SELECT_TEXTS: Final = (
     select(vector_chunks.c.number, vector_chunks.c.text, files.c.filename, files.c.expires_us, _entries.attributes)
     .join(
@@ -115,15 +113,14 @@ class StoreSearch:
         corpus = Corpus(store.chunks, store.terms)
         chunks = await self._search_files(corpus, query, accepted, now_us)
         if chunks is None:
-            accepted = await self._select_files(_SELECT_UNEXPIRED, query.accepts, now_us=now_us)
+            unexpired = _SELECT_ATTRIBUTES.join(files, _is_file_of_entry).where(has_not_expired())
+            accepted = await self._select_files(unexpired, query.accepts)
             chunks = await self._search_files(corpus, query, accepted, now_us)
         return chunks or []
 
-    async def _select_files(
-        self, statement: Select[Any], accepts: AttributeFilter | None, **values: int
-    ) -> Sequence[str]:
+    async def _select_files(self, statement: Select[Any], accepts: AttributeFilter | None) -> Sequence[str]:
         """Returns the ids of the files that a filter accepts, if there is one."""
-        rows = await fetch_rows(await self._connection.execute(statement, {**self._keys, **values}))
+        rows = await fetch_rows(await self._connection.execute(statement, self._keys))
         if accepts is None:
             return [row.file_id for row in rows]
         return await run_in_pool(lambda: [row.file_id for row in rows if accepts(orjson.loads(row.attributes))])

@@ -11,13 +11,10 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 from sqlalchemy import (
     BigInteger,
-    Column,
     ColumnElement,
     Integer,
     LargeBinary,
-    MetaData,
     Select,
-    Table,
     Text,
     bindparam,
     case,
@@ -30,7 +27,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.operators import custom_op
-from sqlalchemy.types import UserDefinedType
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.embedding import (
@@ -44,7 +40,7 @@ from gateway.retrieval.embedding import (
 from gateway.state.database.engines import get_driver
 from gateway.state.database.sqlite_statements import CompiledStatement
 from gateway.state.database.tables import vector_chunks, vector_store_files
-from gateway.state.database.vector_table import VECTOR_TABLE
+from gateway.state.database.vector_table import PgVector, vector_embeddings
 from gateway.state.vectors.entries import is_entry
 
 _SIGNS_AT_ONCE: Final = 20_000
@@ -55,6 +51,7 @@ _DISTANCE: Final = custom_op[float]("<=>")
 """pgvector's cosine distance."""
 
 _chunks: Final = vector_chunks.c
+_vectors: Final = vector_embeddings.c
 
 
 _entries: Final = vector_store_files.c
@@ -157,26 +154,6 @@ def _order_rows(rows: Sequence[tuple[Any, ...]], queries: QueryVectors, limit: i
     return [CloseChunk(number, file_id, position) for _, file_id, position, number in ordered[:limit]]
 
 
-class _PgVector(UserDefinedType[Any]):
-    """The type of pgvector."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "vector"
-
-
-_vectors: Final = Table(
-    VECTOR_TABLE,
-    MetaData(),
-    Column("number", BigInteger),
-    Column("owner", Text),
-    Column("store_id", Text),
-    Column("attempt", BigInteger),
-    Column("embedding", _PgVector()),
-).c
-
-
 class PostgresVectorIndex:
     """Implements `VectorIndex` with the extension `vector`."""
 
@@ -199,7 +176,7 @@ class PostgresVectorIndex:
             return []
         distances = [
             # As a text: the driver would examine each element of a list.
-            _vectors.embedding.operate(_DISTANCE, cast(cast(f"[{print_numbers(query)}]", Text), _PgVector()))
+            _vectors.embedding.operate(_DISTANCE, cast(cast(f"[{print_numbers(query)}]", Text), PgVector()))
             for query in queries.vectors
         ]
         nearest: ColumnElement[Any] = distances[0] if len(distances) == 1 else func.least(*distances)
