@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.errors import ContainerNotFound
 from gateway.tools.code_interpreter.form import CODE_INTERPRETER, CODE_INTERPRETER_FORM
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_only_tool, find_unread_keys
 from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
 from translation.representation.json_types import Json, mapping_or_empty
@@ -61,17 +61,10 @@ class CodeInterpreterTools:
         from gateway.tools.code_interpreter.executor import CodeInterpreterExecutor
         from gateway.tools.code_interpreter.mapped_runner import MappedRunner
 
-        positions = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
-        if self._mapped_tool is None or not positions:
+        position = find_only_tool(tools, self.runs_tool, "a request may have one code interpreter: leave the other out")
+        if self._mapped_tool is None or position is None:
             return []
-        if len(positions) > 1:
-            raise InvalidRequest(
-                "a request may have one code interpreter: leave the other out",
-                param=f"tools[{positions[1]}]",
-                code="duplicate_tool",
-            )
         runner = MappedRunner(self._mapped_tool)
-        position = positions[0]
         _check_container(tools[position].get(_CONTAINER), f"tools[{position}].{_CONTAINER}", runner.container_id)
         return [CodeInterpreterExecutor(runner, sees_images=context.sees_images)]
 

@@ -1,5 +1,6 @@
 """Executors of hosted tools: the interface that each kind of tools implements, and wrappers that change one thing of
 it.
 
-May import `gateway.tools.redacted_results`, `translation.hosted` and `translation.representation`.
+May import `gateway.tools.redacted_results`, `translation.errors`, `translation.hosted` and
+`translation.representation`.
 """

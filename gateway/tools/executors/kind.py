@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.tools.executors.executor import ToolExecutor
+from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
 from translation.hosted.citations.citation_table import CitationTable
 from translation.hosted.tool_search.deferred_tools import DeferredTools
@@ -44,6 +45,17 @@ def find_unread_keys(
     for key, value in holder.items():
         if key not in known and value is not None:
             yield Loss(f"tools[{position}].{path}{key:.50}", "dropped")
+
+
+def find_only_tool(tools: Sequence[Json], is_own: Callable[[Json], bool], duplicate: str) -> int | None:
+    """Returns the position of the tool that belongs to a kind; None without one.
+
+    Raises InvalidRequest with the message `duplicate` if there are several.
+    """
+    positions = [position for position, tool in enumerate(tools) if is_own(tool)]
+    if len(positions) > 1:
+        raise InvalidRequest(duplicate, param=f"tools[{positions[1]}]", code="duplicate_tool")
+    return positions[0] if positions else None
 
 
 class ToolKind(Protocol):

@@ -9,7 +9,7 @@ from gateway.retrieval.embedding import Embedder
 from gateway.retrieval.search_params import read_filters, read_threshold
 from gateway.state.vector_records import VectorStores
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_only_tool, find_unread_keys
 from gateway.tools.file_search.executor import FileSearchExecutor
 from gateway.tools.file_search.form import FILE_SEARCH, FILE_SEARCH_FORM
 from gateway.tools.file_search.store_searcher import StoreOptions, StoreSearcher
@@ -105,17 +105,12 @@ class FileSearchTools:
                 yield from find_unread_keys(weights, position, _WEIGHTS, f"ranking_options.{_HYBRID}.")
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
-        searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
-        if not searches:
+        position = find_only_tool(
+            tools, self.runs_tool, "a request may have one file search: name the stores of both in one tool"
+        )
+        if position is None:
             return []
-        if len(searches) > 1:
-            raise InvalidRequest(
-                "a request may have one file search: name the stores of both in one tool",
-                param=f"tools[{searches[1]}]",
-                code="duplicate_tool",
-            )
-        param = f"tools[{searches[0]}]"
-        tool = tools[searches[0]]
+        tool, param = tools[position], f"tools[{position}]"
         mapped_tool = self._find_mapped_tool()
         options, threshold = _read_options(tool, param, needs_stores=mapped_tool is None)
         searcher: FileSearcher

@@ -7,9 +7,8 @@ from typing import Final
 
 from gateway.config.tool_settings import ToolSearchSettings
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_only_tool, find_unread_keys
 from gateway.tools.tool_search.executor import ToolSearchExecutor
-from translation.errors import InvalidRequest
 from translation.hosted.call_forms import CallForm
 from translation.hosted.tool_search.deferred_tools import AUTO_SEARCH, DEFERRED_SEARCH, MCP, defers_any
 from translation.hosted.tool_search.search_form import SEARCH_FORM
@@ -55,13 +54,9 @@ class ToolSearchTools:
                 yield Loss(f"tools[{position}].defer_loading", "dropped")
 
     def open_executors(self, tools: Sequence[Json], context: ResponseContext) -> list[ToolExecutor]:
-        searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
-        if len(searches) > 1:
-            raise InvalidRequest(
-                "a request may have one search for tools", param=f"tools[{searches[1]}]", code="duplicate_tool"
-            )
+        position = find_only_tool(tools, self.runs_tool, "a request may have one search for tools")
         results = self._settings.results
-        if searches:
+        if position is not None:
             return [ToolSearchExecutor(TOOL_SEARCH, results, context.deferred)]
         if self._searches_unasked(tools):
             label = DEFERRED_SEARCH if defers_any(tools) else AUTO_SEARCH

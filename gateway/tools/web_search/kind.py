@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.config.tool_settings import WebSearchSettings
 from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.tools.executors.executor import ToolExecutor
-from gateway.tools.executors.kind import ResponseContext, ToolKind, find_unread_keys
+from gateway.tools.executors.kind import ResponseContext, ToolKind, find_only_tool, find_unread_keys
 from gateway.tools.web_search.domains import read_domain_rules
 from gateway.tools.web_search.form import FORM
 from providers.egress import EgressClient
@@ -86,16 +86,10 @@ class WebSearchTools:
         from gateway.tools.web_search.shape import TextBounds
         from gateway.tools.web_search.shapes import build_shape
 
-        searches = [position for position, tool in enumerate(tools) if self.runs_tool(tool)]
-        if not searches:
+        position = find_only_tool(tools, self.runs_tool, "a request may have one web search: join the two tools to one")
+        if position is None:
             return []
-        if len(searches) > 1:
-            raise InvalidRequest(
-                "a request may have one web search: join the two tools to one",
-                param=f"tools[{searches[1]}]",
-                code="duplicate_tool",
-            )
-        tool, param = tools[searches[0]], f"tools[{searches[0]}]"
+        tool, param = tools[position], f"tools[{position}]"
         results, excerpt_chars = _read_size(tool, param)
         engine = self._build_engine()
         country = _read_country(tool, param)
