@@ -1,6 +1,5 @@
 """Code that a tool of an MCP server runs: clients get the items and events of a code interpreter."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from tests.integration.mapped_tools.mapped_gateway import (
     Answer,
     MappedServer,
     call,
-    mapped_server,
     mapping,
     text_result,
 )
@@ -28,12 +26,6 @@ ONE: Final = {"run_code": CODE}
 MODEL: Final = (chat_calls(call("code_interpreter", code="print(1)\n2 * 3")), chat_text("It is 6."))
 TOOL: Final[Any] = {"type": "code_interpreter", "container": {"type": "auto"}}
 OUTPUTS: Final[Any] = ["code_interpreter_call.outputs"]
-
-
-@pytest.fixture
-def server() -> Iterator[MappedServer]:
-    with mapped_server() as server:
-        yield server
 
 
 async def test_a_response_has_the_items_and_events_of_a_code_interpreter(server: MappedServer) -> None:

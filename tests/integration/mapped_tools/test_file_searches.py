@@ -1,6 +1,5 @@
 """File searches by a tool of an MCP server: clients get the items and citations of a file search."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from tests.integration.mapped_tools.mapped_gateway import (
     Answer,
     MappedServer,
     call,
-    mapped_server,
     mapping,
     text_result,
 )
@@ -27,12 +25,6 @@ ONE: Final = {"find_chunks": FILE_SEARCH}
 MODEL: Final = (chat_calls(call("file_search", queries=["cats"])), chat_text("Cats 🐈 sleep ", "【1】."))
 TOOL: Final[Any] = {"type": "file_search", "vector_store_ids": ["handbook"]}
 RESULTS: Final[Any] = ["file_search_call.results"]
-
-
-@pytest.fixture
-def server() -> Iterator[MappedServer]:
-    with mapped_server() as server:
-        yield server
 
 
 async def test_a_response_has_the_items_events_and_citations_of_a_search(server: MappedServer) -> None:

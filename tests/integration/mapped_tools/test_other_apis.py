@@ -1,7 +1,6 @@
 """Hosted tools that a tool of an MCP server runs, over every API of clients."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ import pytest
 
 from tests.agui_client import AguiThread, user
 from tests.databases import ready_sqlite
-from tests.integration.mapped_tools.mapped_gateway import MappedServer, Mapping, call, mapped_server, mapping
+from tests.integration.mapped_tools.mapped_gateway import MappedServer, Mapping, call, mapping
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
 
@@ -34,12 +33,6 @@ PATHS: Final[dict[str, tuple[str, Json]]] = {
     "ollama": ("/api/chat", {"model": "m", "messages": HELLO, "stream": False}),
     "generate": ("/generate", {"model": "m", "messages": HELLO}),
 }
-
-
-@pytest.fixture
-def server() -> Iterator[MappedServer]:
-    with mapped_server() as server:
-        yield server
 
 
 def client_of(served: Mapping) -> httpx.AsyncClient:
