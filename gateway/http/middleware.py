@@ -8,7 +8,6 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dataplane.bounded_protocol import HEADERS
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
@@ -140,7 +139,7 @@ class RequestMiddleware:
         if scope["path"] in self._unlogged and kind == "http":
             await self._unlogged[scope["path"]](scope, receive, send)
             return
-        headers = scope.get(HEADERS) or headers_of(scope)
+        headers = headers_of(scope)
         client_id = headers.get(b"x-request-id")
         request_id = (client_id and parse_request_id(client_id)) or new_request_id()
         ids = RequestIds(request_id)

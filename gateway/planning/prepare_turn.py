@@ -98,8 +98,7 @@ def prepare_turn(turn: Turn, target: Target, endpoint: Endpoint, losses: list[Lo
     in errors and losses have the turn's names, not the client's: see `ClientParams`.
     """
     profile = target.profile
-    if profile.two_pass == "on":
-        require_continuable(turn, profile, endpoint)
+    require_continuable(turn, profile, endpoint)
     seal = target.reasoning_seal
     unsealed = turn if seal is None else seal.unseal_turn(turn)
     fitted, _ = apply_capabilities(unsealed, target.capabilities, endpoint, losses, relayed=False)

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from dataplane.core import make_fast_path
 from dataplane.http_protocol import CLIENT, ClientWriter, get_running_loop
-from dataplane.source import FastPath, ReadTemplate, Source, as_source
+from dataplane.source import FastPath, ReadTemplate, as_source
 from gateway.errors import GatewayError, ShuttingDown
 from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, DrainState, RequestGuard
@@ -118,7 +118,7 @@ class EventStreamReply(Response):
             self.raw_headers[0] = (b"content-type", framing.media_type)
         self._late_headers = late_headers
         self._stream = stream
-        self._source: Source[bytes] = stream if isinstance(stream, Source) else as_source(stream, stream.frames, b"")
+        self._source = as_source(stream, stream.frames, b"")
         # Every read looks these up, and attributes of the class alone are slower to find.
         self._template: ReadTemplate[bytes] | None = None
         self.fast_path: FastPath | None = None
@@ -139,8 +139,7 @@ class EventStreamReply(Response):
         guard = RequestGuard(receive, self._drain, self._client)
         if self._recorder is not None:
             self._recorder.begin()
-        loop = get_running_loop(None) if self._client is None else self._client.loop
-        self._keepalive.start(loop, self._find_last_sent, self._send_keepalive)
+        self._keepalive.start(get_running_loop(self._client), self._find_last_sent, self._send_keepalive)
         if self._client is not None:
             self._client.on_silence = self._send_keepalive_now
         try:

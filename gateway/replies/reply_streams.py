@@ -161,7 +161,7 @@ class TranslatedReply(Source[bytes]):
         self.template: ReadTemplate[bytes] | None = None
         self.ended = False
         self.has_content = False
-        self._batches = exchange if isinstance(exchange, Source) else as_batch_source(exchange)
+        self._batches = as_batch_source(exchange)
         self._event_stage = event_stage
         self._params = params
         self._encoder = encoder
@@ -274,7 +274,7 @@ class RelayedReply(Source[bytes]):
         observer: RequestObserver = LOG_OBSERVER,
     ) -> None:
         self._observer = observer
-        self._reads = exchange if isinstance(exchange, Source) else as_read_source(exchange)
+        self._reads = as_read_source(exchange)
         self._relay = relay
         self._hold = hold
         self._rejection_params = rejection_params

@@ -7,13 +7,11 @@ The parts that depend on the configuration can be replaced while the server runs
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from dataplane.bounded_protocol import HEADERS
 from dataplane.http_protocol import CLIENT
 from dataplane.sharing.fair_turns import NO_OWNER, current_owner
 from gateway.config.own_address import describe_address
@@ -59,9 +57,6 @@ from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 
 _MB = 1024 * 1024
-
-STRICT_HEADER: Final = b"x-gateway-strict"
-"""The header by which a client wants a request with losses refused."""
 
 
 class Service:
@@ -159,7 +154,7 @@ class Service:
         submitted as a job. `path_params` are parameters of the body that are in the path. Raises exceptions that
         `gateway/error_replies.py` has rows for, and ClientDisconnected.
         """
-        request_headers = scope.get(HEADERS) or headers_of(scope)
+        request_headers = headers_of(scope)
         principal = self._authenticate(scope, request_headers)
         if principal is not ANONYMOUS:
             self._count_request(principal, scope)
@@ -176,7 +171,7 @@ class Service:
             endpoint,
             principal,
             body,
-            STRICT_HEADER in request_headers and is_strict(request_headers),
+            is_strict(request_headers),
             weight,
             adapter,
             key is not None,
@@ -399,7 +394,7 @@ def is_strict(headers: Mapping[bytes, bytes]) -> bool:
 
     Raises InvalidRequest if the header is neither true nor false.
     """
-    header = headers.get(STRICT_HEADER)
+    header = headers.get(b"x-gateway-strict")
     if header is None:
         return False
     value = header.lower()

@@ -91,12 +91,7 @@ class UpstreamReply(Source[bytes]):
         except HTTP_FAILURES as failure:
             self._upstream.raise_provider_error(failure, reply_started=True)
         self.ended = self._source.ended
-        if read:
-            if _LF in read:
-                self._partial_line_since = None
-            else:
-                self._check_drip()
-        return read
+        return self.take_read(read) if read else read
 
     def take_read(self, read: bytes) -> bytes:
         if _LF in read:

@@ -68,7 +68,7 @@ class StreamedMessage:
             self._read_whole()
         for field in _TEXT_FIELDS:
             if value := delta.get(field):
-                self.text_of(field).add(value if type(value) is str else flatten_text(value))
+                self.text_of(field).add(flatten_text(value))
         if _PLAIN_FIELDS.issuperset(delta):
             return  # as most deltas
         if text := find_reasoning_text(delta, self._reasoning_fields):

@@ -153,7 +153,7 @@ class ResponsesEncoder(StreamEnd):
         seal: ItemSeal | None = None,
         included: Collection[str] = (),
     ) -> None:
-        StreamEnd.__init__(self)  # without the object that `super()` makes
+        super().__init__()
         self._included = included
         self._snapshot = Snapshot(initial_response, clock, seal)
         self.sequence = -1
