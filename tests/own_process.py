@@ -52,6 +52,12 @@ def find_open_files(folder: Path) -> list[str]:
     return [path for path in paths if path is not None and path.startswith(str(folder))]
 
 
+def list_open_files() -> set[tuple[int, str]]:
+    """Returns all descriptors with what they are of, to be told apart by what they were before."""
+    found = ((each, _try(os.readlink, DESCRIPTORS / str(each))) for each in _list_descriptors())
+    return {(descriptor, name) for descriptor, name in found if name is not None}
+
+
 class NewObjects:
     """The objects of some kinds that are made between the moment this is and `find`."""
 

@@ -61,19 +61,15 @@ class Bucket:
 
     @asynccontextmanager
     async def open_descriptor(self, blob_id: str) -> AsyncGenerator[int, None]:
-        """Opens a copy of the blob, which has no name, so that it disappears with the descriptor."""
-        run = _pools.get().run
+        """Opens a copy of the blob, which disappears with the descriptor."""
         size = await self._measure(blob_id)
-        files: list[IO[bytes]] = []
-        try:
-            files.append(copy := await _run_in_pool(tempfile.NamedTemporaryFile))
+        # Opened here, not in a thread: who waits for a thread may be cancelled, and nobody would close what it opened.
+        with _create_copy() as copy:
             async for piece in self._iterate_pieces(blob_id, size):
                 await _run_in_pool(partial(copy.write, piece))
-            files.append(reading := await _run_in_pool(partial(_open_for_reading, copy)))
-            yield reading.fileno()
-        finally:
-            for file in files:
-                await run(file.close)
+            await _run_in_pool(copy.flush)
+            with _open_for_reading(copy) as reading:
+                yield reading.fileno()
 
     async def remove_blobs(self, blob_ids: Sequence[str]) -> None:
         if blob_ids:
@@ -220,15 +216,26 @@ async def _translate(request: Awaitable[_ResultT]) -> _ResultT:
         raise FileStorageUnavailable(f"the bucket: {type(error).__name__}") from error
 
 
+def _create_copy() -> IO[bytes]:
+    """Creates an empty file for a copy of a blob. Raises FileStorageUnavailable."""
+    try:
+        return tempfile.NamedTemporaryFile()
+    except OSError as error:
+        raise _explain_file_error(error) from error
+
+
+def _open_for_reading(copy: IO[bytes]) -> IO[bytes]:
+    """Opens a copy anew, so that a child process can only read it, and from its beginning."""
+    return open(copy.name, "rb", buffering=0)
+
+
 async def _run_in_pool(call: Any) -> Any:
     """Returns what a function returns that works with a file. Raises FileStorageUnavailable."""
     try:
         return await _pools.get().run(call)
     except OSError as error:
-        raise FileStorageUnavailable(error.strerror or type(error).__name__) from error
+        raise _explain_file_error(error) from error
 
 
-def _open_for_reading(copy: IO[bytes]) -> IO[bytes]:
-    """Returns a file and not its descriptor, which would stay open if whoever waits for it is cancelled."""
-    copy.flush()
-    return open(copy.name, "rb", buffering=0)
+def _explain_file_error(error: OSError) -> FileStorageUnavailable:
+    return FileStorageUnavailable(error.strerror or type(error).__name__)

@@ -1,12 +1,11 @@
 """Parses files for one event loop: sends them to the parser server, and reads what its children write."""
 
 import asyncio
-import os
 import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, closing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from typing import Final
 
 import orjson
@@ -24,6 +23,7 @@ from gateway.retrieval.parsing.parsed_text import (
 _log = structlog.get_logger(__name__)
 
 _MAX_FRAME: Final = 4_194_304
+_READ_BYTES: Final = 65_536
 _BYTES_PER_CHARACTER: Final = 64
 """The most bytes that a child may write for each character of a text. The text and the terms of its overlapping chunks
 need fewer."""
@@ -82,33 +82,32 @@ class ParserPool:
     async def _read_child(
         self, file: int, name: str, bounds: ParsingBounds, sizes: ChunkSizes
     ) -> AsyncGenerator[str | list[IndexedChunk], None]:
-        """Sends a file to the parser server, and yields what its child writes into a pipe."""
+        """Sends a file to the parser server, and yields what its child writes into a socket."""
         control = await self._start_server()
-        ours, theirs = os.pipe()
-        reader = asyncio.StreamReader(limit=65_536)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
-        )
-        try:
-            request = {"name": name, "method": self._method, "bounds": list(bounds), "sizes": list(sizes)}
-            try:
-                socket.send_fds(control, [orjson.dumps(request) + b"\n"], [file, theirs])
-            except OSError:
-                if control is self._control:
-                    await self.close()
-                raise _build_server_fault() from None
-            finally:
-                os.close(theirs)  # only the child can write now, so the pipe ends with the child
+        # Not a pipe: uvloop closes the descriptor of a pipe twice if its connection is cancelled, and the second time
+        # it may be another file's.
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:  # then only the child can write, so the socket ends with the child
+                ours.setblocking(False)
+                request = {"name": name, "method": self._method, "bounds": list(bounds), "sizes": list(sizes)}
+                try:
+                    socket.send_fds(control, [orjson.dumps(request) + b"\n"], [file, theirs.fileno()])
+                except OSError:
+                    if control is self._control:
+                        await self.close()
+                    raise _build_server_fault() from None
+            received = _Received(ours)
             # A file may make its child misbehave, so the frames that a child sends are limited too.
             left = bounds.characters * _BYTES_PER_CHARACTER + _MAX_FRAME
             while True:
                 try:
-                    size = int.from_bytes(await reader.readexactly(4), "big")
+                    size = int.from_bytes(await received.take(4), "big")
                     left -= size
                     if size > _MAX_FRAME or left < 0:
                         raise UnreadableFile("invalid_file", "The file has too much text.")
-                    frame = orjson.loads(await reader.readexactly(size))
-                except asyncio.IncompleteReadError:
+                    frame = orjson.loads(await received.take(size))
+                except ConnectionError:
                     raise self._explain_end(control) from None
                 if "text" in frame:
                     yield frame["text"]
@@ -120,8 +119,6 @@ class ParserPool:
                     raise UnreadableFile(*frame["fault"])
                 else:
                     return
-        finally:
-            transport.close()
 
     def _explain_end(self, control: socket.socket) -> UnreadableFile:
         """Returns why a child ended in the middle: it went beyond its bounds, or its parser server is gone.
@@ -139,7 +136,8 @@ class ParserPool:
                 return self._control
             await self.close()
             ours, theirs = socket.socketpair()
-            with closing(theirs):
+            with theirs, ExitStack() as unless_started:
+                unless_started.enter_context(ours)
                 self._server = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-m",
@@ -149,9 +147,30 @@ class ParserPool:
                     pass_fds=[theirs.fileno()],
                     stdin=asyncio.subprocess.DEVNULL,
                 )
+                unless_started.pop_all()
             ours.setblocking(False)
             self._control = ours
             return ours
+
+
+class _Received:
+    """The bytes that arrive at a socket, in portions of the sizes that are wanted."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._bytes = bytearray()
+
+    async def take(self, size: int) -> bytes:
+        """Returns the next `size` bytes. Raises ConnectionError if the socket ends before them."""
+        loop = asyncio.get_running_loop()
+        while len(self._bytes) < size:
+            more = await loop.sock_recv(self._connection, _READ_BYTES)
+            if not more:
+                raise ConnectionResetError
+            self._bytes += more
+        portion = bytes(self._bytes[:size])
+        del self._bytes[:size]
+        return portion
 
 
 def _is_served(control: socket.socket) -> bool:

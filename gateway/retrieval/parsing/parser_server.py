@@ -1,7 +1,7 @@
 """The parser server: `python -m gateway.retrieval.parsing.parser_server FD`. It forks a child for each file.
 
 Everything that parsing imports is loaded before the first child is forked, so that a child need not open anything. It
-has two descriptors, the file and a pipe for its results, and no right to open a file or a socket. Server and children
+has two descriptors, the file and a socket for its results, and no right to open a file or a socket. Server and children
 end with the process that started them.
 """
 
@@ -98,7 +98,7 @@ def main() -> None:
     """Serves requests on the socket whose descriptor is the first argument, until the process at its other end is gone.
     The second argument is who reads files: a reading method.
 
-    A request is a line of JSON with `name`, `method`, `bounds` and `sizes`, and two descriptors: the file, and a pipe.
+    A request is a line of JSON with `name`, `method`, `bounds` and `sizes`, and two descriptors: the file and a socket.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group: the server decides
@@ -110,12 +110,12 @@ def main() -> None:
 
         load_converters()
     while True:
-        line, (file, pipe) = _receive_request(control)
+        line, (file, results) = _receive_request(control)
         if os.fork() == 0:
             control.close()
-            _run_child(file, pipe, orjson.loads(line))
+            _run_child(file, results, orjson.loads(line))
         os.close(file)
-        os.close(pipe)
+        os.close(results)
 
 
 def _receive_request(control: socket.socket) -> tuple[bytes, list[int]]:
@@ -128,14 +128,14 @@ def _receive_request(control: socket.socket) -> tuple[bytes, list[int]]:
     return line, list(descriptors)
 
 
-def _run_child(file: int, pipe: int, request: dict[str, Any]) -> NoReturn:
+def _run_child(file: int, results: int, request: dict[str, Any]) -> NoReturn:
     code = 1
     try:
         bounds = ParsingBounds(*request["bounds"])
         _bind_to_parent()
         _set_bounds(bounds)
         work = ParsingRequest(request["name"], request["method"], bounds, ChunkSizes(*request["sizes"]))
-        with open(pipe, "wb", buffering=0) as out:
+        with open(results, "wb", buffering=0) as out:
             for frame in parse_file(file, work):
                 _send_frame(out, orjson.dumps(frame))
         code = 0

@@ -154,13 +154,13 @@ class WebPageReader:
             raise PageUnavailable(f"it is a PDF of more than {content.max_bytes / _MB:g} MiB")
         if self._parsers is None:
             self._parsers = ParserPool(1)
-        copy = await run_in_pool(_write_copy, content.data)
-        try:
-            text = await self._parse(copy, self._parsers)
-        except UnreadableFile as fault:
-            raise PageUnavailable(f"it is a PDF that cannot be read: {fault.message}") from None
-        finally:
-            await run_in_pool(copy.close)
+        # Opened here, not in a thread: who waits for a thread may be cancelled, and nobody would close what it opened.
+        with tempfile.TemporaryFile() as copy:
+            await run_in_pool(_write_copy, copy, content.data)
+            try:
+                text = await self._parse(copy, self._parsers)
+            except UnreadableFile as fault:
+                raise PageUnavailable(f"it is a PDF that cannot be read: {fault.message}") from None
         return WebPage(content.url, "", text[:_MAX_TEXT_CHARS].strip(), len(text) <= _MAX_TEXT_CHARS)
 
     async def _parse(self, copy: IO[bytes], parsers: ParserPool) -> str:
@@ -177,11 +177,9 @@ class WebPageReader:
         return "".join(pieces)
 
 
-def _write_copy(data: bytes) -> IO[bytes]:
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+def _write_copy(copy: IO[bytes], data: bytes) -> None:
     copy.write(data)
     copy.seek(0)
-    return copy
 
 
 def _decompress(content: PageContent) -> PageContent:
