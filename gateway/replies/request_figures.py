@@ -156,14 +156,16 @@ class RequestWatch:
         figures = _CURRENT.get()
         if is_job:
             figures = self._submit_job(figures, self._job_paths.get(endpoint, ""), streams=streams)
-        elif figures is None or figures.model is not None:
+        elif figures is None or (figures.model is not None and not figures.is_planned_again):
             figures = RequestFigures(self._reader, _ENDED, perf_counter_ns())
+        begins_stream = streams and not figures.streams
+        figures.is_planned_again = False
         figures.model = model
         figures.streams = streams
         figures.is_shared = is_shared
         if figures.trace is not None:
             figures.trace.endpoint = endpoint
-        if streams and figures.kind == "request" and self._reader is not None:
+        if begins_stream and figures.kind == "request" and self._reader is not None:
             self._reader.begin_stream(figures)
         return figures
 
@@ -174,7 +176,7 @@ class RequestWatch:
         if submission is not None and submission.model is None:
             scope = {key: submission.scope[key] for key in _ROUTING_KEYS if key in submission.scope}
             submission.kind = "submission"
-            if streams:
+            if streams and not submission.streams:
                 submission.streams = True
                 if self._reader is not None:
                     self._reader.begin_stream(submission)
@@ -199,6 +201,7 @@ class RequestFigures(LogObserver):
         "attempt_count",
         "began",
         "first_content",
+        "is_planned_again",
         "is_shared",
         "kind",
         "model",
@@ -224,6 +227,8 @@ class RequestFigures(LogObserver):
         """The upstream that was asked last; empty if none was."""
         self.attempt_count = 0
         self.streams = False
+        self.is_planned_again = False
+        """Whether its plan was given up, and another one of the same request follows."""
         self.is_shared = False
         """Whether the turn is shared between upstreams."""
         self.outcome: Literal["ok", "incomplete", "client_gone"] = "ok"

@@ -14,7 +14,7 @@ from gateway.planning.plan import RelayPlan, TranslationPlan, make_plan, require
 from gateway.planning.resolver import Route, Target
 from gateway.planning.target_facts import find_makers, find_prefix_key
 from gateway.replies.endpoints import Endpoint, Presentation, TargetPresentation
-from gateway.replies.observers import LOG_OBSERVER, Observer
+from gateway.replies.observers import LOG_OBSERVER, Observer, RequestObserver
 from gateway.replies.request_figures import RequestDescription, RequestFigures
 from gateway.sealing.reply_seal import ReplyItemSeal
 from gateway.service.admission import rename_param_of
@@ -29,6 +29,7 @@ from gateway.upstreams.shared_turn import SharedTurn
 from providers.redaction import Redactor
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.framing.sse import DEFAULT_MAX_FRAME_BYTES
+from translation.lowering.input_files import FilesNeeded
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
 from translation.request_facts import RequestFacts
@@ -94,7 +95,7 @@ class RunFactory:
         parameters that the gateway has. `replan` makes it again for another target; by default it only differs in its
         target. `weight` is that of the body and its history: heavy ones are planned again in a thread. The run is
         planned for the target that would be asked now. Raises the refusal of the first target if none can serve the
-        request: InvalidRequest; and StoreUnavailable.
+        request: InvalidRequest; StoreUnavailable; and FilesNeeded, after which the same request is planned again.
         """
         planned = planned or request
         sharing = request.route.sharing
@@ -111,14 +112,22 @@ class RunFactory:
             observer.trace.describe(description)
         if sharing is None:
             view = request.body if echo is None else echo(request.body, request.target.profile)
-            attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)
+            try:
+                attempt = self._plan_attempt(request, planned, view, is_stored=is_stored)
+            except FilesNeeded:
+                _await_second_plan(observer)
+                raise
             run = Run(request, attempt, observer, self._provider_hold, names_upstream=self._names_upstreams)
             if is_job and isinstance(observer, RequestFigures):
                 run.figures = observer
             return run
         planner = _TargetPlanner(self, request, planned, echo, replan, is_stored, weight)
         turn = self._begin_turn(request, planned, sharing)
-        attempt, index = _plan_first(turn, planner, request.route)
+        try:
+            attempt, index = _plan_first(turn, planner, request.route)
+        except FilesNeeded:
+            _await_second_plan(observer)
+            raise
         attempts = SharedAttempts(request.route, turn, index, observer)
         run = Run(
             request,
@@ -296,6 +305,12 @@ class _TargetPlanner(NamedTuple):
         if self.weight <= pool.free_weight:
             return self.plan_target(target)
         return await pool.call_weighed(self.weight, self.plan_target, target)
+
+
+def _await_second_plan(observer: RequestObserver) -> None:
+    """Keeps the figures of a request for its second plan: the first one has found that it names files."""
+    if isinstance(observer, RequestFigures):
+        observer.is_planned_again = True
 
 
 def _plan_first(turn: SharedTurn, planner: _TargetPlanner, route: Route) -> tuple[Attempt, int]:

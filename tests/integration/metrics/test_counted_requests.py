@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
+from tests.integration.file_search.file_gateway import place_state
 from tests.integration.metrics.test_metrics import read_values, value_of
 from tests.integration.requests import traffic
 from tests.serving import serving
+from tests.upstream.builders import chat_text
 from tests.upstream.faults import ANSWERS
 from tests.upstream.script import Close, Reply, Reset, Script
 from tests.upstream.server import ScriptedUpstream
@@ -49,6 +51,40 @@ async def test_each_round_of_tools_is_an_attempt(tmp_path: Path) -> None:
     assert value_of(values, "gateway_attempts_total", model="both", upstream="gone", result="unreachable") >= 1
     assert value_of(values, "gateway_requests_total", outcome="ok") == 3
     assert value_of(values, "gateway_in_flight") == 0
+
+
+@pytest.mark.parametrize("model", ["one", "both"])
+@pytest.mark.parametrize("background", [False, True], ids=["waiting", "background"])
+async def test_a_request_that_is_planned_again_for_its_files_is_one(
+    model: str, background: bool, tmp_path: Path
+) -> None:
+    async with ScriptedUpstream() as upstream, client() as http:
+        upstream.on("/chat/completions", chat_text("Hi"))
+        provider = {"type": "openai_compatible", "base_url": upstream.url}
+        config = {
+            **place_state(tmp_path),
+            "providers": {"first": provider, "second": provider},
+            "models": {
+                "one": {"provider": "first"},
+                "both": {"upstreams": [{"provider": "first"}, {"provider": "second"}]},
+            },
+        }
+        with serving(config) as gateway:
+            file = {"file": ("a.txt", b"A cat sleeps.")}
+            stored = await http.post(f"{gateway.v1}/files", data={"purpose": "user_data"}, files=file)
+            content = [{"type": "input_file", "file_id": stored.json()["id"]}]
+            body = {"model": model, "stream": True, "background": background}
+            body["input"] = [{"role": "user", "content": content}]
+            reply = await http.post(f"{gateway.v1}/responses", json=body)
+            assert "response.completed" in reply.text
+            values = await read_values(gateway.url)
+    asked = {"route": "/v1/responses", "model": model}
+    assert value_of(values, "gateway_requests_total", outcome="ok", **asked) == 1
+    assert value_of(values, "gateway_requests_total", **asked) == 1
+    assert value_of(values, "gateway_attempts_total", result="ok", model=model) == 1
+    assert value_of(values, "gateway_request_seconds_count", model=model) == 1
+    assert value_of(values, "gateway_first_content_seconds_count", model=model) == 1
+    assert value_of(values, "gateway_streams_open") == 0
 
 
 def breaking(dialect: str, kind: str) -> Script:
