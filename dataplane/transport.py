@@ -124,7 +124,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
         """
         owner, turns = NO_OWNER, self._turns
         if turns is not None and not turns.try_enter(owner := current_owner.get()):
-            await _enter_within(turns, owner, deadlines.pool)
+            await enter_within(turns, owner, deadlines.pool)
         connection = None if on_new_connection else self._pop_idle(target.origin)
         if connection is None:
             try:
@@ -244,7 +244,8 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._open_count -= 1
 
 
-async def _enter_within(turns: FairTurns, owner: str, seconds: float | None) -> None:
+async def enter_within(turns: FairTurns, owner: str, seconds: float | None) -> None:
+    """Waits for a connection of this owner. Raises PoolTimeout."""
     try:
         async with asyncio.timeout(seconds):
             await turns.enter(owner)

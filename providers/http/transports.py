@@ -1,6 +1,7 @@
 """Builds the HTTP transport of an upstream from its configuration, and adapts the replies of httpx."""
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Final, cast
 from urllib.request import getproxies, proxy_bypass
 
@@ -9,6 +10,7 @@ import httpx
 from dataplane.source import IteratedSource
 from dataplane.transport import PooledTransport
 from providers.config import ProviderConfig
+from providers.http.httpx_connections import HttpxConnections
 
 _KEEPALIVE_S: Final = 4.0
 """The seconds for which httpx keeps an idle connection. Some servers close one after five seconds, and httpx does not
@@ -33,15 +35,23 @@ def build_transport(config: ProviderConfig, base_url: str) -> httpx.AsyncBaseTra
     """Returns the gateway's own transport, or httpx's with the proxy that the environment names for `base_url`."""
     if config.transport == "pooled":
         return build_pooled_transport(config)
-    limits = httpx.Limits(max_connections=config.max_connections or None, keepalive_expiry=_KEEPALIVE_S)
-    return httpx.AsyncHTTPTransport(limits=limits, proxy=_proxy_for(httpx.URL(base_url)))
+    return _build_httpx_connections(config, _KEEPALIVE_S, _proxy_for(httpx.URL(base_url)))
 
 
 def build_upload_transport(config: ProviderConfig) -> httpx.AsyncBaseTransport:
     """Returns a transport for bodies that are sent while they arrive. It reuses no connection: such a body cannot be
     sent again if the server was closing it."""
-    limits = httpx.Limits(max_connections=config.max_connections or None, max_keepalive_connections=0)
-    return httpx.AsyncHTTPTransport(limits=limits)
+    return _build_httpx_connections(config, keepalive_s=0.0)
+
+
+def _build_httpx_connections(config: ProviderConfig, keepalive_s: float, proxy: str | None = None) -> HttpxConnections:
+    limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
+    tls = httpx.create_ssl_context()  # it takes longer than a request, so all connections share it
+    return HttpxConnections(
+        partial(httpx.AsyncHTTPTransport, verify=tls, limits=limits, proxy=proxy),
+        max_connections=config.max_connections,
+        keepalive_s=keepalive_s,
+    )
 
 
 def build_pooled_transport(config: ProviderConfig) -> PooledTransport:

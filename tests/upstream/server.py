@@ -67,6 +67,11 @@ class ScriptedUpstream:
         """Returns the number of open connections, including idle ones in a client's pool."""
         return len(self._connections)
 
+    def drop_connections(self) -> None:
+        """Breaks all connections, whatever is on its way."""
+        for connection in self._connections:
+            connection.transport.abort()
+
     def on(self, path: str, *scripts: Script) -> None:
         """Sets the replies to requests to `path` (without the /v1), in order. The last one is repeated."""
         self._scripts[path] = deque(scripts)

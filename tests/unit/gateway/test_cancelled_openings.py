@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
 from itertools import count
@@ -20,6 +20,7 @@ from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.parsing.parsed_text import ParsingBounds
 from gateway.retrieval.parsing.parser_pool import ParserPool
 from gateway.tools.web_search.page_text import PageContent, WebPageReader
+from tests.faults.cancelled.strikes import Strike, run_struck
 from tests.own_process import list_open_files
 from tests.polling import wait_until
 from tests.processes import needs_proc
@@ -30,33 +31,6 @@ LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 BLOB_ID = "file-0123456789"
 
 Works = AsyncGenerator[Callable[[], Coroutine[Any, Any, None]], None]
-
-
-class CancelledAt:
-    """Lets the running task be cancelled when it waits for the nth time in `work`."""
-
-    def __init__(self, work: Coroutine[Any, Any, object], number: int) -> None:
-        self._work = work
-        self._number = number
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        steps = self._work.__await__()
-        resume: Callable[[], Any] = partial(next, steps)
-        for number in count(1):
-            try:
-                awaited = resume()
-            except StopIteration:
-                return
-            if number == self._number:
-                task = asyncio.current_task()
-                assert task is not None
-                task.cancel()
-            try:
-                yield awaited
-            except BaseException as error:  # it is for the work
-                resume = partial(steps.throw, error)
-            else:
-                resume = partial(next, steps)
 
 
 def has_no_more_than(before: set[tuple[int, str]]) -> bool:
@@ -137,14 +111,16 @@ OPENERS: dict[str, Callable[[], Works]] = {
 @needs_proc
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("opener", OPENERS)
-def test_a_cancelled_opener_leaves_nothing_open(opener: str, loop: str) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["as it begins to wait", "when the wait is over"])
+def test_a_cancelled_opener_leaves_nothing_open(opener: str, loop: str, late: bool) -> None:
     async def cancel_at_each_wait() -> int:
         async with aclosing(OPENERS[opener]()) as works:
             open_work = await anext(works)
             await open_work()
             for number in count(1):
                 before = list_open_files()
-                task = asyncio.create_task(run(CancelledAt(open_work(), number)))
+                strike = Strike(number, late=late)
+                task = asyncio.create_task(run_struck(open_work(), strike))
                 await asyncio.wait([task])
                 gc.collect()  # what nobody refers to is an error of this test
                 await wait_until(has_no_more_than, before)
@@ -152,9 +128,6 @@ def test_a_cancelled_opener_leaves_nothing_open(opener: str, loop: str) -> None:
                     await task
                     return number
         raise AssertionError("not reached")
-
-    async def run(work: Awaitable[None]) -> None:
-        await work
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         assert runner.run(cancel_at_each_wait()) > 1
