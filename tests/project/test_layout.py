@@ -18,6 +18,7 @@ MIRRORS = {
 CROSS_CUTTING = {
     "tests/unit/gateway/planning/every_field/test_every_field.py": "combines fields of every API with every upstream",
     "tests/unit/gateway/planning/every_field/test_unknown_keys.py": "does so with a key in each object of a request",
+    "tests/unit/gateway/test_cancelled_openings.py": "cancels everybody who opens a file, a socket or a process",
     "tests/unit/translation/test_stable_order.py": "compares the bodies that all dialects build in several processes",
 }
 """Test file -> why it is named after no module."""
