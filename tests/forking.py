@@ -1,4 +1,5 @@
-"""Starts the command in processes forked from one that has already imported it, in a tenth of the time.
+"""Starts the command, or a parser server, in processes forked from one that has already imported it, in a tenth of the
+time.
 
 Such processes share nothing but the imported modules. Tests of the start itself, of the end of the interpreter or of a
 process's environment start the real command instead.
@@ -6,6 +7,7 @@ process's environment start the real command instead.
 
 import atexit
 import gc
+import io
 import itertools
 import json
 import os
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -28,6 +30,9 @@ _MESSAGE_BYTES = 1 << 16
 _STOP_S = 60.0
 _FORK_S = 90.0
 """Seconds for a fork, before the first of which a subcommand's modules are imported."""
+
+COMMAND = "responses-gateway"
+PARSER_SERVER = "parsers"
 
 ANSWER = struct.Struct("=QQ")
 """The number of a request, and the id of the process that was forked for it."""
@@ -54,6 +59,9 @@ _FURTHER_IMPORTS: Mapping[str, Sequence[str]] = {
 
 
 _numbers = itertools.count(1)
+_forking = threading.Lock()
+"""Held from a request to its answer: servers of several threads may start parser servers at once."""
+
 make_pipe = os.pipe
 
 
@@ -95,23 +103,43 @@ class Forked:
 
 def fork_command(arguments: Sequence[str], folder: Path, stderr: IO[str], env: Mapping[str, str]) -> Forked:
     """Starts `responses-gateway ARGUMENTS` in a folder, with `env` as its whole environment."""
+    stdout, to_stdout = make_pipe()
+    try:
+        try:
+            pid, exit_pipe = _fork(COMMAND, arguments, folder, env, (to_stdout, stderr.fileno()))
+        finally:
+            os.close(to_stdout)
+    except BaseException:
+        os.close(stdout)
+        raise
+    return Forked(pid, os.fdopen(stdout), exit_pipe)
+
+
+def fork_parser_server(control: int, method: str) -> Forked:
+    """Starts a parser server, which has the socket `control` as its standard output. It prints nothing."""
+    pid, exit_pipe = _fork(PARSER_SERVER, ["1", method], Path.cwd(), os.environ, (control, 2))
+    return Forked(pid, io.StringIO(), exit_pipe)
+
+
+def _fork(
+    program: str, arguments: Sequence[str], folder: Path, env: Mapping[str, str], outputs: tuple[int, int]
+) -> tuple[int, int]:
+    """Starts a program with these descriptors as its standard output and standard error. Returns the id of its process,
+    and the end of a pipe for reading its exit code."""
     number = next(_numbers)
     request = {"number": number, "arguments": list(arguments), "folder": str(folder), "env": dict(env)}
-    stdout, to_stdout = make_pipe()
     exit_pipe, to_exit_pipe = make_pipe()
     try:
         try:
-            files = [to_stdout, stderr.fileno(), to_exit_pipe]
-            socket.send_fds(_fork_server(), [json.dumps(request).encode() + b"\n"], files)
+            with _forking:
+                server = _fork_server(program)
+                socket.send_fds(server, [json.dumps(request).encode() + b"\n"], [*outputs, to_exit_pipe])
+                return receive_pid(server, number), exit_pipe
         finally:
-            os.close(to_stdout)
             os.close(to_exit_pipe)
-        pid = receive_pid(_fork_server(), number)
     except BaseException:
-        os.close(stdout)
         os.close(exit_pipe)
         raise
-    return Forked(pid, os.fdopen(stdout), exit_pipe)
 
 
 def receive_pid(answers: socket.socket, number: int) -> int:
@@ -146,12 +174,14 @@ def run_forked(*arguments: str, folder: Path, timeout: float) -> "subprocess.Com
 
 
 @cache
-def _fork_server() -> socket.socket:
-    """Returns the socket of the process that forks. It is started for the first command and ends with the tests."""
+def _fork_server(program: str) -> socket.socket:
+    """Returns the socket of the process that forks a program. It is started for the first fork and ends with the
+    tests."""
     ours, theirs = socket.socketpair()
     ours.settimeout(_FORK_S)
     with theirs:
-        process = subprocess.Popen([sys.executable, "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+        forking = [sys.executable, "-m", __name__, str(theirs.fileno()), program]
+        process = subprocess.Popen(forking, pass_fds=[theirs.fileno()])
 
     def stop() -> None:
         ours.close()
@@ -163,6 +193,23 @@ def _fork_server() -> socket.socket:
 
     atexit.register(stop)
     return ours
+
+
+def _load_program(program: str) -> Callable[[], object]:
+    """Returns the function that runs a program, whose modules are imported."""
+    if program == PARSER_SERVER:
+        from gateway.retrieval.parsing import parser_server
+        from gateway.retrieval.parsing.file_text import load_parsers
+
+        load_parsers()
+        # Once for all: to find that nothing is left to import takes a third of a start.
+        parser_server.__dict__["load_parsers"] = lambda: None
+        gc.collect()
+        gc.freeze()
+        return parser_server.main
+    from gateway.cli.commands import main
+
+    return main
 
 
 @cache
@@ -196,10 +243,10 @@ def _prepare_servers() -> None:
     server_module.__dict__["use_huge_pages"] = lambda: None
 
 
-def _serve_forks(requests: socket.socket) -> bool:
+def _serve_forks(requests: socket.socket, program: str) -> bool:
     """Forks a process for each request, until the socket is closed. Then it ends the processes that still run.
 
-    Returns True in a forked process that is to run the command, and False in the fork server itself.
+    Returns True in a forked process that is to run the program, and False in the fork server itself.
     """
     exit_pipes: dict[int, int] = {}
 
@@ -222,7 +269,8 @@ def _serve_forks(requests: socket.socket) -> bool:
             return False
         stdout, stderr, exit_pipe = files
         request = json.loads(message)
-        _import_modules_of(request["arguments"][0])
+        if program == COMMAND:
+            _import_modules_of(request["arguments"][0])
         # A process may end before it is known here.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
@@ -244,7 +292,7 @@ def _serve_forks(requests: socket.socket) -> bool:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.argv = ["responses-gateway", *request["arguments"]]
+    sys.argv = [program, *request["arguments"]]
     return True
 
 
@@ -277,9 +325,8 @@ if __name__ == "__main__":
     exit_codes: list[int] = []
     atexit.register(_end_process, exit_codes)
 
-    from gateway.cli.commands import main
-
-    if _serve_forks(socket.socket(fileno=int(sys.argv[1]))):
+    main = _load_program(sys.argv[2])
+    if _serve_forks(socket.socket(fileno=int(sys.argv[1])), sys.argv[2]):
         exit_codes.append(1)
         try:
             main()

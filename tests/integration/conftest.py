@@ -9,6 +9,13 @@ from openai import OpenAI
 from tests.integration.both_apis import Api, ChatApi, ResponsesApi
 from tests.integration.engines import Engine, llama, vllm
 from tests.serving import command
+from tests.shared.parser_servers import forked_parser_servers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parser_servers() -> Iterator[None]:
+    with forked_parser_servers():
+        yield
 
 
 @pytest.fixture(scope="session")

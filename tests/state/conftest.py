@@ -12,9 +12,16 @@ from gateway.state.database.migrate import migrate_database
 from gateway.state.sql.store import SqlStore
 from tests import databases
 from tests.databases import Postgres
+from tests.shared.parser_servers import forked_parser_servers
 
 DEADLINE_S = LEASE_S = 30.0
 """For what must not end a test: a disk that many tests write to may take longer than the usual deadlines."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parser_servers() -> Iterator[None]:
+    with forked_parser_servers():
+        yield
 
 
 @pytest.fixture(scope="session")

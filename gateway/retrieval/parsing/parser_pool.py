@@ -138,19 +138,24 @@ class ParserPool:
             ours, theirs = socket.socketpair()
             with theirs, ExitStack() as unless_started:
                 unless_started.enter_context(ours)
-                self._server = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "gateway.retrieval.parsing.parser_server",
-                    str(theirs.fileno()),
-                    self._method,
-                    pass_fds=[theirs.fileno()],
-                    stdin=asyncio.subprocess.DEVNULL,
-                )
+                self._server = await start_parser_server(theirs.fileno(), self._method)
                 unless_started.pop_all()
             ours.setblocking(False)
             self._control = ours
             return ours
+
+
+async def start_parser_server(control: int, method: ReadingMethod) -> asyncio.subprocess.Process:
+    """Starts a parser server that serves requests on a socket. `control` is its descriptor."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "gateway.retrieval.parsing.parser_server",
+        str(control),
+        method,
+        pass_fds=[control],
+        stdin=asyncio.subprocess.DEVNULL,
+    )
 
 
 class _Received:

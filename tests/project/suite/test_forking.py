@@ -43,7 +43,7 @@ def test_a_command_that_does_not_start_in_time_leaves_no_file_open(
     answers, server = socket.socketpair()
     with answers, server, (tmp_path / "log").open("w") as log:
         answers.settimeout(0)
-        monkeypatch.setattr(forking, "_fork_server", lambda: answers)
+        monkeypatch.setattr(forking, "_fork_server", lambda _: answers)
         monkeypatch.setattr(forking, "make_pipe", iter(pipes).__next__)
         with pytest.raises(BlockingIOError):
             fork_command(["serve"], tmp_path, log, {})
