@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.shared.compiled_statements import share_compiled_statements
 from tests.shared.route_analysis import share_route_analysis
 from tests.unit.support.deadlines import LastDeadlines
 
@@ -104,6 +105,14 @@ def shared_signatures() -> Iterator[None]:
     """Makes applications share what FastAPI finds in the signatures of their endpoints."""
     with pytest.MonkeyPatch.context() as patch:
         share_route_analysis(patch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_statements() -> Iterator[None]:
+    """Makes databases share the SQL that SQLAlchemy compiles."""
+    with pytest.MonkeyPatch.context() as patch:
+        share_compiled_statements(patch)
         yield
 
 
