@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -202,7 +203,8 @@ WITHOUT_IDS: dict[Route, str] = {
 }
 
 
-def routes() -> set[Route]:
+@cache
+def routes() -> frozenset[Route]:
     """Returns every route of the assembled application, including WebSockets."""
     store = {"url": "sqlite+aiosqlite:///nowhere.db"}
     layer: Any = create_app(settings_of.parse_settings({**CONFIG, "store": store}, environ={}), DrainState())
@@ -216,7 +218,7 @@ def routes() -> set[Route]:
         path = re.sub(r":\w+}", "}", route.path)
         methods: Any = route.methods or {"WS"}
         found |= {(method, path) for method in methods if method != "HEAD"}
-    return found
+    return frozenset(found)
 
 
 class Tenant:
