@@ -6,7 +6,7 @@ The routes come from the application itself: one that this file has no recipe fo
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ from gateway.config import settings as settings_of
 from gateway.http.guard import DrainState
 from gateway.process.app import create_app
 from gateway.relayed_paths.relays import RELAYED_PATHS
+from tests import databases
+from tests.databases import Postgres
 from tests.polling import block_until
 from tests.serving import Gateway, serving
 
@@ -324,15 +326,38 @@ class Tenant:
         return answer
 
 
-@pytest.fixture
-def tenants(store_url: str, tmp_path: Path) -> Iterator[tuple[Tenant, Tenant]]:
+@contextmanager
+def open_tenants(store_url: str, folder: Path) -> Iterator[tuple[Tenant, Tenant]]:
     with ExitStack() as opened:
-        config = {**CONFIG, "store": {"url": store_url}, "files": {"path": str(tmp_path / "files")}}
+        config = {**CONFIG, "store": {"url": store_url}, "files": {"path": str(folder / "files")}}
         gateway = opened.enter_context(serving(config))
         pair = Tenant("ann", gateway), Tenant("bob", gateway)
         for tenant in pair:
             opened.callback(tenant.close)
         yield pair
+
+
+@pytest.fixture
+def tenants(store_url: str, tmp_path: Path) -> Iterator[tuple[Tenant, Tenant]]:
+    with open_tenants(store_url, tmp_path) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def lasting_tenants(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Tenant, Tenant]]:
+    """Owners for all tests whose requests change nothing that they have."""
+    folder = tmp_path_factory.mktemp("tenants")
+    if request.param == "sqlite":
+        with open_tenants(databases.ready_sqlite(folder / "state.db"), folder) as pair:
+            yield pair
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    url = server.lease()
+    with open_tenants(url, folder) as pair:
+        yield pair
+    server.give_back(url)
 
 
 def test_every_route_has_a_recipe() -> None:
@@ -341,8 +366,8 @@ def test_every_route_has_a_recipe() -> None:
         assert probes, f"{method} {path} is asked nothing"
 
 
-def test_objects_of_other_owners_are_exactly_like_unknown_ones(tenants: tuple[Tenant, Tenant]) -> None:
-    ann, bob = tenants
+def test_objects_of_other_owners_are_exactly_like_unknown_ones(lasting_tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = lasting_tenants
     nowhere = {name: _another(known) for name, known in ann.ids.items()}
     before = ann.snapshot()
     for route in sorted(routes() & PROBES.keys()):
@@ -364,8 +389,8 @@ def test_the_same_requests_find_the_owners_objects(tenants: tuple[Tenant, Tenant
                 ann.renew()
 
 
-def test_routes_for_administrators_reveal_nothing_to_others(tenants: tuple[Tenant, Tenant]) -> None:
-    ann, bob = tenants
+def test_routes_for_administrators_reveal_nothing_to_others(lasting_tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = lasting_tenants
     before = ann.snapshot()
     for route in sorted(ADMINISTRATORS):
         probe = Probe(body={"url": "https://mcp.example.com/mcp"})
@@ -403,8 +428,8 @@ def test_equal_names_of_two_owners_are_two_objects(tenants: tuple[Tenant, Tenant
         assert "of-ann" in ann.ask(route, body[ann], {"model": "demo"})[1]
 
 
-def test_lists_have_only_rows_of_the_owner(tenants: tuple[Tenant, Tenant]) -> None:
-    ann, bob = tenants
+def test_lists_have_only_rows_of_the_owner(lasting_tenants: tuple[Tenant, Tenant]) -> None:
+    ann, bob = lasting_tenants
     lists = [route for route in routes() if route[0] == "GET" and "{" not in route[1]]
     assert ("GET", "/v1/responses") in lists
     for route in lists:
@@ -424,8 +449,8 @@ def test_deleting_own_objects_leaves_those_of_other_owners(tenants: tuple[Tenant
 
 
 @pytest.mark.parametrize("impossible", ["%00", "resp_%00a", "x" * 300, "%F0%9F%98%80", "%ED%A0%80", "%20"])
-def test_impossible_ids_are_unknown(tenants: tuple[Tenant, Tenant], impossible: str) -> None:
-    ann, _ = tenants
+def test_impossible_ids_are_unknown(lasting_tenants: tuple[Tenant, Tenant], impossible: str) -> None:
+    ann, _ = lasting_tenants
     for route in sorted(routes() & PROBES.keys()):
         if route[0] == "WS" or "{" not in route[1]:
             continue
