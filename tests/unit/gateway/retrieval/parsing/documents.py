@@ -2,7 +2,8 @@
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 SLIDE = (
@@ -18,6 +19,20 @@ def build_zip(parts: Mapping[str, str | bytes]) -> bytes:
         for name, content in parts.items():
             archive.writestr(name, content)
     return out.getvalue()
+
+
+@cache
+def build_bomb(mimetype: str = "") -> bytes:
+    """A zip file of which one part has 100 million characters."""
+    if mimetype:
+        return build_zip({"mimetype": mimetype, "a.png": b" " * 100_000_001})
+    return build_zip({"word/document.xml": b" " * 100_000_001})
+
+
+def take_content(row: bytes | Callable[[], bytes]) -> bytes:
+    """Returns the content of a file of a table. Large files are built for their tests and not with the table, which
+    each process builds that collects tests."""
+    return row if isinstance(row, bytes) else row()
 
 
 def build_docx(*paragraphs: str) -> bytes:
