@@ -5,6 +5,7 @@ what others would leave in the caches of `translation/`, these would no longer e
 """
 
 import pkgutil
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -56,4 +57,9 @@ class _Measurement:
 
 
 def _is_measured(item: pytest.Item) -> bool:
-    return any(item.path.is_relative_to(path) for path in _MEASURED)
+    return _has_measured_tests(item.path)
+
+
+@cache
+def _has_measured_tests(file: Path) -> bool:
+    return any(file.is_relative_to(path) for path in _MEASURED)
