@@ -1,6 +1,7 @@
 """Remembers a streamed text without keeping it, so that it can be compared with the upstream's final value."""
 
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
@@ -154,6 +155,15 @@ class StreamedText:
         is_full = len(self._unread) >= _MAX_UNREAD or len(text) > _MAX_UNREAD_CHARS
         if is_full or self.opens_thought or self._beginning is not None:
             self.settle()  # of thinking, each piece decides whether further ones need reading
+
+    def make_appender(self) -> Callable[[str], object]:
+        """Returns a function that appends a few further pieces, until another method is called.
+
+        Not while `needs_reading`.
+        """
+        if self.live_counts is not None:
+            self.settle()
+        return self._unread.append
 
     def _read(self, text: str) -> None:
         """Adds a text to the counts, and looks for a tag that closes thinking."""

@@ -1,6 +1,6 @@
 """Decodes the reply of a chat upstream to events: the chunks of a stream, or one whole completion."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Final
@@ -46,6 +46,10 @@ _FACT_KEY_SET: Final = frozenset(FACT_KEYS)
 
 _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """The only keys of most deltas."""
+
+_MORE_IN_CHUNK: Final = ("error", "usage")
+_MORE_IN_CHOICE: Final = ("finish_reason", "index", "logprobs", *_MORE_IN_CHUNK)
+"""Keys of a chunk and of its choice that say more than one text, unless their values are empty."""
 
 _MIN_LEARNT: Final = 8
 """From so many chunks in one read on, learning their delta run costs less than parsing each. In a shorter read only the
@@ -133,6 +137,10 @@ class ChatDecoder:
         events = [] if batch is None else batch
         position, count = 0, len(payloads)
         learns_at = count - 1 if count < _MIN_LEARNT else 0
+        # Remembers a further text of the answer that passes unchanged. Its chunk is then read without a step for each
+        # layer of this decoder.
+        note_further: Callable[[str], object] | None = None
+        index, part_index = 0, None
         while position < count:
             if self.delta_run is not None:
                 if texts := self.delta_run.read_payload_texts(payloads[position:] if position else payloads):
@@ -145,30 +153,48 @@ class ChatDecoder:
             chunk = orjson.loads(payload) if payload.find(b'"arguments"') < 0 else parse_with_tool_data(payload)
             single_text = self._single_text(chunk) if self.state is _STREAMING else None
             if single_text is None:
+                note_further = None
                 chunk_events = self._read_chunk(chunk)
                 if self._calls is not None and chunk_events:
                     self._learn_delta_run_of_arguments(payload, chunk, chunk_events)
             else:
                 field, text = single_text
+                if note_further is not None and field == "content" and position <= learns_at:
+                    if text:
+                        note_further(text)
+                        events.append(Delta(index, part_index, text))
+                    continue
+                note_further = None
                 streamed_text = self._streamed.text_of(field)
                 chunk_events = self._read_single_text(field, text, streamed_text)
-                if chunk_events and position > learns_at:
-                    self._learn_delta_run_of_text(payload, field, chunk_events[-1], text, streamed_text)
+                if chunk_events and isinstance(event := chunk_events[-1], Delta):
+                    if position > learns_at:
+                        self._learn_delta_run_of_text(payload, field, event, text, streamed_text)
+                    elif field == "content" and self._passes_unchanged(event, text, streamed_text):
+                        note_further, index, part_index = streamed_text.make_appender(), event.index, event.part_index
             events += chunk_events
         return events
 
     def _learn_delta_run_of_text(
-        self, payload: bytes, field: str, event: Event, text: str, streamed_text: StreamedText
+        self, payload: bytes, field: str, event: Delta, text: str, streamed_text: StreamedText
     ) -> None:
         """Learns a delta run of answer text or reasoning, if its texts pass this decoder unchanged."""
-        if not isinstance(event, Delta) or event.part_index is None or event.text != text or self._annotations:
-            return
         if field == "content":
-            if self._is_plain and self._edges.is_idle and not streamed_text.needs_reading:
+            if self._passes_unchanged(event, text, streamed_text):
                 self.delta_run = ChatDeltaRun.from_delta(payload, field, event, streamed_text=streamed_text)
-        else:  # untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end
+        elif _is_of_part(event, text) and not self._annotations:
+            # Untrimmed reasoning: further texts stay untrimmed, except for line breaks at their end.
             observers = (self._reasoning.segments[-1][1].append,)
             self.delta_run = ChatDeltaRun.from_delta(payload, field, event, observers, self._edges, streamed_text)
+
+    def _passes_unchanged(self, event: Delta, text: str, streamed_text: StreamedText) -> bool:
+        """Returns whether further texts of the answer pass this decoder as they are, as this one did in `event`."""
+        return (
+            self._is_plain
+            and self._edges.is_idle
+            and _is_of_part(event, text)
+            and not (self._annotations or streamed_text.needs_reading)
+        )
 
     def _learn_delta_run_of_arguments(self, payload: bytes, chunk: Json, events: Sequence[Event]) -> None:
         """Learns a delta run of arguments, if the chunk only began or continued the arguments of one call."""
@@ -235,9 +261,7 @@ class ChatDecoder:
         ((field, text),) = delta.items()
         if field not in self._text_fields or not isinstance(text, str):
             return None
-        if choice.get("finish_reason") or choice.get("index") or choice.get("logprobs"):
-            return None
-        if choice.get("error") or chunk.get("error") or choice.get("usage") or chunk.get("usage"):
+        if any(map(choice.get, _MORE_IN_CHOICE)) or any(map(chunk.get, _MORE_IN_CHUNK)):
             return None
         return None if not _FACT_KEY_SET.isdisjoint(chunk) and self._new_facts(chunk) else (field, text)
 
@@ -519,3 +543,8 @@ class ChatDecoder:
         self.state = _ENDED
         failed.usage = self.usage
         return [failed]
+
+
+def _is_of_part(event: Delta, text: str) -> bool:
+    """Returns whether an event appends a text, as it came, to a part."""
+    return event.part_index is not None and event.text == text
