@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
 import structlog
@@ -47,8 +47,8 @@ context with every line and at both ends of a request."""
 _access_log = structlog.get_logger("gateway.access")
 
 _access_stream: LogWriter | None = None
-"""The writer that `log_request` writes to directly; None if the level hides access lines. There is one access line per
-request, and writing it without structlog halves its cost."""
+"""The writer that `write_request_lines` writes to directly; None if the level hides access lines. There is one access
+line per request, and writing it without structlog halves its cost."""
 
 
 LineFormat: TypeAlias = Literal["auto", "json", "text"]
@@ -118,31 +118,32 @@ class _WriterHandler(logging.Handler):
             self.handleError(record)
 
 
-def log_request(method: str, path: str, status: int, ms: float, fields: Mapping[str, object] | None = None) -> None:
-    """Writes the access line of a finished request, and clears the bound fields. `ms` is its duration, and `fields` are
-    its other fields: by default the bound ones.
+class RequestLine(NamedTuple):
+    """The access line of a request. `ms` is its duration, and `fields` are the others."""
 
-    It is a warning if the request failed because of the server or an upstream.
+    method: str
+    path: str
+    status: int
+    ms: float
+    fields: Mapping[str, object]
+
+
+def write_request_lines(requests: Sequence[RequestLine]) -> None:
+    """Writes the access lines of requests that have ended.
+
+    The line of a request that failed because of the server or an upstream is a warning.
     """
-    if fields is None:
-        fields = _BOUND_FIELDS.get()
-    level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
-    if _access_stream is None:
-        _BOUND_FIELDS.set(fields)
-        getattr(_access_log, level)("request", method=method, path=path, status=status, ms=ms)
-    else:
-        line = {
-            **fields,
-            "method": method,
-            "path": path,
-            "status": status,
-            "ms": ms,
-            "level": level,
-            "timestamp": datetime.now(UTC),
-            "message": "request",
-        }
-        _access_stream.write(_encode_fields(line) + b"\n")
-    _BOUND_FIELDS.set(_NO_FIELDS)
+    now = datetime.now(UTC)
+    lines = []
+    for method, path, status, ms, fields in requests:
+        level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
+        own = {"method": method, "path": path, "status": status, "ms": ms}
+        if _access_stream is None:
+            getattr(_access_log, level)("request", **{**fields, **own})
+        else:
+            lines.append(_encode_fields({**fields, **own, "level": level, "timestamp": now, "message": "request"}))
+    if _access_stream is not None:
+        _access_stream.write_lines(lines)
 
 
 def _render_line(_logger: object, method: str, fields: structlog.typing.EventDict) -> bytes:

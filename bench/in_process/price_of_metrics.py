@@ -76,7 +76,7 @@ def measure_recording(requests: int = 1000, rounds: int = 20) -> dict[str, float
         watch.observe_request("responses", "m", streams=False, is_shared=False)
         figures.observe_attempt("upstream", 1, "m")
         figures.observe_end(_END)
-        figures.end(200, time.perf_counter_ns() - figures.began)
+        figures.end(200, time.perf_counter_ns() - figures.began, {})
 
     record, log = partial(observe, RequestWatch(meter)), partial(observe, RequestWatch())
 

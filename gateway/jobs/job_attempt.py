@@ -40,8 +40,9 @@ class JobNotResumable(Exception):
 class JobMeter(Protocol):
     """Measures one run of a job."""
 
-    def end(self, status: int, elapsed_ns: int) -> Mapping[str, object]:
-        """The run has ended. Returns the fields of its log line, which is written next. It must not raise."""
+    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """The run has ended. `fields` are bound to its log lines. Returns the fields of the last of them, which is
+        written next. It must not raise."""
         ...
 
 

@@ -307,7 +307,7 @@ class JobRunner:
             elapsed_ns = time.perf_counter_ns() - began_ns
             bind_fields(**ids.list_log_fields())
             if meter is not None:
-                replace_fields(meter.end(status, elapsed_ns))
+                replace_fields(meter.end(status, elapsed_ns, read_bound_fields()))
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("job", status=status, ms=round(elapsed_ns / 1e6, 1))
 

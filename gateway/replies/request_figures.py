@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from gateway.errors import TurnFailed
 from gateway.http.guard import ClientDisconnected
-from gateway.logs import add_usage_fields, bind_attempt, bind_fields, read_bound_fields
+from gateway.logs import add_usage_fields, bind_attempt, bind_fields
 from gateway.replies.observers import LogObserver, ReplyEnd, RequestObserver, bind_problems
 from gateway.upstreams.outcomes import ResultName, find_outcome
 from providers.request_ids import CURRENT_IDS
@@ -145,10 +145,10 @@ class RequestWatch:
             figures.begin_trace(self._tracer.begin_trace(scope))
         return figures
 
-    def end_socket(self) -> None:
-        """A WebSocket has ended, or was refused."""
+    def end_socket(self, fields: Mapping[str, object]) -> None:
+        """A WebSocket has ended, or was refused. `fields` are those of its log line."""
         if self._reader is not None:
-            self._reader.end_socket(read_bound_fields())
+            self._reader.end_socket(fields)
 
     def observe_request(
         self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
@@ -156,7 +156,7 @@ class RequestWatch:
         figures = _CURRENT.get()
         if is_job:
             figures = self._submit_job(figures, self._job_paths.get(endpoint, ""), streams=streams)
-        elif figures is None or (figures.model is not None and not figures.is_planned_again):
+        elif figures is None or figures.is_over or (figures.model is not None and not figures.is_planned_again):
             figures = RequestFigures(self._reader, _ENDED, perf_counter_ns())
         begins_stream = streams and not figures.streams
         figures.is_planned_again = False
@@ -201,6 +201,7 @@ class RequestFigures(LogObserver):
         "attempt_count",
         "began",
         "first_content",
+        "is_over",
         "is_planned_again",
         "is_shared",
         "kind",
@@ -227,6 +228,8 @@ class RequestFigures(LogObserver):
         """The upstream that was asked last; empty if none was."""
         self.attempt_count = 0
         self.streams = False
+        self.is_over = False
+        """Whether what runs on in its context belongs to another request."""
         self.is_planned_again = False
         """Whether its plan was given up, and another one of the same request follows."""
         self.is_shared = False
@@ -347,13 +350,19 @@ class RequestFigures(LogObserver):
             return "client_gone"
         return "cut" if self.first_content else outcome.result
 
-    def end(self, status: int, elapsed_ns: int) -> Mapping[str, object]:
-        """The request has ended: lets readers count it. Returns the fields of its log line, with its times."""
+    def leave(self) -> None:
+        """The request is over: what runs on in its context is another one."""
+        self.is_over = True
+
+    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """The request has ended: lets readers count it. `fields` are bound to its log lines.
+
+        Returns the fields of its last log line, with its times.
+        """
         if self._attempt_began:  # nobody read the reply
             if self.trace is not None and not self.is_shared:
                 self.trace.note_result("client_gone")
             self._end_attempt(None if self.is_shared else "client_gone", None, is_last=True)
-        fields = read_bound_fields()
         if self.attempt_count:
             overhead_ns = elapsed_ns - self.upstream_ns
             if "queue_ms" in fields and isinstance(queue_ms := fields["queue_ms"], float):
@@ -371,9 +380,7 @@ class RequestFigures(LogObserver):
         if self.trace is not None:
             self.trace.end(self, status, elapsed_ns, fields)
         # The figures may be kept: the scope has the headers of the client, and the token counts the upstream's object.
-        self.scope, self._usage = _ENDED, None
-        if self.model is None:
-            self.model = ""  # what runs on in the context of this request is another one
+        self.scope, self._usage, self.is_over = _ENDED, None, True
         return fields
 
 

@@ -238,7 +238,7 @@ class TurnRunner:
                 await writer.close()
             bind_fields(**ids.list_log_fields())
             elapsed_ns = time.perf_counter_ns() - began_ns
-            replace_fields(meter.end(status, elapsed_ns))
+            replace_fields(meter.end(status, elapsed_ns, read_bound_fields()))
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("turn", status=status, ms=round_ms(elapsed_ns))
 

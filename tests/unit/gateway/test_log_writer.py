@@ -36,6 +36,22 @@ def test_lines_are_written_in_order(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     assert pipe[0].read(65536) == b"".join(lines)
 
 
+def test_lines_that_come_together_are_written_in_pieces_that_no_other_writer_can_cut(
+    pipe: tuple[BinaryIO, BinaryIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = LogWriter(pipe[1])
+    pieces: list[bytes] = []
+    monkeypatch.setattr(writer, "write", pieces.append)
+    lines = [b"%d" % number * 100 for number in range(200)] + [b"x" * 5000, b"y"]
+    writer.write_lines(lines)
+    assert b"".join(pieces) == b"".join(line + b"\n" for line in lines)
+    assert [len(piece) for piece in pieces if len(piece) > 4096] == [5001]
+    assert len(pieces) < 20
+    pieces.clear()
+    writer.write_lines([])
+    assert pieces == []
+
+
 @pytest.mark.skipif(not DESCRIPTORS.exists(), reason="needs Linux's /proc")
 def test_a_pipe_that_is_read_needs_no_thread(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     before = find_threads("log-writer")

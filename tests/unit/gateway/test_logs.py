@@ -13,15 +13,17 @@ from structlog.testing import capture_logs
 from gateway import logs
 from gateway.errors import StoreUnavailable, TurnFailed, UnknownModel
 from gateway.http.error_forms import bind_failure, name_upstreams
+from gateway.log_writer import LogWriter
 from gateway.logs import (
+    RequestLine,
     _render_line,
     bind_fields,
     bind_losses,
     bind_usage,
-    log_request,
     log_round_faults,
     read_bound_fields,
     reset_fields,
+    write_request_lines,
 )
 from providers.errors import (
     ProviderError,
@@ -62,9 +64,9 @@ def test_bound_fields_are_in_every_line_until_they_change() -> None:
 
 def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     written_to = BytesIO()
-    monkeypatch.setattr(logs, "_access_stream", written_to)
+    monkeypatch.setattr(logs, "_access_stream", LogWriter(written_to))
     reset_fields(client="a")
-    log_request("POST", "/v1/responses", 200, 1.5)
+    write_request_lines([RequestLine("POST", "/v1/responses", 200, 1.5, read_bound_fields())])
     line = json.loads(written_to.getvalue())
     assert line.pop("timestamp").endswith("Z")
     own = {"method": "POST", "path": "/v1/responses", "status": 200, "ms": 1.5}
@@ -99,11 +101,11 @@ def test_a_failure_of_the_server_or_an_upstream_is_a_warning_and_names_the_upstr
     status: int, failure: Exception | None, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written_to = BytesIO()
-    monkeypatch.setattr(logs, "_access_stream", written_to)
+    monkeypatch.setattr(logs, "_access_stream", LogWriter(written_to))
     name_upstreams({"local": "http://127.0.0.1:8000"})
     if failure is not None:
         bind_failure(failure)
-    log_request("POST", "/v1/responses", status, 1.5)
+    write_request_lines([RequestLine("POST", "/v1/responses", status, 1.5, read_bound_fields())])
     line = json.loads(written_to.getvalue())
     assert line["level"] == level
     assert line.get("upstream") == ("http://127.0.0.1:8000" if isinstance(failure, ProviderError) else None)

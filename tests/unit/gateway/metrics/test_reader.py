@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import Settings
 from gateway.histograms import OVERHEAD_BOUNDS, SECONDS_BOUNDS, Histogram
-from gateway.logs import reset_fields
+from gateway.logs import read_bound_fields, reset_fields
 from gateway.metrics.labels import RouteLabels
 from gateway.metrics.reader import MetricsReader
 from gateway.metrics.samples import Series
@@ -36,7 +36,7 @@ def _begin(meter: MetricsReader, *, streams: bool = False, is_shared: bool = Fal
 def _end(figures: RequestFigures, elapsed_ns: int = 1) -> None:
     """Ends a request whose log line has no failure, whatever its attempts have bound."""
     reset_fields()
-    figures.end(200, elapsed_ns)
+    figures.end(200, elapsed_ns, read_bound_fields())
 
 
 def _read(meter: MetricsReader) -> dict[str, float]:
@@ -149,7 +149,7 @@ def test_what_runs_on_after_a_request_has_figures_of_its_own() -> None:
         watch = RequestWatch(meter)
         figures = watch.begin_request({**_SCOPE, "method": "GET"}, 0)
         if ends_before:
-            figures.end(200, 1)
+            figures.end(200, 1, read_bound_fields())
         else:
             watch.observe_request("responses", "m", streams=False, is_shared=False)
         assert watch.observe_request("responses", "m", streams=True, is_shared=False) is not figures

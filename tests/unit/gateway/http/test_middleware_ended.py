@@ -1,0 +1,82 @@
+"""Requests are counted and logged when they have ended, those of one turn of the loop together."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from io import BytesIO
+
+import pytest
+
+from gateway import logs
+from gateway.http.middleware import EndedRequests
+from gateway.log_writer import LogWriter
+from gateway.logs import bind_fields, read_bound_fields, reset_fields
+
+
+class Meter:
+    """Adds its name to the fields of a request, or fails."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.is_over = False
+
+    def leave(self) -> None:
+        self.is_over = True
+
+    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
+        assert self.is_over
+        if not self.name:
+            raise ValueError("a fault of a meter")
+        return {**fields, "meter": self.name}
+
+
+class Written(BytesIO):
+    """A stream that knows how often it was written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.writes += 1
+        return super().write(data)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Written:
+    stream = Written()
+    monkeypatch.setattr(logs, "_access_stream", LogWriter(stream))
+    return stream
+
+
+def add(ended: EndedRequests, path: str, meter: Meter | None) -> None:
+    reset_fields(request_id=path)
+    bind_fields(model="m")
+    ended.add("POST", path, 200, 1_450_000, meter)
+
+
+async def test_all_requests_of_one_turn_of_the_loop_are_one_write(written: Written) -> None:
+    ended = EndedRequests()
+    for path in ("/a", "/b"):
+        add(ended, path, Meter(path))
+    assert read_bound_fields() == {}
+    assert written.getvalue() == b"", "no client waits for it"
+    await asyncio.sleep(0)
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [(line["request_id"], line["path"], line["meter"], line["ms"]) for line in lines] == [
+        ("/a", "/a", "/a", 1.5),
+        ("/b", "/b", "/b", 1.5),
+    ]
+    assert written.writes == 1
+    add(ended, "/c", None)
+    await asyncio.sleep(0)
+    assert json.loads(written.getvalue().splitlines()[-1])["path"] == "/c"
+
+
+async def test_a_request_that_cannot_be_counted_is_logged_and_hinders_no_other(written: Written) -> None:
+    ended = EndedRequests()
+    for path, name in (("/a", ""), ("/b", "second")):
+        add(ended, path, Meter(name))
+    await asyncio.sleep(0)
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [(line["path"], line.get("meter")) for line in lines] == [("/a", None), ("/b", "second")]
