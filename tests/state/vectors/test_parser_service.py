@@ -227,7 +227,7 @@ async def test_a_file_waits_for_a_service_that_is_away_and_is_indexed_then(
     await store.files.create_file("ann", file, FileQuota(files=100, size=10**9))
     await store.vector_stores.attach_files("ann", "vs_1", [NewEntry("file-a")], most=100)
     settings = FileSearchSettings(parser=service.url)
-    async with Indexer(store.indexing, files, settings, lease_s=5.0).lifespan():
+    async with Indexer(store.indexing, files, settings, lease_s=60.0).lifespan():
         await wait_until(lambda: service.requests)
         entry = await store.vector_stores.load_entry("ann", "vs_1", "file-a")
         assert entry is not None
