@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 import sys
@@ -10,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from math import ceil
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import structlog
 import uvicorn
@@ -291,6 +292,25 @@ def _count_awaited_bytes(connection: Any) -> int:
     return transport.get_write_buffer_size() + sends
 
 
+_EXIT_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def exit_on_signals() -> None:
+    """Lets this process exit with 0 at a signal to stop: uvicorn raises it again after it has drained.
+
+    A further one, such as a second SIGINT that comes late, ends the process at once. Nothing is left to do then, and an
+    exception would only be reported by whatever the interpreter is ending just then.
+    """
+
+    def exit_process(*_: object) -> NoReturn:
+        for number in _EXIT_SIGNALS:
+            signal.signal(number, lambda *_: os._exit(0))
+        sys.exit(0)
+
+    for number in _EXIT_SIGNALS:
+        signal.signal(number, exit_process)
+
+
 def run_server(
     settings: Settings,
     listener: socket.socket,
@@ -305,9 +325,7 @@ def run_server(
     `updates` deliver further configurations while it runs. `is_supervised` says that this is one of several workers.
     """
     configure_logs(settings.log.level_number, settings.log.format)
-    # uvicorn raises the signal again after it has drained. The process must then exit with 0.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
+    exit_on_signals()
     server = make_server(settings, on_ready, updates=updates, metrics_place=metrics_place, is_supervised=is_supervised)
     if is_supervised:
         signal.signal(SKIP_LINGER, server.skip_linger)

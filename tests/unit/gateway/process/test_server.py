@@ -59,6 +59,17 @@ def test_a_server_that_is_asked_to_stop_exits_with_success(
     assert sum(line["message"] == "server_stopped" for line in lines) == int(workers)
 
 
+@pytest.mark.parametrize("late", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_that_comes_while_the_process_ends_is_no_error(first: signal.Signals, late: signal.Signals) -> None:
+    script = (
+        "import atexit, signal; from gateway.process.server import exit_on_signals; exit_on_signals();"
+        f"atexit.register(signal.raise_signal, {int(late)}); signal.raise_signal({int(first)})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=READY_S, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_server_without_requests_stops_at_once() -> None:
     def measure_stop() -> float:
         with serving(CONFIG) as gateway:
