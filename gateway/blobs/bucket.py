@@ -17,7 +17,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from dataplane.sharing.fair_turns import PerLoop
-from dataplane.sharing.work_pool import WorkPool
+from dataplane.sharing.work_pool import WorkPool, open_in_pool
 from gateway.blobs.blob_store import BlobMissing
 from gateway.config.storage_settings import BucketSettings
 from gateway.errors import FileStorageUnavailable
@@ -63,12 +63,10 @@ class Bucket:
     async def open_descriptor(self, blob_id: str) -> AsyncGenerator[int, None]:
         """Opens a copy of the blob, which disappears with the descriptor."""
         size = await self._measure(blob_id)
-        # Opened here, not in a thread: who waits for a thread may be cancelled, and nobody would close what it opened.
-        with _create_copy() as copy:
+        async with open_in_pool(_run_in_pool, tempfile.NamedTemporaryFile) as copy:
             async for piece in self._iterate_pieces(blob_id, size):
                 await _run_in_pool(partial(copy.write, piece))
-            await _run_in_pool(copy.flush)
-            with _open_for_reading(copy) as reading:
+            async with open_in_pool(_run_in_pool, partial(_open_for_reading, copy)) as reading:
                 yield reading.fileno()
 
     async def remove_blobs(self, blob_ids: Sequence[str]) -> None:
@@ -108,18 +106,19 @@ class ObjectWriter:
         self._store = store
         self._blob_id = blob_id
         self._pending = bytearray()
-        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
-        """The parts that are sent next; None is the end of an object that is abandoned."""
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        """The pieces that are sent next; None is the end of an object that is abandoned."""
         self._is_complete = False
         self._upload: asyncio.Task[Any] | None = None
         """The upload in parts; None as long as the object fits in one."""
 
     async def write(self, data: bytes) -> None:
         self._pending += data
-        while len(self._pending) >= _PART_BYTES:
-            part = bytes(memoryview(self._pending)[:_PART_BYTES])
-            del self._pending[:_PART_BYTES]
-            await self._send(part)
+        # obstore makes parts of the pieces. Whole parts would take more memory, because several wait on the way there.
+        while len(self._pending) >= (_PART_BYTES if self._upload is None else _PIECE_BYTES):
+            piece = bytes(memoryview(self._pending)[:_PIECE_BYTES])
+            del self._pending[:_PIECE_BYTES]
+            await self._send(piece)
 
     async def finish(self) -> None:
         rest = bytes(self._pending)
@@ -146,17 +145,17 @@ class ObjectWriter:
         await asyncio.shield(closing)
 
     async def _abandon(self, upload: asyncio.Task[Any]) -> None:
-        sending = asyncio.get_running_loop().create_task(self._parts.put(None))
+        sending = asyncio.get_running_loop().create_task(self._pieces.put(None))
         await asyncio.wait([sending, upload], return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait([upload])
         sending.cancel()
         upload.exception()  # it is that of the abandonment, or of the service, which cannot be asked to do more
 
-    async def _send(self, part: bytes) -> None:
-        """Hands a part to the upload, which begins with the first one. Raises FileStorageUnavailable if it failed."""
+    async def _send(self, piece: bytes) -> None:
+        """Hands a piece to the upload, which begins with the first one. Raises FileStorageUnavailable if it failed."""
         if self._upload is None:
             self._upload = asyncio.get_running_loop().create_task(self._upload_parts())
-        sending = asyncio.get_running_loop().create_task(self._parts.put(part))
+        sending = asyncio.get_running_loop().create_task(self._pieces.put(piece))
         try:
             await asyncio.wait([sending, self._upload], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -168,16 +167,16 @@ class ObjectWriter:
         await obstore.put_async(
             self._store,
             self._blob_id,
-            self._iterate_parts(),
+            self._iterate_pieces(),
             use_multipart=True,
             chunk_size=_PART_BYTES,
             max_concurrency=_PARTS_AT_ONCE,
         )
 
-    async def _iterate_parts(self) -> AsyncIterator[bytes]:
-        while part := await self._parts.get():
-            yield part
-        if part is None:
+    async def _iterate_pieces(self) -> AsyncIterator[bytes]:
+        while piece := await self._pieces.get():
+            yield piece
+        if piece is None:
             raise _Abandoned
 
 
@@ -216,16 +215,9 @@ async def _translate(request: Awaitable[_ResultT]) -> _ResultT:
         raise FileStorageUnavailable(f"the bucket: {type(error).__name__}") from error
 
 
-def _create_copy() -> IO[bytes]:
-    """Creates an empty file for a copy of a blob. Raises FileStorageUnavailable."""
-    try:
-        return tempfile.NamedTemporaryFile()
-    except OSError as error:
-        raise _explain_file_error(error) from error
-
-
 def _open_for_reading(copy: IO[bytes]) -> IO[bytes]:
     """Opens a copy anew, so that a child process can only read it, and from its beginning."""
+    copy.flush()
     return open(copy.name, "rb", buffering=0)
 
 
@@ -234,8 +226,4 @@ async def _run_in_pool(call: Any) -> Any:
     try:
         return await _pools.get().run(call)
     except OSError as error:
-        raise _explain_file_error(error) from error
-
-
-def _explain_file_error(error: OSError) -> FileStorageUnavailable:
-    return FileStorageUnavailable(error.strerror or type(error).__name__)
+        raise FileStorageUnavailable(error.strerror or type(error).__name__) from error

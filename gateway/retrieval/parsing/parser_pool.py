@@ -101,6 +101,7 @@ class ParserPool:
             # A file may make its child misbehave, so the frames that a child sends are limited too.
             left = bounds.characters * _BYTES_PER_CHARACTER + _MAX_FRAME
             while True:
+                await asyncio.sleep(0)  # asyncio receives what has arrived without a turn of its loop
                 try:
                     size = int.from_bytes(await received.take(4), "big")
                     left -= size

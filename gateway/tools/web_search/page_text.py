@@ -5,10 +5,11 @@ import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import IO, Final, NamedTuple
 
 from dataplane.decompression import DECOMPRESSORS, TooManyMembers
-from dataplane.sharing.work_pool import run_in_pool
+from dataplane.sharing.work_pool import open_in_pool, run_in_pool
 from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.html_text import PageText, extract_html_text
 from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
@@ -154,9 +155,7 @@ class WebPageReader:
             raise PageUnavailable(f"it is a PDF of more than {content.max_bytes / _MB:g} MiB")
         if self._parsers is None:
             self._parsers = ParserPool(1)
-        # Opened here, not in a thread: who waits for a thread may be cancelled, and nobody would close what it opened.
-        with tempfile.TemporaryFile() as copy:
-            await run_in_pool(_write_copy, copy, content.data)
+        async with open_in_pool(run_in_pool, partial(_write_copy, content.data)) as copy:
             try:
                 text = await self._parse(copy, self._parsers)
             except UnreadableFile as fault:
@@ -177,9 +176,11 @@ class WebPageReader:
         return "".join(pieces)
 
 
-def _write_copy(copy: IO[bytes], data: bytes) -> None:
+def _write_copy(data: bytes) -> IO[bytes]:
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     copy.write(data)
     copy.seek(0)
+    return copy
 
 
 def _decompress(content: PageContent) -> PageContent:
