@@ -47,7 +47,12 @@ class HttpxConnections(httpx.AsyncBaseTransport):
         owner, turns = NO_OWNER, self._turns
         if turns is not None and not turns.try_enter(owner := current_owner.get()):
             await enter_within(turns, owner, request.extensions.get("timeout", {}).get("pool"))
-        lease = _Lease(self._pop_idle() or self._make_connection(), owner)
+        try:
+            lease = _Lease(self._pop_idle() or self._make_connection(), owner)
+        except BaseException:
+            if turns is not None:
+                turns.leave(owner)
+            raise
         self._in_use.add(lease.connection)
         try:
             response = await lease.connection.handle_async_request(request)
@@ -79,14 +84,16 @@ class HttpxConnections(httpx.AsyncBaseTransport):
         return self._idle.pop()[0] if self._idle else None
 
     async def _keep(self, lease: _Lease, stream: httpx.AsyncByteStream) -> None:
+        reuses = False
         try:
             await stream.aclose()
-            if self._keepalive_s:
-                self._idle.append((lease.connection, monotonic()))
-            else:
-                await lease.connection.aclose()
+            reuses = bool(self._keepalive_s)
         finally:
-            self._leave(lease)
+            if reuses:
+                self._idle.append((lease.connection, monotonic()))
+                self._leave(lease)
+            else:
+                await self._discard(lease)
 
     async def _discard(self, lease: _Lease) -> None:
         try:

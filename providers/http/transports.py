@@ -47,8 +47,10 @@ def build_upload_transport(config: ProviderConfig) -> httpx.AsyncBaseTransport:
 def _build_httpx_connections(config: ProviderConfig, keepalive_s: float, proxy: str | None = None) -> HttpxConnections:
     limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
     tls = httpx.create_ssl_context()  # it takes longer than a request, so all connections share it
+    make_connection = partial(httpx.AsyncHTTPTransport, verify=tls, limits=limits, proxy=proxy)
+    make_connection()  # a proxy of a kind that httpx does not know is an error of the start, not of each request
     return HttpxConnections(
-        partial(httpx.AsyncHTTPTransport, verify=tls, limits=limits, proxy=proxy),
+        make_connection,
         max_connections=config.max_connections,
         keepalive_s=keepalive_s,
     )

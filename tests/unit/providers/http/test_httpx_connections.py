@@ -51,3 +51,13 @@ async def test_requests_wait_for_a_connection_until_their_deadline() -> None:
         await open_reply.aread()
         assert (await connections.handle_async_request(impatient)).status_code == 200
         await connections.aclose()
+
+
+async def test_a_connection_that_cannot_be_made_takes_no_place() -> None:
+    def refuse() -> httpx.AsyncBaseTransport:
+        raise ValueError("no such proxy")
+
+    connections = HttpxConnections(refuse, max_connections=1, keepalive_s=4.0)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such proxy"):
+            await connections.handle_async_request(httpx.Request("GET", "http://127.0.0.1:1"))
