@@ -54,7 +54,7 @@ class LogWriter:
             atexit.register(self.drain, _EXIT_WAIT_S)
 
     def write_lines(self, lines: Iterable[bytes]) -> None:
-        """Writes lines, whose ends are added, several at once. It is otherwise the same as `write`."""
+        """Writes lines that have no line breaks yet as `write` does, several at once."""
         piece = b""
         for line in lines:
             if piece and len(piece) + len(line) >= _ATOMIC_BYTES:
@@ -65,7 +65,7 @@ class LogWriter:
             self.write(piece)
 
     def write(self, line: bytes) -> int:
-        """Writes a line, or queues it. Never waits for a reader, and never raises because of the stream."""
+        """Writes whole lines, or queues them. Never waits for a reader, and never raises because of the stream."""
         if self._pipe is not None and not self._queued_bytes and len(line) <= _ATOMIC_BYTES:
             try:
                 return os.write(self._pipe, line)
@@ -80,7 +80,7 @@ class LogWriter:
             return len(line)
         with self._changed:
             if self._queued_bytes + len(line) > self._max_queued_bytes:
-                self._dropped += 1
+                self._dropped += line.count(b"\n")
                 return len(line)
             self._lines.append(line)
             self._queued_bytes += len(line)

@@ -119,7 +119,7 @@ class _WriterHandler(logging.Handler):
 
 
 class RequestLine(NamedTuple):
-    """The access line of a request. `ms` is its duration, and `fields` are the others."""
+    """What the access line of a request has. `ms` is the duration of the request, and `fields` are its bound fields."""
 
     method: str
     path: str
@@ -128,20 +128,23 @@ class RequestLine(NamedTuple):
     fields: Mapping[str, object]
 
 
-def write_request_lines(requests: Sequence[RequestLine]) -> None:
-    """Writes the access lines of requests that have ended.
+def render_request(request: RequestLine, now: datetime) -> bytes:
+    """Returns the access line of a request that has ended, without its line end.
 
-    The line of a request that failed because of the server or an upstream is a warning.
+    It is a warning if the request failed because of the server or an upstream. If the level hides access lines, only a
+    warning is written, and the line is empty.
     """
-    now = datetime.now(UTC)
-    lines = []
-    for method, path, status, ms, fields in requests:
-        level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
-        own = {"method": method, "path": path, "status": status, "ms": ms}
-        if _access_stream is None:
-            getattr(_access_log, level)("request", **{**fields, **own})
-        else:
-            lines.append(_encode_fields({**fields, **own, "level": level, "timestamp": now, "message": "request"}))
+    method, path, status, ms, fields = request
+    level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
+    own = {"method": method, "path": path, "status": status, "ms": ms}
+    if _access_stream is None:
+        getattr(_access_log, level)("request", **{**fields, **own})
+        return b""
+    return _encode_fields({**fields, **own, "level": level, "timestamp": now, "message": "request"})
+
+
+def write_request_lines(lines: Sequence[bytes]) -> None:
+    """Writes the access lines of `render_request`."""
     if _access_stream is not None:
         _access_stream.write_lines(lines)
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import structlog
@@ -13,7 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
-from gateway.logs import RequestLine, bind_fields, read_bound_fields, reset_fields, write_request_lines
+from gateway.logs import (
+    RequestLine,
+    bind_fields,
+    read_bound_fields,
+    render_request,
+    reset_fields,
+    write_request_lines,
+)
 from providers.new_id import draw_random_bytes
 from providers.request_ids import CURRENT_IDS, RequestIds, parse_request_id
 
@@ -135,19 +143,24 @@ class EndedRequests:
     def __init__(self, meters: RequestMeters | None = None) -> None:
         self._meters = meters
         self._requests: list[EndedRequest] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop whose next turn writes them."""
 
     def add(self, method: str, path: str, status: int, elapsed_ns: int, meter: RequestMeter | None) -> None:
         """Adds a request of the current context, and clears the fields that are bound to its log lines."""
-        if not self._requests:
-            asyncio.get_running_loop().call_soon(self._write, context=Context())
+        if (loop := asyncio.get_running_loop()) is not self._loop:
+            self._loop = loop
+            loop.call_soon(self.write, context=Context())
         if meter is not None:
             meter.leave()
         self._requests.append(EndedRequest(method, path, status, elapsed_ns, meter, read_bound_fields()))
         reset_fields()
 
-    def _write(self) -> None:
-        requests, self._requests = self._requests, []
+    def write(self) -> None:
+        """Counts and logs the requests that were added so far."""
+        requests, self._requests, self._loop = self._requests, [], None
         lines = []
+        now = datetime.now(UTC)
         for method, path, status, elapsed_ns, meter, fields in requests:
             # Milliseconds, rounded to a tenth. `round` would take a microsecond.
             elapsed_ms = (elapsed_ns + 50_000) // 100_000 / 10
@@ -157,8 +170,11 @@ class EndedRequests:
                 elif self._meters is not None:
                     self._meters.end_socket(fields)
             except Exception:  # the other requests have to be counted and logged
-                _log.exception("request_not_counted")
-            lines.append(RequestLine(method, path, status, elapsed_ms, fields))
+                _log.exception("request_not_counted", request_id=fields.get("request_id"))
+            try:
+                lines.append(render_request(RequestLine(method, path, status, elapsed_ms, fields), now))
+            except Exception:
+                _log.exception("request_not_logged", request_id=fields.get("request_id"))
         write_request_lines(lines)
 
 
@@ -194,6 +210,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         if scope["path"] in self._unlogged and kind == "http":
+            self._ended.write()  # a client may read metrics right behind another request, on the same connection
             await self._unlogged[scope["path"]](scope, receive, send)
             return
         headers = headers_of(scope)
@@ -221,13 +238,13 @@ class RequestMiddleware:
             if ids.upstream or ids.served_by:
                 bind_fields(**ids.list_log_fields())
             elapsed_ns = time.perf_counter_ns() - began
-            method = scope.get("method", "WEBSOCKET")
-            self._ended.add(method, scope["path"], reply_sender.status, elapsed_ns, meter)
             # Both refer back to the scope. Deleting them leaves no reference cycle for the garbage collector.
             del scope[BODY_SEND]
             if (on_end := scope.pop(ON_END, None)) is not None:
                 on_end()
             scope.pop(CLIENT, None)
+            method = scope.get("method", "WEBSOCKET")
+            self._ended.add(method, scope["path"], reply_sender.status, elapsed_ns, meter)
 
 
 def new_request_id() -> str:

@@ -298,8 +298,9 @@ _EXIT_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 def exit_on_signals() -> None:
     """Lets this process exit with 0 at a signal to stop: uvicorn raises it again after it has drained.
 
-    A further one, such as a second SIGINT that comes late, ends the process at once. Nothing is left to do then, and an
-    exception would only be reported by whatever the interpreter is ending just then.
+    A further one, such as a late second SIGINT, ends the process at once. The server has ended before, so only
+    lines of the log that nobody reads can be lost. An exception would be reported by whatever the interpreter is ending
+    just then.
     """
 
     def exit_process(*_: object) -> NoReturn:

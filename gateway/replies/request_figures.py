@@ -173,7 +173,7 @@ class RequestWatch:
         """Returns the figures of a job. The request that it is for is not counted beside it. `path` is that of requests
         that submit such jobs, for those that another process submitted."""
         scope: Scope = {"type": "http", "method": "POST", "path": path}
-        if submission is not None and submission.model is None:
+        if submission is not None and submission.model is None and not submission.is_over:
             scope = {key: submission.scope[key] for key in _ROUTING_KEYS if key in submission.scope}
             submission.kind = "submission"
             if streams and not submission.streams:

@@ -159,7 +159,7 @@ class StreamedText:
     def make_appender(self) -> Callable[[str], object]:
         """Returns a function that appends a few further pieces, until another method is called.
 
-        Not while `needs_reading`.
+        It must not be used while `needs_reading` is true.
         """
         if self.live_counts is not None:
             self.settle()

@@ -78,6 +78,19 @@ def test_lines_for_an_unread_pipe_are_dropped_and_counted(pipe: tuple[BinaryIO, 
     assert reading.read(100) == b"and on\n"
 
 
+def test_each_line_of_a_dropped_piece_is_counted(pipe: tuple[BinaryIO, BinaryIO]) -> None:
+    reading, writing = pipe
+    writer = LogWriter(writing, dropped_line, max_queued_bytes=10_000)
+    for _ in range(200):
+        writer.write_lines([LINE.strip()] * 10)
+    got = bytearray()
+    while b"dropped" not in got or not got.endswith(b"\n"):
+        got += reading.read(65536)
+    text = got.decode().splitlines()
+    (count,) = (int(line.removeprefix("dropped ")) for line in text if line.startswith("dropped"))
+    assert text.count(LINE.decode().strip()) + count == 2000
+
+
 def test_the_end_of_the_process_does_not_wait_long_for_a_reader(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     writer = LogWriter(pipe[1])
     for _ in range(1000):

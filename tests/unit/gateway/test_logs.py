@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextvars import copy_context
+from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 
@@ -22,6 +23,7 @@ from gateway.logs import (
     bind_usage,
     log_round_faults,
     read_bound_fields,
+    render_request,
     reset_fields,
     write_request_lines,
 )
@@ -47,6 +49,11 @@ def written(method: str, **fields: Any) -> dict[str, Any]:
     return line
 
 
+def write_request(status: int) -> None:
+    request = RequestLine("POST", "/v1/responses", status, 1.5, read_bound_fields())
+    write_request_lines([render_request(request, datetime.now(UTC))])
+
+
 def test_a_line_has_a_level_a_time_and_a_message() -> None:
     line = written("info", model="m", status=200)
     assert line.pop("timestamp").endswith("Z")
@@ -66,7 +73,7 @@ def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch)
     written_to = BytesIO()
     monkeypatch.setattr(logs, "_access_stream", LogWriter(written_to))
     reset_fields(client="a")
-    write_request_lines([RequestLine("POST", "/v1/responses", 200, 1.5, read_bound_fields())])
+    write_request(200)
     line = json.loads(written_to.getvalue())
     assert line.pop("timestamp").endswith("Z")
     own = {"method": "POST", "path": "/v1/responses", "status": 200, "ms": 1.5}
@@ -105,7 +112,7 @@ def test_a_failure_of_the_server_or_an_upstream_is_a_warning_and_names_the_upstr
     name_upstreams({"local": "http://127.0.0.1:8000"})
     if failure is not None:
         bind_failure(failure)
-    write_request_lines([RequestLine("POST", "/v1/responses", status, 1.5, read_bound_fields())])
+    write_request(status)
     line = json.loads(written_to.getvalue())
     assert line["level"] == level
     assert line.get("upstream") == ("http://127.0.0.1:8000" if isinstance(failure, ProviderError) else None)

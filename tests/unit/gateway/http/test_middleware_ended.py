@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from io import BytesIO
 
 import pytest
@@ -80,3 +80,43 @@ async def test_a_request_that_cannot_be_counted_is_logged_and_hinders_no_other(w
     await asyncio.sleep(0)
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     assert [(line["path"], line.get("meter")) for line in lines] == [("/a", None), ("/b", "second")]
+
+
+async def test_a_line_that_cannot_be_encoded_hinders_no_other(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = logs._encode_fields
+
+    def encode_but_one(line: dict[str, object]) -> bytes:
+        if line["path"] == "/a":
+            raise ValueError("a fault of the encoder")
+        return encode(line)
+
+    monkeypatch.setattr(logs, "_encode_fields", encode_but_one)
+    ended = EndedRequests()
+    for path in ("/a", "/b"):
+        add(ended, path, None)
+    await asyncio.sleep(0)
+    assert [json.loads(line)["path"] for line in written.getvalue().splitlines()] == ["/b"]
+
+
+def test_a_loop_that_ended_before_it_wrote_lines_leaves_them_to_the_next(written: Written) -> None:
+    ended = EndedRequests()
+
+    async def end(path: str, turns: int) -> None:
+        add(ended, path, None)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    adding = end("/a", 0)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(interrupt(adding))
+    loop.close()
+    asyncio.run(end("/b", 1))
+    assert [json.loads(line)["path"] for line in written.getvalue().splitlines()] == ["/a", "/b"]
+
+
+async def interrupt(work: Coroutine[None, None, None]) -> None:
+    await work
+    raise KeyboardInterrupt

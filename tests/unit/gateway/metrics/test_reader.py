@@ -157,3 +157,15 @@ def test_what_runs_on_after_a_request_has_figures_of_its_own() -> None:
 
     for ends_before in (True, False):
         copy_context().run(run, ends_before)
+
+
+def test_a_job_that_is_planned_after_its_client_has_left_does_not_belong_to_the_request() -> None:
+    """A large body is planned in a thread, which goes on when its request is cancelled."""
+    meter = _new_meter()
+    watch = RequestWatch(meter, job_paths={"responses": "/v1/responses"})
+    figures = watch.begin_request(_SCOPE, 0)
+    figures.leave()
+    figures.end(499, 1, {})
+    late = watch.observe_request("responses", "m", streams=True, is_shared=False, is_job=True)
+    assert late is not figures
+    assert meter.open_streams == 0
