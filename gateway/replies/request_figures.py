@@ -154,11 +154,12 @@ class RequestWatch:
         self, endpoint: str, model: str, *, streams: bool, is_shared: bool, is_job: bool = False
     ) -> RequestObserver:
         figures = _CURRENT.get()
+        is_ended_by_nobody = False
         if is_job:
             figures = self._submit_job(figures, self._job_paths.get(endpoint, ""), streams=streams)
         elif figures is None or figures.is_over or (figures.model is not None and not figures.is_planned_again):
-            figures = RequestFigures(self._reader, _ENDED, perf_counter_ns())
-        begins_stream = streams and not figures.streams
+            figures, is_ended_by_nobody = RequestFigures(self._reader, _ENDED, perf_counter_ns()), True
+        begins_stream = streams and not figures.streams and not is_ended_by_nobody
         figures.is_planned_again = False
         figures.model = model
         figures.streams = streams
