@@ -157,12 +157,10 @@ class StreamedText:
             self.settle()  # of thinking, each piece decides whether further ones need reading
 
     def make_appender(self) -> Callable[[str], object]:
-        """Returns a function that appends a few further pieces, until another method is called.
+        """Returns a function that appends a few further pieces after an added one, until another method is called.
 
         It must not be used while `needs_reading` is true.
         """
-        if self.live_counts is not None:
-            self.settle()
         return self._unread.append
 
     def _read(self, text: str) -> None:
