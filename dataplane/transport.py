@@ -93,10 +93,8 @@ class PooledTransport(httpx.AsyncBaseTransport):
         self._coalescer = ReadCoalescer(coalesce_ms / 1000)
         self._open_count = 0
         self._idle: dict[ServerOrigin, deque[_IdleConnection]] = {}
-        self._turns: FairTurns | None = None
+        self._turns = make_turns(max_connections)
         """The connections that may be in use."""
-        if max_connections:
-            self._turns = FairTurns(max_connections, reserves=False, most=max_connections - max_connections // 4)
         self._tls: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -242,6 +240,14 @@ class PooledTransport(httpx.AsyncBaseTransport):
     def _discard(self, connection: UpstreamConnection) -> None:
         connection.close()
         self._open_count -= 1
+
+
+def make_turns(max_connections: int) -> FairTurns | None:
+    """Returns the turns in which owners use so many connections, of which one may use three quarters; None for 0, which
+    means no limit."""
+    if not max_connections:
+        return None
+    return FairTurns(max_connections, reserves=False, most=max_connections - max_connections // 4)
 
 
 async def enter_within(turns: FairTurns, owner: str, seconds: float | None) -> None:

@@ -1,13 +1,11 @@
 """Threads for work that would hold up the event loop, because something large was received."""
 
 import asyncio
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import IO, Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from dataplane.sharing.fair_turns import FairTurns, PerLoop, current_owner
 
@@ -48,44 +46,6 @@ async def run_in_pool(function: Callable[_P, _R], *args: _P.args, **named: _P.kw
     """Returns what a function returns that runs in one of the threads of the running event loop, in a copy of the
     caller's context."""
     return await _pools.get().run(partial(copy_context().run, partial(function, *args, **named)))
-
-
-class _OpenedFile:
-    """A file that threads open and close. It is closed although whoever waited for its opening was cancelled, and it is
-    not opened after that."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._file: IO[bytes] | None = None
-        self._is_closed = False
-
-    def open(self, open_file: Callable[[], IO[bytes]]) -> IO[bytes]:
-        with self._lock:
-            if self._is_closed:
-                raise ValueError("nobody waits for the file any more")
-            self._file = open_file()
-            return self._file
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            if self._file is not None:
-                self._file.close()
-
-
-@asynccontextmanager
-async def open_in_pool(
-    run: Callable[[Callable[[], Any]], Awaitable[Any]], open_file: Callable[[], IO[bytes]]
-) -> AsyncGenerator[IO[bytes], None]:
-    """Opens a file for the block, and closes it, both in threads. `run` runs a function in a thread, to its end.
-
-    Raises what `run` and `open_file` raise.
-    """
-    holder = _OpenedFile()
-    try:
-        yield await run(partial(holder.open, open_file))
-    finally:
-        await run(holder.close)
 
 
 async def run_for_count(count: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:

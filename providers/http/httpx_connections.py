@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from dataplane.sharing.fair_turns import NO_OWNER, FairTurns, current_owner
-from dataplane.transport import enter_within
+from dataplane.sharing.fair_turns import NO_OWNER, current_owner
+from dataplane.transport import enter_within, make_turns
 
 
 class _Lease(NamedTuple):
@@ -35,10 +35,7 @@ class HttpxConnections(httpx.AsyncBaseTransport):
     ) -> None:
         self._make_connection = make_connection
         self._keepalive_s: Final = keepalive_s
-        self._turns: FairTurns | None = None
-        if max_connections:
-            most = max_connections - max_connections // 4
-            self._turns = FairTurns(max_connections, reserves=False, most=most)
+        self._turns = make_turns(max_connections)
         self._idle: list[tuple[httpx.AsyncBaseTransport, float]] = []
         self._in_use: set[httpx.AsyncBaseTransport] = set()
         self._closing: set[asyncio.Task[None]] = set()
