@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from operator import methodcaller
 from typing import IO, Any, Final, TypeVar
 
 import obstore
@@ -17,7 +18,8 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from dataplane.sharing.fair_turns import PerLoop
-from dataplane.sharing.work_pool import WorkPool, open_in_pool
+from dataplane.sharing.threaded_file import open_in_pool
+from dataplane.sharing.work_pool import WorkPool
 from gateway.blobs.blob_store import BlobMissing
 from gateway.config.storage_settings import BucketSettings
 from gateway.errors import FileStorageUnavailable
@@ -31,6 +33,8 @@ _MAX_RETRIES: Final = 3
 _CONNECT_S: Final = 5.0
 
 _ResultT = TypeVar("_ResultT")
+
+_close_file: Final = methodcaller("close")
 
 _pools: Final = PerLoop(WorkPool)
 """Threads for the copies that child processes read."""
@@ -63,11 +67,11 @@ class Bucket:
     async def open_descriptor(self, blob_id: str) -> AsyncGenerator[int, None]:
         """Opens a copy of the blob, which disappears with the descriptor."""
         size = await self._measure(blob_id)
-        async with open_in_pool(_run_in_pool, tempfile.NamedTemporaryFile) as copy:
+        async with open_in_pool(_run_in_pool, tempfile.NamedTemporaryFile, _close_file) as copy:
             async for piece in self._iterate_pieces(blob_id, size):
-                await _run_in_pool(partial(copy.write, piece))
-            async with open_in_pool(_run_in_pool, partial(_open_for_reading, copy)) as reading:
-                yield reading.fileno()
+                await _run_in_pool(partial(copy.use, partial(_write_piece, piece)))
+            async with open_in_pool(_run_in_pool, partial(copy.use, _open_for_reading), _close_file) as reading:
+                yield reading.use(lambda file: file.fileno())
 
     async def remove_blobs(self, blob_ids: Sequence[str]) -> None:
         if blob_ids:
@@ -213,6 +217,10 @@ async def _translate(request: Awaitable[_ResultT]) -> _ResultT:
         return await request
     except (BaseError, OSError) as error:
         raise FileStorageUnavailable(f"the bucket: {type(error).__name__}") from error
+
+
+def _write_piece(piece: bytes, copy: IO[bytes]) -> None:
+    copy.write(piece)
 
 
 def _open_for_reading(copy: IO[bytes]) -> IO[bytes]:

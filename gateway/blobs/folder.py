@@ -4,17 +4,16 @@ A blob is written to a file in the folder `tmp`, which its writer locks, and mov
 server that starts recognizes what dead writers have left by the missing lock.
 """
 
-import errno
 import fcntl
 import os
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from dataplane.sharing.fair_turns import PerLoop
+from dataplane.sharing.threaded_file import ThreadedFile, open_in_pool
 from dataplane.sharing.work_pool import WorkPool
 from gateway.blobs.blob_store import BlobMissing
 from gateway.errors import FileStorageUnavailable
@@ -41,7 +40,7 @@ class BlobFolder:
     @asynccontextmanager
     async def write_blob(self, blob_id: str) -> AsyncGenerator["FileWriter", None]:
         temporary = self._temporary / blob_id
-        writer = FileWriter(_Descriptor(), temporary, self._place_of(blob_id))
+        writer = FileWriter(ThreadedFile(os.close), temporary, self._place_of(blob_id))
         try:
             await writer.create(self._path)
             yield writer
@@ -58,20 +57,8 @@ class BlobFolder:
         async with self._open(blob_id) as descriptor:
             yield descriptor.use(lambda number: number)
 
-    @asynccontextmanager
-    async def _open(self, blob_id: str) -> AsyncGenerator["_Descriptor", None]:
-        place = self._place_of(blob_id)
-        descriptor = _Descriptor()
-        try:
-            try:
-                await _run(partial(descriptor.open, partial(os.open, place, _READ_FLAGS)))
-            except FileStorageUnavailable as error:
-                if isinstance(error.__cause__, FileNotFoundError):
-                    raise BlobMissing(blob_id) from None
-                raise
-            yield descriptor
-        finally:
-            await _run(descriptor.close)
+    def _open(self, blob_id: str) -> AbstractAsyncContextManager[ThreadedFile[int]]:
+        return open_in_pool(_run, partial(_open_blob, self._place_of(blob_id), blob_id), os.close)
 
     async def remove_blobs(self, blob_ids: Sequence[str]) -> None:
         places = [place for blob_id in blob_ids for place in (self._temporary / blob_id, self._place_of(blob_id))]
@@ -88,39 +75,10 @@ class BlobFolder:
         return self._path / blob_id[-_SHARD_CHARS:] / blob_id
 
 
-class _Descriptor:
-    """An open file. When a task is cancelled, it closes the file while a thread may still be about to use it. So only
-    one thread at a time uses or closes the file, and it is never opened again after it was closed."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._number = -1
-        self._is_closed = False
-
-    def open(self, open_file: Callable[[], int]) -> None:
-        with self._lock:
-            if self._is_closed:
-                raise _build_closed_error()
-            self._number = open_file()
-
-    def use(self, work: Callable[[int], _ResultT]) -> _ResultT:
-        with self._lock:
-            if self._number < 0:
-                raise _build_closed_error()
-            return work(self._number)
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            if self._number >= 0:
-                os.close(self._number)
-            self._number = -1
-
-
 class FileWriter:
     """Implements `BlobWriter` for a file that is open and locked from `create` to `close`."""
 
-    def __init__(self, descriptor: _Descriptor, temporary: Path, place: Path) -> None:
+    def __init__(self, descriptor: ThreadedFile[int], temporary: Path, place: Path) -> None:
         self._descriptor = descriptor
         self._temporary = temporary
         self._place = place
@@ -158,8 +116,11 @@ async def _run(call: Callable[[], _ResultT]) -> _ResultT:
         raise FileStorageUnavailable(error.strerror or type(error).__name__) from error
 
 
-def _build_closed_error() -> OSError:
-    return OSError(errno.EBADF, os.strerror(errno.EBADF))
+def _open_blob(place: Path, blob_id: str) -> int:
+    try:
+        return os.open(place, _READ_FLAGS)
+    except FileNotFoundError:
+        raise BlobMissing(blob_id) from None
 
 
 def _create_locked(folder: Path, temporary: Path) -> int:
@@ -179,7 +140,7 @@ def _write_all(data: bytes, descriptor: int) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-async def _iterate_pieces(descriptor: _Descriptor) -> AsyncIterator[bytes]:
+async def _iterate_pieces(descriptor: ThreadedFile[int]) -> AsyncIterator[bytes]:
     while piece := await _run(partial(descriptor.use, lambda number: os.read(number, _PIECE_BYTES))):
         yield piece
 

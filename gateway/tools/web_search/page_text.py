@@ -6,10 +6,12 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import aclosing
 from functools import partial
+from operator import methodcaller
 from typing import IO, Final, NamedTuple
 
 from dataplane.decompression import DECOMPRESSORS, TooManyMembers
-from dataplane.sharing.work_pool import open_in_pool, run_in_pool
+from dataplane.sharing.threaded_file import ThreadedFile, open_in_pool
+from dataplane.sharing.work_pool import run_in_pool
 from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.html_text import PageText, extract_html_text
 from gateway.retrieval.parsing.parsed_text import ParsingBounds, UnreadableFile
@@ -155,17 +157,18 @@ class WebPageReader:
             raise PageUnavailable(f"it is a PDF of more than {content.max_bytes / _MB:g} MiB")
         if self._parsers is None:
             self._parsers = ParserPool(1)
-        async with open_in_pool(run_in_pool, partial(_write_copy, content.data)) as copy:
+        async with open_in_pool(run_in_pool, partial(_write_copy, content.data), methodcaller("close")) as copy:
             try:
                 text = await self._parse(copy, self._parsers)
             except UnreadableFile as fault:
                 raise PageUnavailable(f"it is a PDF that cannot be read: {fault.message}") from None
         return WebPage(content.url, "", text[:_MAX_TEXT_CHARS].strip(), len(text) <= _MAX_TEXT_CHARS)
 
-    async def _parse(self, copy: IO[bytes], parsers: ParserPool) -> str:
+    async def _parse(self, copy: ThreadedFile[IO[bytes]], parsers: ParserPool) -> str:
         pieces: list[str] = []
         length = 0
-        async with aclosing(parsers.parse(copy.fileno(), "page.pdf", self._bounds, ChunkSizes())) as parts:
+        file = copy.use(lambda each: each.fileno())
+        async with aclosing(parsers.parse(file, "page.pdf", self._bounds, ChunkSizes())) as parts:
             async for part in parts:
                 if not isinstance(part, str):
                     break  # the chunks follow the text
