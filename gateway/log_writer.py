@@ -54,7 +54,7 @@ class LogWriter:
             atexit.register(self.drain, _EXIT_WAIT_S)
 
     def write_lines(self, lines: Iterable[bytes]) -> None:
-        """Writes lines that have no line breaks yet as `write` does, several at once."""
+        """Writes several lines, to which it adds their line breaks. Never waits and never raises, as `write`."""
         piece = b""
         for line in lines:
             if piece and len(piece) + len(line) >= _ATOMIC_BYTES:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
 import orjson
 import structlog
@@ -118,23 +118,15 @@ class _WriterHandler(logging.Handler):
             self.handleError(record)
 
 
-class RequestLine(NamedTuple):
-    """What the access line of a request has. `ms` is the duration of the request, and `fields` are its bound fields."""
-
-    method: str
-    path: str
-    status: int
-    ms: float
-    fields: Mapping[str, object]
-
-
-def render_request(request: RequestLine, now: datetime) -> bytes:
-    """Returns the access line of a request that has ended, without its line end.
+def render_request(
+    method: str, path: str, status: int, ms: float, fields: Mapping[str, object], now: datetime
+) -> bytes:
+    """Returns the access line of a request that has ended, without its line end. `ms` is the duration of the request,
+    and `fields` are its bound fields.
 
     It is a warning if the request failed because of the server or an upstream. If the level hides access lines, only a
     warning is written, and the line is empty.
     """
-    method, path, status, ms, fields = request
     level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
     own = {"method": method, "path": path, "status": status, "ms": ms}
     if _access_stream is None:

@@ -15,7 +15,6 @@ from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
 from gateway.logs import (
-    RequestLine,
     bind_fields,
     read_bound_fields,
     render_request,
@@ -172,8 +171,8 @@ class EndedRequests:
             except Exception:  # the other requests have to be counted and logged
                 _log.exception("request_not_counted", request_id=fields.get("request_id"))
             try:
-                lines.append(render_request(RequestLine(method, path, status, elapsed_ms, fields), now))
-            except Exception:
+                lines.append(render_request(method, path, status, elapsed_ms, fields, now))
+            except Exception:  # as well
                 _log.exception("request_not_logged", request_id=fields.get("request_id"))
         write_request_lines(lines)
 

@@ -27,6 +27,16 @@ def dropped_line(count: int) -> bytes:
     return b"dropped %d\n" % count
 
 
+def count_lines(reading: BinaryIO) -> int:
+    """Reads up to the line that says how many were dropped. Returns how many `LINE`s were written, with those."""
+    got = bytearray()
+    while b"dropped" not in got or not got.endswith(b"\n"):
+        got += reading.read(65536)
+    text = got.decode().splitlines()
+    (dropped_count,) = (int(line.removeprefix("dropped ")) for line in text if line.startswith("dropped"))
+    return text.count(LINE.decode().strip()) + dropped_count
+
+
 def test_lines_are_written_in_order(pipe: tuple[BinaryIO, BinaryIO]) -> None:
     writer = LogWriter(pipe[1])
     lines = [b"%d\n" % number for number in range(1000)]
@@ -68,12 +78,7 @@ def test_lines_for_an_unread_pipe_are_dropped_and_counted(pipe: tuple[BinaryIO, 
     for _ in range(10_000):
         writer.write(LINE)
     assert time.monotonic() - began < WAIT_S
-    got = bytearray()
-    while b"dropped" not in got or not got.endswith(b"\n"):
-        got += reading.read(65536)
-    text = got.decode().splitlines()
-    (count,) = (int(line.removeprefix("dropped ")) for line in text if line.startswith("dropped"))
-    assert text.count(LINE.decode().strip()) + count == 10_000
+    assert count_lines(reading) == 10_000
     writer.write(b"and on\n")
     assert reading.read(100) == b"and on\n"
 
@@ -83,12 +88,7 @@ def test_each_line_of_a_dropped_piece_is_counted(pipe: tuple[BinaryIO, BinaryIO]
     writer = LogWriter(writing, dropped_line, max_queued_bytes=10_000)
     for _ in range(200):
         writer.write_lines([LINE.strip()] * 10)
-    got = bytearray()
-    while b"dropped" not in got or not got.endswith(b"\n"):
-        got += reading.read(65536)
-    text = got.decode().splitlines()
-    (count,) = (int(line.removeprefix("dropped ")) for line in text if line.startswith("dropped"))
-    assert text.count(LINE.decode().strip()) + count == 2000
+    assert count_lines(reading) == 2000
 
 
 def test_the_end_of_the_process_does_not_wait_long_for_a_reader(pipe: tuple[BinaryIO, BinaryIO]) -> None:

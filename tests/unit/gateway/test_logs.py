@@ -16,7 +16,6 @@ from gateway.errors import StoreUnavailable, TurnFailed, UnknownModel
 from gateway.http.error_forms import bind_failure, name_upstreams
 from gateway.log_writer import LogWriter
 from gateway.logs import (
-    RequestLine,
     _render_line,
     bind_fields,
     bind_losses,
@@ -50,8 +49,8 @@ def written(method: str, **fields: Any) -> dict[str, Any]:
 
 
 def write_request(status: int) -> None:
-    request = RequestLine("POST", "/v1/responses", status, 1.5, read_bound_fields())
-    write_request_lines([render_request(request, datetime.now(UTC))])
+    line = render_request("POST", "/v1/responses", status, 1.5, read_bound_fields(), datetime.now(UTC))
+    write_request_lines([line])
 
 
 def test_a_line_has_a_level_a_time_and_a_message() -> None:
