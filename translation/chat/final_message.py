@@ -34,12 +34,22 @@ class KnownCall(NamedTuple):
 class StreamedMessage:
     """What the deltas of one choice held so far. Tool calls are recorded elsewhere."""
 
-    __slots__ = ("_lists", "_reasoning_fields", "_separates_thoughts", "_texts", "_whole", "has_other_form")
+    __slots__ = (
+        "_lists",
+        "_reasoning_fields",
+        "_separates_thoughts",
+        "_texts",
+        "_whole",
+        "final_message",
+        "has_other_form",
+    )
 
     def __init__(self, reasoning_fields: Sequence[str], *, separates_thoughts: bool = False) -> None:
         """`separates_thoughts`: the client gets thinking between tags in the text as reasoning."""
         self.has_other_form = False
         """Whether the final message has the text in another form than the client got it in the deltas."""
+        self.final_message: Json | None = None
+        """A whole message beside the deltas, which may hold more than they do."""
         self._reasoning_fields = reasoning_fields
         self._separates_thoughts = separates_thoughts
         self._texts: dict[str, StreamedText] = {}
@@ -84,6 +94,22 @@ class StreamedMessage:
         whole, self._whole = self._whole, None
         self.add(whole or {})
 
+    def note_message(self, message: Any, delta: Json, *, is_last: bool) -> None:
+        """Notes the whole message beside a delta, if there is one, as `final_message`.
+
+        Some servers send the message so far, or a copy of the delta, in each chunk. So before the end of the stream a
+        message is forgotten once the deltas hold all of it: what follows need not be in it. `is_last`: the stream has
+        its finish reason. Raises ProtocolViolation if it is no message, or does not go on where an earlier one ended.
+        """
+        if message is not None:
+            if not isinstance(message, dict):
+                raise ProtocolViolation("the upstream sent a message that is not a JSON object")
+            if not _is_copy(message, delta):
+                _require_same_beginning(self.final_message, message)
+                self.final_message = message
+        if not is_last and self.final_message is not None and self._has_all(self.final_message):
+            self.final_message = None
+
     def build_missing_delta(self, message: Json) -> Json:
         """Returns the delta with what a final message has beyond the stream, without its calls: `{}` if nothing.
 
@@ -108,8 +134,8 @@ class StreamedMessage:
                 missing[field] = message[field]
         return missing
 
-    def has_all(self, message: Json) -> bool:
-        """Returns whether a message has no more than the stream so far. Some servers send it in each chunk."""
+    def _has_all(self, message: Json) -> bool:
+        """Returns whether a message has no more than the stream so far."""
         try:
             return not message.get("tool_calls") and not self.build_missing_delta(message)
         except ProtocolViolation:
@@ -138,7 +164,7 @@ class StreamedMessage:
         return rest
 
 
-def is_copy(message: Json, delta: Json) -> bool:
+def _is_copy(message: Json, delta: Json) -> bool:
     """Returns whether a message beside a delta only repeats the delta, as some servers send in each chunk."""
     return all(
         value == delta.get(field) or (value in _NO_VALUES and delta.get(field) in _NO_VALUES)
@@ -147,7 +173,7 @@ def is_copy(message: Json, delta: Json) -> bool:
     )
 
 
-def require_same_beginning(earlier: Json | None, message: Json) -> None:
+def _require_same_beginning(earlier: Json | None, message: Json) -> None:
     """Raises ProtocolViolation if a whole message does not go on where an earlier one of the same choice ended."""
     before, after = flatten_text((earlier or {}).get("content")), flatten_text(message.get("content"))
     if after and not after.startswith(before.rstrip()):

@@ -92,7 +92,7 @@ class ReasoningReader:
     """
 
     def __init__(self, text_fields: Sequence[str] = REASONING_TEXT_FIELDS) -> None:
-        self._text_fields = text_fields
+        self.text_fields = text_fields
         self.details: list[tuple[Json, list[str]]] = []
         """The details since the last `pop_details`, each with the pieces of its streamed text."""
         self.segments: list[tuple[str, list[str]]] = []
@@ -115,7 +115,7 @@ class ReasoningReader:
             self._source = self._choose_source(delta, segments)
         if self._source == DETAILS_FIELD:
             return segments
-        text = delta.get(self._source) if self._source and self._source in self._text_fields else None
+        text = delta.get(self._source) if self._source and self._source in self.text_fields else None
         return [("reasoning", text)] if isinstance(text, str) and text else []
 
     def add_text(self, kind: str, text: str) -> None:
@@ -145,7 +145,7 @@ class ReasoningReader:
         # A plain field has the text of a summary too, but does not mark it as one.
         if any(kind == "summary" for kind, _ in segments):
             return DETAILS_FIELD
-        for field in self._text_fields:
+        for field in self.text_fields:
             if (text := delta.get(field)) and isinstance(text, str):
                 return field
         return DETAILS_FIELD if segments else None

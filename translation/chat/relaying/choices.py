@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from translation.chat import reply_objects
-from translation.chat.final_message import StreamedMessage, is_copy, join_texts, require_same_beginning
+from translation.chat.final_message import StreamedMessage, join_texts
 from translation.chat.odd_deltas import UNCHANGED_KEYS, make_thoughts_texts, require_own_text, require_texts
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.relaying.reasoning_mover import ReasoningMover
@@ -46,7 +46,7 @@ class ChoiceReader:
         self.finish_reason: FinishReason | None = None
         """Why the first choice ended, or, if one was cut off, why that one."""
         self.may_forward = False
-        """Whether a choice was read, and no text of a choice may still be thinking."""
+        """Whether a choice was read, no text of it may be thinking, and no whole message is ahead of its deltas."""
         self.finished: set[int] = set()
         """The indexes of the choices with a finish reason."""
         self.warnings: list[Json] = []
@@ -59,8 +59,6 @@ class ChoiceReader:
         self._splitters: dict[int, ThoughtSplitter] = {}
         self._streamed: dict[int, StreamedMessage] = {}
         """What the deltas of each choice held so far."""
-        self._messages: dict[int, Json] = {}
-        """Choice -> a whole message beside its deltas, until it is compared with them."""
         self.unreported: Sequence[str] = ()
         """What the client does not get of the choices, by the names that losses have for it."""
 
@@ -89,13 +87,15 @@ class ChoiceReader:
         changed = not delta and delta != {}
         if changed:  # clients read the fields of the delta of each choice
             delta = choice["delta"] = {}
+        streamed = self.find_streamed(index)
         if delta and isinstance(delta, dict):
             changed |= require_texts(delta)
             if not UNCHANGED_KEYS.issuperset(delta):
                 changed |= make_thoughts_texts(delta, self._reasoning.text_fields[1:])
-            self.find_streamed(index).add(delta)
-        if "message" in choice or index in self._messages:
-            changed |= self._add_missing_texts(index, choice)
+            streamed.add(delta)
+        ends = bool(choice.get("finish_reason")) or index in self.finished
+        if "message" in choice or streamed.final_message is not None:
+            changed |= self._add_missing_texts(streamed, choice, is_last=ends)
             delta = choice.get("delta")
         if isinstance(delta, dict):
             if not self.has_content:
@@ -108,8 +108,9 @@ class ChoiceReader:
                     | self._reasoning.move(delta)
                     | self._normalize_calls(index, delta)
                 )
-            if index in self._messages and (choice.get("finish_reason") or index in self.finished):
-                changed |= self._add_missing_calls(index, delta)
+            if ends and (message := streamed.final_message) is not None:
+                streamed.final_message = None
+                changed |= self._add_missing_calls(index, delta, message)
         else:
             raise ProtocolViolation("a delta of the upstream's stream is not a JSON object")
         if choice.get("finish_reason"):
@@ -129,7 +130,7 @@ class ChoiceReader:
                 if reply_objects.FINISH_REASONS.get(str(choice["finish_reason"])) not in _CUT_ENDS:
                     choice["finish_reason"] = None
                     return True
-            if index in self._streamed and self._streamed[index].has_other_form:
+            if streamed.has_other_form:
                 self._note_unreported(FINAL_TEXT)
             if self.unreported:
                 choice[LOSSES] = render_reply_losses(self.unreported)
@@ -137,7 +138,7 @@ class ChoiceReader:
             changed |= reply_objects.normalize_finish_reason(
                 choice, called=index in self._calls, legacy=self._form.legacy_functions
             )
-        self.may_forward = not self._splits_thoughts
+        self.may_forward = not self._splits_thoughts and streamed.final_message is None
         return changed
 
     def note_forwarded(self, delta: Json) -> None:
@@ -166,7 +167,7 @@ class ChoiceReader:
             )
         return streamed
 
-    def _add_missing_texts(self, index: int, choice: Json) -> bool:
+    def _add_missing_texts(self, streamed: StreamedMessage, choice: Json, *, is_last: bool) -> bool:
         """Adds what a whole message beside the deltas has beyond them to the delta of a choice that ends, in place.
 
         The client reads deltas only, so the message itself is left out. Returns whether the choice was changed. Raises
@@ -174,19 +175,8 @@ class ChoiceReader:
         """
         delta: Json = choice.get("delta") or {}
         changed = "message" in choice
-        message = choice.pop("message", None)
-        if message is not None:
-            if not isinstance(message, dict):
-                raise ProtocolViolation("a message of the upstream's stream is not a JSON object")
-            if not is_copy(message, delta):
-                require_same_beginning(self._messages.get(index), message)
-                self._messages[index] = message
-        if index not in self._messages:
-            return changed
-        streamed, message = self.find_streamed(index), self._messages[index]
-        if not (choice.get("finish_reason") or index in self.finished):
-            if streamed.has_all(message):
-                del self._messages[index]
+        streamed.note_message(choice.pop("message", None), delta, is_last=is_last)
+        if not is_last or (message := streamed.final_message) is None:
             return changed
         missing = streamed.build_missing_delta(message)
         if self._form.legacy_functions:
@@ -198,12 +188,11 @@ class ChoiceReader:
             choice[LOSSES] = render_reply_losses(self.unreported)
         return changed or bool(missing)
 
-    def _add_missing_calls(self, index: int, delta: Json) -> bool:
+    def _add_missing_calls(self, index: int, delta: Json, message: Json) -> bool:
         """Adds what the calls of a whole message have beyond the deltas to the last of these, in place.
 
         Returns whether there was anything. Raises ProtocolViolation if the message has other calls.
         """
-        message = self._messages.pop(index)
         listed = message.get("tool_calls")
         if not listed and not self._form.legacy_functions:
             listed = message.get("function_call")

@@ -9,7 +9,7 @@ import orjson
 
 from translation.chat.calls import CallAssembler
 from translation.chat.delta_run import ChatDeltaRun
-from translation.chat.final_message import StreamedMessage, is_copy, require_same_beginning
+from translation.chat.final_message import StreamedMessage
 from translation.chat.odd_deltas import make_thoughts_texts, read_refusal_text, require_own_text
 from translation.chat.reasoning import DETAILS_FIELD, ReasoningReader, build_reasoning_item, list_text_fields
 from translation.chat.reply_objects import FINISH_REASONS, build_image_item, flatten_annotation, flatten_text
@@ -48,7 +48,7 @@ _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """The only keys of most deltas."""
 
 _MORE_IN_CHUNK: Final = ("error", "usage")
-_MORE_IN_CHOICE: Final = ("finish_reason", "index", "logprobs", *_MORE_IN_CHUNK)
+_MORE_IN_CHOICE: Final = ("finish_reason", "index", "logprobs", "message", *_MORE_IN_CHUNK)
 """Keys of a chunk and of its choice that say more than one text, unless their values are empty."""
 
 _MIN_LEARNT: Final = 8
@@ -106,8 +106,6 @@ class ChatDecoder:
         self.usage: Usage | None = None
         """The token counts that the upstream reported so far."""
         self._calls: CallAssembler | None = None
-        self._final_message: Json | None = None
-        """A whole message beside the deltas, which may hold more than they do."""
         self._finish_reason: str | None = None
         self._new_id = new_id
         self._profile = profile
@@ -115,7 +113,6 @@ class ChatDecoder:
         self._text_calls = create_text_call_decoder(self._writer, new_id, profile, tools) if tools else None
         reasoning_fields, self._text_fields, self._reasoning_fields = _find_fields(profile.reasoning_fields)
         self._reasoning = ReasoningReader(reasoning_fields)
-        self._reasoning_text_fields = reasoning_fields
         has_tags = profile.parsing_format != "direct_response"
         self._streamed = StreamedMessage(reasoning_fields, separates_thoughts=has_tags)
         self._edges = EdgeTrimmer()
@@ -225,9 +222,9 @@ class ChatDecoder:
         if self._finish_reason is None:
             return self._fail(Failed("upstream_truncated", "the upstream's reply broke off before it was finished"))
         events: list[Event] = []
-        if self._final_message is not None:
+        if (final_message := self._streamed.final_message) is not None:
             try:
-                events += self._read_missing(self._final_message)
+                events += self._read_missing(final_message)
             except ProtocolViolation as violation:
                 return self._fail(Failed("upstream_garbled", str(violation)))
         if self._streamed.has_other_form:
@@ -250,7 +247,7 @@ class ChatDecoder:
 
         Nine chunks in ten are such. They skip `_read_chunk`.
         """
-        if not isinstance(chunk, dict):
+        if not isinstance(chunk, dict) or self._streamed.final_message is not None:
             return None
         choices = chunk.get("choices")
         if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choice := choices[0], dict):
@@ -336,11 +333,12 @@ class ChatDecoder:
             require_own_text(choice, content)
         if content:
             if not _PLAIN_DELTA_KEYS.issuperset(content):
-                make_thoughts_texts(content, self._reasoning_text_fields)
+                make_thoughts_texts(content, self._reasoning.text_fields)
             (self._streamed.begin_whole if whole else self._streamed.add)(content)
         events = self._read_delta(content, whole=whole) if content or self._annotations else []
-        if message is not None and not whole:
-            self._note_message(message, content, is_last=bool(self._finish_reason or choice.get("finish_reason")))
+        if not whole and (message is not None or self._streamed.final_message is not None):
+            is_last = bool(self._finish_reason or choice.get("finish_reason"))
+            self._streamed.note_message(message, content, is_last=is_last)
         if "usage" in choice:  # Moonshot
             events += self._read_usage(choice["usage"])
         reason = str(choice.get("finish_reason") or (_WHOLE_COMPLETION if whole else ""))
@@ -355,17 +353,6 @@ class ChatDecoder:
             if isinstance(stop := choice.get("stop_reason"), str):  # vLLM
                 events.append(Noted(facts={STOP_SEQUENCE_FACT: stop}))
         return events
-
-    def _note_message(self, message: Any, delta: Json, *, is_last: bool) -> None:
-        """Notes a whole message beside a delta. It is compared at the end of the stream, unless it says nothing more.
-
-        Some servers send the message so far, or a copy of the delta, in each chunk.
-        """
-        if not isinstance(message, dict):
-            raise ProtocolViolation("the upstream sent a message that is not a JSON object")
-        if not is_copy(message, delta):
-            require_same_beginning(self._final_message, message)
-            self._final_message = message if is_last or not self._streamed.has_all(message) else None
 
     def _read_missing(self, message: Json) -> list[Event]:
         """Returns the events of what the final message has beyond the deltas. Raises ProtocolViolation if it differs

@@ -90,6 +90,28 @@ CASES: dict[str, tuple[list[Json], Seen]] = {
         [*STREAMED, chunk({}, message=ANSWER), chunk({}, "stop")],
         Seen("The answer is 42."),
     ),
+    "more text beside a text before the finish reason": (
+        [*STREAMED[:-1], chunk({"content": "is "}, message=ANSWER), chunk({}, "stop")],
+        Seen("The answer is 42."),
+    ),
+    "more text than the deltas have yet, which then go on": (
+        [
+            *texts(),
+            chunk({"content": "The "}, message={"content": "The answer "}),
+            *texts("answer ", "is ", "42.")[1:],
+            chunk({}, "stop"),
+        ],
+        Seen("The answer is 42."),
+    ),
+    "more thinking than the deltas have yet, which then go on": (
+        [
+            chunk({"reasoning_content": "I "}, message={"content": "", "reasoning_content": "I think "}),
+            *texts("think ", "so.", field="reasoning_content")[1:],
+            *texts("Yes.")[1:],
+            chunk({}, "stop"),
+        ],
+        Seen("Yes.", "I think so."),
+    ),
     "all text": ([*texts(), end(ANSWER)], Seen("The answer is 42.")),
     "all text, and nothing before": ([end(ANSWER)], Seen("The answer is 42.")),
     "all text, without a delta": ([chunk(None, "stop", message=ANSWER)], Seen("The answer is 42.")),
