@@ -20,6 +20,7 @@ from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.item_places import StreamedItem
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
+from translation.responses.relaying.event_numbers import EventNumbers, build_frame
 from translation.responses.relaying.final_output import (
     STREAMED_TEXTS,
     DoneItems,
@@ -124,10 +125,9 @@ class ResponsesRelay(StreamEnd):
         """Why the response ended; None before, and if it failed."""
         self.unreported: Sequence[str] = ()
         """What of the reply clients cannot rely on, by the names that losses have for it."""
-        self._overrides = build_own_fields(own)
-        self._is_stored = own.is_stored
+        self._own = own
+        self._own_fields = build_own_fields(own)
         self._done_items = DoneItems()
-        self._initial_response = own.initial
         self._scrub = scrub
         self._seal = seal
         self._summaries = ReasoningSummaries() if summarizes_reasoning else None
@@ -135,10 +135,7 @@ class ResponsesRelay(StreamEnd):
         self._frames = FrameDecoder(max_frame_bytes)
         self._characters = SurrogateJoiner()
         self._deltas = StreamedDeltas()
-        self._inserted_count = 0
-        """How many events were sent that the upstream did not send: the numbers of all further ones are higher."""
-        self._last_payload = b""
-        self._event_count = 0
+        self._numbers = EventNumbers()
         self._closing_event: Json = {}
 
     @property
@@ -168,14 +165,14 @@ class ResponsesRelay(StreamEnd):
             return b""
         self.failed = self.failed or failed
         # Clients expect `response.created` before the terminal event.
-        beginning = b"" if self._event_count else self._start_frames()
-        response = self.response or self._initial_response
+        beginning = b"" if self._numbers.count else self._start_frames()
+        response = self.response or self._own.initial
         snapshot = Snapshot(response, clock=int)
         snapshot.apply(self.failed)
         snapshot.response["output"] = response.get("output") or self._done_items.list_client_items()
         event = {
             "type": "response.failed",
-            "sequence_number": self._next_number(),
+            "sequence_number": self._numbers.find_next(),
             "response": snapshot.response,
         }
         return beginning + self._end_response(event)
@@ -187,9 +184,9 @@ class ResponsesRelay(StreamEnd):
     def _start_frames(self) -> bytes:
         frames = b""
         for event_type in ("response.created", "response.in_progress"):
-            event = {"type": event_type, "sequence_number": self._event_count, "response": self._initial_response}
+            event = {"type": event_type, "sequence_number": self._numbers.count, "response": self._own.initial}
             frames += sse.encode_event(event_type, orjson.dumps(event))
-            self._event_count += 1
+            self._numbers.count += 1
         return frames
 
     def _forward(self, frame: Frame) -> bytes:
@@ -198,8 +195,8 @@ class ResponsesRelay(StreamEnd):
         if (whole := self._characters.rewrite(frame.payload)) is not frame.payload:
             raw = sse.encode_data(whole) if frame.event is None else sse.encode_event(frame.event, whole)
             frame = Frame(frame.event, whole, raw)
-        if self._inserted_count:
-            frame = _renumber(frame, self._inserted_count)
+        numbers = self._numbers
+        frame = numbers.renumber(frame)
         name = frame.event
         must_parse = name in _INSPECTED_EVENTS and self._must_parse(name, frame.payload)
         if (marks := _VALUE_MARKS.get(name)) is not None and frame.payload.find(marks[0]) < 0:
@@ -208,8 +205,8 @@ class ResponsesRelay(StreamEnd):
             must_parse = self._summaries.may_change(name, frame.payload)
         if name is not None and name.startswith("response.") and not must_parse and _looks_whole(frame.payload):
             self.has_content = True
-            self._event_count += 1
-            self._last_payload = frame.payload
+            numbers.count += 1
+            numbers.last_payload = frame.payload
             if name == ITEM_DONE:
                 self._done_items.add_unread(frame.payload)
             elif name in DELTA_EVENTS:
@@ -235,7 +232,7 @@ class ResponsesRelay(StreamEnd):
             return bool(self._calls.watched_indexes)
         if name in DONE_EVENTS or name == PART_DONE:
             return False
-        if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._is_stored):
+        if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._own.is_stored):
             return True
         return self._calls.may_hold_call(payload) or (self._seal is not None and self._seal.may_need_seal(payload))
 
@@ -249,7 +246,7 @@ class ResponsesRelay(StreamEnd):
             response = event["response"]
             if not isinstance(response, dict):
                 return self.fail(_GARBLED)
-            response |= self._overrides
+            response |= self._own_fields
             if response.get("tools"):
                 response["tools"] = remove_credentials(response["tools"])
             self.response = response
@@ -263,7 +260,7 @@ class ResponsesRelay(StreamEnd):
                 self._deltas.add(frame.payload)
             inserted = self._insert_deltas(self._find_missing_deltas(event_type, event), event)
             if inserted:
-                frame = _build_frame(event_type, event)
+                frame = build_frame(event_type, event)
             events = self._client_events(event_type, event)
             if events is None:
                 return self.fail(_GARBLED)
@@ -273,8 +270,8 @@ class ResponsesRelay(StreamEnd):
                 frame_out = frame.raw if frame.event == event_type else sse.encode_event(event_type, frame.payload)
             else:
                 frame_out = _encode_events(events)
-        self._event_count += 1
-        self._last_payload = frame.payload
+        self._numbers.count += 1
+        self._numbers.last_payload = frame.payload
         return frame_out
 
     def _find_missing_deltas(self, event_type: str, event: Json) -> Sequence[Json]:
@@ -298,9 +295,7 @@ class ResponsesRelay(StreamEnd):
         """Returns the events to send before `event` for deltas that the upstream did not send, and numbers all anew."""
         events: list[Json] = []
         for delta in missing:
-            if isinstance(number := event.get("sequence_number"), int):
-                delta["sequence_number"], event["sequence_number"] = number, number + 1
-                self._inserted_count += 1
+            self._numbers.insert_before(delta, event)
             events += self._calls.rewrite_event(delta["type"], delta)
         return events
 
@@ -319,7 +314,7 @@ class ResponsesRelay(StreamEnd):
             sealed = self._seal.seal_done_item(item) if is_done else self._seal.seal_added_item(item)
             client_event = client_event if sealed is item else {**client_event, "item": sealed}
         if is_done:
-            if self._is_stored and not (isinstance(event["output_index"], int) and is_item(item)):
+            if self._own.is_stored and not (isinstance(event["output_index"], int) and is_item(item)):
                 return None
             self._done_items.add(event, client_event.get("item"))
         return [*before, client_event]
@@ -343,7 +338,7 @@ class ResponsesRelay(StreamEnd):
             response["status"] = event["type"].removeprefix("response.")
         self.is_filtered = not self.has_content and is_response_filtered(response)
         if self.failed is not None:
-            event["sequence_number"] = self._next_number()  # the number of the error event that was not sent
+            event["sequence_number"] = self._numbers.find_next()  # the number of the error event that was not sent
         if event["type"] == "response.failed":
             self.failed = scrub_failure(response, self._scrub)
         inserted: list[Json] = []
@@ -370,17 +365,11 @@ class ResponsesRelay(StreamEnd):
             if joined.has_other_form or self._deltas.has_other_form:
                 self.unreported = (FINAL_TEXT,)
                 response[LOSSES] = render_reply_losses(self.unreported)
-        elif self._is_stored:
+        elif self._own.is_stored:
             raise ProtocolViolation(_GARBLED.message)
-        if not response["output"] and response["status"] == "completed" and self._ends_inside_item():
+        is_empty = not response["output"] and response["status"] == "completed"
+        if is_empty and self._numbers.find_last_type() in STREAMED_TEXTS:  # an item never ended
             raise ProtocolViolation("the upstream's response has no output, although the stream before it had")
-
-    def _ends_inside_item(self) -> bool:
-        """Returns whether the last event before the terminal event had the text of an item that never ended."""
-        try:
-            return orjson.loads(self._last_payload)["type"] in STREAMED_TEXTS
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            return False
 
     def _end_response(self, event: Json) -> bytes:
         self.ended = True
@@ -391,31 +380,9 @@ class ResponsesRelay(StreamEnd):
         self._closing_event = event
         return _encode_events(self._calls.release_all())
 
-    def _next_number(self) -> int:
-        """Returns the sequence number after the last event's. If that has none, returns the number of events sent."""
-        try:
-            return int(orjson.loads(self._last_payload)["sequence_number"]) + 1
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            return self._event_count
-
 
 def _encode_events(events: Iterable[Json]) -> bytes:
     return b"".join([sse.encode_event(event["type"], orjson.dumps(event)) for event in events])
-
-
-def _build_frame(event_type: str, event: Json) -> Frame:
-    payload = orjson.dumps(event)
-    return Frame(event_type, payload, sse.encode_event(event_type, payload))
-
-
-def _renumber(frame: Frame, added: int) -> Frame:
-    """Returns the frame with a sequence number that is so much higher; the same frame if it has none."""
-    try:
-        event = orjson.loads(frame.payload)
-        event_type = sse.require_event_name(event["type"])
-        return _build_frame(event_type, {**event, "sequence_number": event["sequence_number"] + added})
-    except (orjson.JSONDecodeError, KeyError, ProtocolViolation, TypeError):
-        return frame
 
 
 def _has_own_values(event_type: str, event: Json) -> bool:
