@@ -68,7 +68,7 @@ class _SchemaReducer:
                 result[keyword] = self.reduce(value) if isinstance(value, dict) else value
             elif keyword not in _IGNORED_KEYWORDS:
                 self._drop_keyword(keyword)
-        return _isolate_reference(result)
+        return self._isolate_reference(result)
 
     def _merge_all_of(self, schema: Json) -> Json:
         """Merges the schemas in `allOf` into the one around them, which wins where two have the same keyword."""
@@ -138,8 +138,9 @@ class _SchemaReducer:
         if not listed or not all(map(_is_enum_value, listed)):
             return self._drop_keyword("enum")
         result["enum"] = listed
-        if len(listed) < len(value) and isinstance(kind := whole.get("type"), str):
-            result["type"] = [kind, "null"]
+        if len(listed) < len(value) and not isinstance(kind := whole.get("type"), list):
+            kinds = dict.fromkeys(map(_name_type, listed)) if kind is None else [kind]
+            result["type"] = [*kinds, "null"]
         return None
 
     def add_format(self, value: str, _: Json, result: Json) -> None:
@@ -162,6 +163,17 @@ class _SchemaReducer:
         else:
             self._drop_keyword(keyword)
 
+    def _isolate_reference(self, schema: Json) -> Json:
+        """Moves `$ref` into an `anyOf` if needed, because the API allows only keywords with a `$` beside it."""
+        if "$ref" not in schema or all(keyword.startswith("$") for keyword in schema):
+            return schema
+        beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+        if "anyOf" in beside:
+            self._drop_keyword("$ref beside anyOf")
+            return beside
+        # Definitions stay where they are, because references name their place.
+        return {"anyOf": [{"$ref": schema["$ref"]}], **beside}
+
     def _drop_keyword(self, keyword: str) -> None:
         self._dropped[keyword] = None
 
@@ -170,12 +182,8 @@ def _is_enum_value(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
-def _isolate_reference(schema: Json) -> Json:
-    """Moves `$ref` into an `anyOf` if needed, because the API allows only keywords with a `$` beside it."""
-    if "$ref" not in schema or all(keyword.startswith("$") for keyword in schema):
-        return schema
-    alone = {keyword: value for keyword, value in schema.items() if keyword.startswith("$")}
-    return {"anyOf": [alone], **{keyword: value for keyword, value in schema.items() if keyword not in alone}}
+def _name_type(value: str | float) -> str:
+    return "string" if isinstance(value, str) else "integer" if isinstance(value, int) else "number"
 
 
 _KeywordHandler = Callable[[_SchemaReducer, Any, Json, Json], None]

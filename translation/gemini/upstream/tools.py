@@ -5,6 +5,7 @@ from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.upstream.json_schemas import reduce_schema
+from translation.lowering.object_schemas import COMBINING_KEYWORDS, to_object_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.shared_tools import SharedTools, derive
@@ -13,6 +14,8 @@ from translation.tools.names import require_function_name
 from translation.tools.searches import is_search_tool
 
 _CALLING_MODES: Final = {"none": "NONE", "required": "ANY"}
+
+_MERGED_AT_TOP: Final = (*COMBINING_KEYWORDS, "$ref")
 
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 
@@ -74,11 +77,26 @@ def _lower_function(tool: Json, param: str, losses: list[Loss]) -> Json:
     name = require_function_name(tool, param)
     losses += [Loss(f"tools.{key}", "dropped") for key, value in tool.items() if value and key not in _FUNCTION_KEYS]
     declaration: Json = {"name": name} | ({"description": tool["description"]} if tool.get("description") else {})
-    parameters = reduce_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)
-    # The API represents an object without properties by leaving the key out.
-    return declaration | (
-        {"parametersJsonSchema": parameters} if parameters.get("properties") or "$ref" in parameters else {}
-    )
+    parameters = _lower_parameters(tool.get("parameters") or {}, f"{param}.parameters", losses)
+    return declaration | ({"parametersJsonSchema": parameters} if parameters else {})
+
+
+def _lower_parameters(schema: Json, param: str, losses: list[Loss]) -> Json:
+    """Returns the schema of the arguments of a function, which describes an object, or {} if it has none.
+
+    The API represents an object without properties by leaving the schema out.
+    """
+    schema_losses: list[Loss] = []
+    reduced = reduce_schema(schema, param, schema_losses)
+    if "anyOf" in reduced:
+        # The API reads the parameters of a function from the properties at the top.
+        schema_losses = []
+        reduced = reduce_schema(to_object_schema(schema, param, schema_losses, _MERGED_AT_TOP), param, schema_losses)
+    losses += schema_losses
+    if "$ref" in reduced:
+        return reduced
+    has_names = bool(reduced.get("properties")) or reduced.get("additionalProperties", False) is not False
+    return {"type": "object", **reduced} if has_names or reduced.get("type", "object") != "object" else {}
 
 
 def _lower_choice(tools: Sequence[Json], choice: str | Json | None) -> Json:

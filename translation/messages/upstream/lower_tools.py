@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.object_schemas import to_object_schema
 from translation.messages.upstream.json_schemas import close_schema
-from translation.messages.upstream.tool_schemas import to_object_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.shared_tools import SharedTools, derive

@@ -41,6 +41,16 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
         {"properties": {"b": {"anyOf": [{"$ref": "#/$defs/B"}], "description": "d"}}},
         [],
     ),
+    "a reference with words beside it, where definitions are": (
+        {"$ref": "#/$defs/B", "description": "d", "$defs": {"B": A}},
+        {"anyOf": [{"$ref": "#/$defs/B"}], "description": "d", "$defs": {"B": A}},
+        [],
+    ),
+    "a reference beside alternatives": (
+        {"properties": {"b": {"$ref": "#/$defs/B", "anyOf": [STRING]}}},
+        {"properties": {"b": {"anyOf": [STRING]}}},
+        ["$ref beside anyOf dropped"],
+    ),
     "a constant": ({"const": "x"}, {"enum": ["x"]}, []),
     "a constant that cannot be listed": ({"const": True}, {}, ["const dropped"]),
     "an enum with null, before its type": (
@@ -51,6 +61,11 @@ CASES: dict[str, tuple[Json, Json, list[str]]] = {
     "an enum with null, after its types": (
         {"type": ["string", "null"], "enum": ["x", None]},
         {"enum": ["x"], "type": ["string", "null"]},
+        [],
+    ),
+    "an enum with null and without a type": (
+        {"enum": ["x", "y", 1, 1.5, None]},
+        {"enum": ["x", "y", 1, 1.5], "type": ["string", "integer", "number", "null"]},
         [],
     ),
     "an enum of what cannot be listed": ({"enum": [True, 1]}, {}, ["enum dropped"]),

@@ -71,7 +71,15 @@ CASES: dict[str, tuple[list[Json], str | Json | None, Json, list[str]]] = {
     "keywords and keys without a place": (
         [tool("f", defer_loading=True, parameters={"properties": {"a": {"pattern": "x"}}})],
         None,
-        {"tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"properties": {"a": {}}}}]}]},
+        {
+            "tools": [
+                {
+                    "functionDeclarations": [
+                        {"name": "f", "parametersJsonSchema": {"type": "object", "properties": {"a": {}}}}
+                    ]
+                }
+            ]
+        },
         ["tools.defer_loading=dropped", "tools[0].parameters=pattern dropped"],
     ),
     "a search": ([SEARCH], "auto", {"tools": [{"googleSearch": {}}]}, []),
@@ -123,6 +131,56 @@ def test_tools_become_tools_of_the_api(
     losses: list[Loss] = []
     assert lower_tools(tools, choice, None, losses) == expected
     assert list(map(str, losses)) == lost
+
+
+OTHER = {"type": "object", "properties": {"b": {"type": "integer"}}}
+BOTH = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
+DEFINED = {"$defs": {"A": PARAMETERS}}
+FORMS: dict[str, tuple[Json, Json | None, list[str]]] = {
+    "none": ({}, None, []),
+    "an object without properties": ({"type": "object", "properties": {}, "additionalProperties": False}, None, []),
+    "an object that does not say so": ({"properties": PARAMETERS["properties"]}, PARAMETERS, []),
+    "any of two": ({"anyOf": [PARAMETERS, OTHER]}, BOTH, ["anyOf merged"]),
+    "one of two": ({"type": "object", "oneOf": [PARAMETERS, OTHER]}, BOTH, ["oneOf merged"]),
+    "both": ({"allOf": [PARAMETERS, OTHER]}, BOTH, []),
+    "any of two, in one that holds": ({"allOf": [{"anyOf": [PARAMETERS, OTHER]}]}, BOTH, ["allOf merged"]),
+    "one requirement of two": (
+        {**BOTH, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        {**BOTH, "description": '{"anyOf":[{"required":["a"]},{"required":["b"]}]}'},
+        ["anyOf merged"],
+    ),
+    "a reference": ({"$ref": "#/$defs/A", **DEFINED}, {"$ref": "#/$defs/A", **DEFINED}, []),
+    "a reference with words beside it": (
+        {"$ref": "#/$defs/A", "description": "d", **DEFINED},
+        {**PARAMETERS, "description": "d", **DEFINED},
+        ["$ref merged"],
+    ),
+    "a reference in one that holds": (
+        {"allOf": [{"$ref": "#/$defs/A"}, OTHER], **DEFINED},
+        {**BOTH, **DEFINED},
+        ["allOf merged"],
+    ),
+    "properties of any name": (
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        [],
+    ),
+    "properties of any name and value": (
+        {"type": "object", "additionalProperties": True},
+        {"type": "object", "additionalProperties": True},
+        [],
+    ),
+    "no object, which the API judges": ({"type": "array", "items": {}}, {"type": "array", "items": {}}, []),
+}
+
+
+@pytest.mark.parametrize(("given", "expected", "lost"), FORMS.values(), ids=FORMS)
+def test_all_forms_of_parameters_reach_the_api(given: Json, expected: Json | None, lost: list[str]) -> None:
+    losses: list[Loss] = []
+    lowered = lower_tools([tool("f", parameters=given)], None, None, losses)
+    [declaration] = lowered["tools"][0]["functionDeclarations"]
+    assert declaration.get("parametersJsonSchema") == expected
+    assert list(map(str, losses)) == [f"tools[0].parameters={each}" for each in lost]
 
 
 def test_sequential_calls_are_a_loss() -> None:

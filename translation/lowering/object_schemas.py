@@ -1,4 +1,4 @@
-"""Adapts the schemas of tools to the API, which requires an object without `anyOf`, `oneOf` or `allOf` at the top.
+"""Adapts the schemas of tools to APIs that require an object without `anyOf`, `oneOf` or `allOf` at the top.
 
 The properties of all choices are merged into one object, so that arguments have the shape of the client's schema. A
 merged schema accepts everything that fits one choice and has no properties of others, and some more.
@@ -15,8 +15,8 @@ from translation.representation.loss import Loss
 
 _UNION_KEYWORDS: Final = ("anyOf", "oneOf")
 
-_REFUSED_AT_TOP: Final = (*_UNION_KEYWORDS, "allOf")
-"""Keywords that the API refuses at the top of a schema. It accepts them further down."""
+COMBINING_KEYWORDS: Final = (*_UNION_KEYWORDS, "allOf")
+"""Keywords that join schemas. APIs that refuse them at the top of a schema accept them further down."""
 
 
 class _ObjectSchema(NamedTuple):
@@ -26,14 +26,16 @@ class _ObjectSchema(NamedTuple):
     required: Sequence[str]
 
 
-def to_object_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
+def to_object_schema(
+    schema: Mapping[str, Any], param: str, losses: list[Loss], refused_at_top: Sequence[str] = COMBINING_KEYWORDS
+) -> Json:
     """Returns an equivalent schema with an object at its top. Changes are losses of `param`. `schema` is not changed.
 
-    What each choice requires is added to the description. Raises Unrepresentable for a schema that is nested too deep
-    to be processed.
+    `refused_at_top`: combining keywords, or `$ref`, that the API does not read at the top. What each choice requires is
+    added to the description. Raises Unrepresentable for a schema that is nested too deep to be processed.
     """
     result: Json = {"type": "object", "properties": {}, **schema}
-    refused = [key for key in _REFUSED_AT_TOP if key in result]
+    refused = [key for key in refused_at_top if key in result]
     if result["type"] != "object":
         losses.append(Loss(param, "made an object"))
         result["type"] = "object"
@@ -44,7 +46,7 @@ def to_object_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) 
         merged = _SchemaMerger(result).merge(result)
     except RecursionError:
         raise Unrepresentable("this schema is nested too deep", param=param) from None
-    result = {key: value for key, value in result.items() if key not in (*_REFUSED_AT_TOP, "$ref", "required")}
+    result = {key: value for key, value in result.items() if key not in (*COMBINING_KEYWORDS, "$ref", "required")}
     result["properties"] = {**merged.hints, **merged.properties}
     if merged.required:
         result["required"] = merged.required

@@ -1,4 +1,4 @@
-"""The schemas of tools for Anthropic: an object at the top, which lets all through that the client's schema does."""
+"""translation/lowering/object_schemas.py: an object at the top, which accepts what the client's schema accepts."""
 
 from copy import deepcopy
 
@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from translation.errors import Unrepresentable
-from translation.messages.upstream.tool_schemas import to_object_schema
+from translation.lowering.object_schemas import to_object_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -134,6 +134,15 @@ def test_a_merged_schema_accepts_arguments_of_each_choice(name: str) -> None:
     fitting = [each for each in VALID if jsonschema_rs.is_valid(schema, each)]
     assert fitting
     assert [each for each in fitting if jsonschema_rs.is_valid(told, each)] == fitting
+
+
+def test_a_reference_at_the_top_is_merged_for_apis_that_do_not_read_it() -> None:
+    definitions: Json = {"base": {**an_object(a=TEXT), "required": ["a"]}}
+    schema: Json = {"$ref": "#/$defs/base", "description": "d", "$defs": definitions}
+    losses: list[Loss] = []
+    expected = {**an_object(a=TEXT), "required": ["a"], "description": "d", "$defs": definitions}
+    assert to_object_schema(schema, "p", losses, ("anyOf", "$ref")) == expected
+    assert losses == merged("$ref")
 
 
 @pytest.mark.parametrize("key", ["anyOf", "allOf"])
