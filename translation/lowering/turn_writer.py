@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from translation.errors import InvalidRequest
 from translation.lowering.text_parts import join_assistant_text, list_part_texts
 from translation.lowering.unsupported import SETTING_TYPES, build_unknown_item_error, find_history_losses
 from translation.representation.json_types import Item, Json
@@ -47,6 +48,22 @@ class TurnWriter(ABC):
                 raise build_unknown_item_error(item, index)
         self.close_assistant()
         self._losses += find_history_losses(self._items)
+
+    def check_end(self) -> None:
+        """Raises InvalidRequest if the turn ends with a message that is not the assistant's.
+
+        Call it if the messages for the upstream end with the assistant's, which the upstream continues: then the last
+        message of the turn, such as an empty one, has no form in its API.
+        """
+        index = len(self._items) - 1
+        while self._items[index].get("type") in SETTING_TYPES:
+            index -= 1
+        if self._items[index].get("type") == "message" and self._items[index]["role"] != "assistant":
+            raise InvalidRequest(
+                "This last message has no content for the model, which would continue the assistant's message before "
+                "it: end with a user message that has content.",
+                param=f"input[{index}].content",
+            )
 
     @abstractmethod
     def close_assistant(self) -> None:

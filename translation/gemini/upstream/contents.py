@@ -27,11 +27,13 @@ def lower_items(turn: Turn, profile: Profile, family: GeminiFamily, losses: list
     """Returns the system text and the contents for these items. Losses are appended to `losses`.
 
     Calls, and the thoughts and text before them, become one content of the model. The results of the calls follow it
-    directly. Raises InvalidRequest, naming the id, for a call without its output or an output without its call, and
-    Unrepresentable for an item type that Gemini does not have.
+    directly. Raises InvalidRequest, naming the id, for a call without its output or an output without its call, and for
+    a last message that is not sent, and Unrepresentable for an item type that Gemini does not have.
     """
     writer = _ContentsWriter(turn, profile, family, losses)
     writer.write_items()
+    if writer.contents and writer.contents[-1]["role"] == "model":
+        writer.check_end()
     return "\n\n".join(writer.system), writer.contents
 
 

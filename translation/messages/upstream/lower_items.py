@@ -37,7 +37,8 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItem
 
     Consecutive items of one role become one message. The results of a message's calls are the first blocks of the next
     message, wherever the outputs are among the items. Raises InvalidRequest, naming the id, for a call without its
-    output or an output without its call, and Unrepresentable for an item type that the API does not have.
+    output or an output without its call, and for a last message that is not sent, and Unrepresentable for an item type
+    that the API does not have.
     """
     writer = _MessageWriter(turn, profile, losses)
     if turn.instructions and turn.instructions.strip():
@@ -124,6 +125,7 @@ class _MessageWriter(TurnWriter):
             messages.insert(0, {"role": "user", "content": text_blocks(OPENING_USER_TEXT)})
             self._losses.append(Loss("input", "begun with a user message"))
         if messages and messages[-1]["role"] == "assistant":
+            self.check_end()
             # The model continues this message, and the API refuses trailing white space there.
             last = messages[-1]["content"][-1]
             if last["type"] == "text":

@@ -75,6 +75,27 @@ def test_a_developer_message_has_the_role_that_the_profile_requires(role: str, w
     assert recorder.written == ["close", written, "close"]
 
 
+SETTING: Item = {"type": "configuration_update"}
+ENDS: dict[str, tuple[list[Item], str | None]] = {
+    "the assistant's": ([message("user", "a"), message("assistant", "b")], None),
+    "the assistant's, before settings": ([message("assistant", "b"), SETTING], None),
+    "a call's": ([message("assistant", "b"), {"type": "function_call", "call_id": "c"}], None),
+    "the user's": ([message("assistant", "b"), message("user", "")], "input[1].content"),
+    "the system's, before settings": ([message("assistant", "b"), message("system", ""), SETTING], "input[1].content"),
+}
+
+
+@pytest.mark.parametrize(("items", "param"), ENDS.values(), ids=ENDS)
+def test_a_last_message_that_is_not_sent_after_the_assistants_is_refused(items: list[Item], param: str | None) -> None:
+    writer = Recorder(items, [])
+    if param is None:
+        writer.check_end()
+        return
+    with pytest.raises(InvalidRequest, match="would continue") as refusal:
+        writer.check_end()
+    assert refusal.value.param == param
+
+
 @pytest.mark.parametrize("item", [{"type": "hologram"}, call_output("c"), {}], ids=["type", "output", "no type"])
 def test_an_unknown_type_and_an_output_without_its_call_are_refused(item: Item) -> None:
     with pytest.raises(InvalidRequest):

@@ -304,6 +304,11 @@ def test_the_newest_models_get_a_placeholder_for_a_signature_that_is_missing() -
 REFUSED: dict[str, tuple[list[Item], str, str]] = {
     "a call without its output": ([HI, call("x")], "input[1].call_id", "'x'"),
     "an output without its call": ([output("x")], "input[0].call_id", "'x'"),
+    "a last message without parts": (
+        [HI, message("assistant", {"type": "output_text", "text": "a"}), message("user")],
+        "input[2].content",
+        "would continue",
+    ),
     "a reference": ([{"type": "item_reference", "id": "msg_1"}], "input[0]", "send the item itself"),
     "an image among the assistant's words": ([message("assistant", IMAGE)], "input[0].content[0]", "input_image"),
 }

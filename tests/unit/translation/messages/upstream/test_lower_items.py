@@ -16,6 +16,7 @@ from tests.unit.translation.messages.upstream.item_blocks import (
     thought,
     use,
 )
+from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -238,6 +239,28 @@ def test_approximated_items_are_losses(items: list[Item], messages: list[Json], 
     (_, spoken), losses = lower(*items)
     assert spoken == messages
     assert losses == [loss]
+
+
+UNSENT_ENDS: dict[str, tuple[Item, Profile]] = {
+    "no text": (user(""), Profile()),
+    "white space": (user(" ", "\n"), Profile()),
+    "no parts": (user(), Profile()),
+    "an empty system message": (message("system", ""), Profile()),
+    "a system message that moves to the beginning": (message("system", "b"), Profile(system_messages="merge_all")),
+}
+
+
+@pytest.mark.parametrize(("last", "profile"), UNSENT_ENDS.values(), ids=UNSENT_ENDS)
+def test_a_last_message_that_is_not_sent_is_refused_and_no_answer_continued(last: Item, profile: Profile) -> None:
+    with pytest.raises(InvalidRequest, match="would continue the assistant's message") as refusal:
+        lower(user("a"), assistant("b"), last, profile=profile)
+    assert refusal.value.param == "input[2].content"
+
+
+def test_an_answer_that_the_client_sends_last_is_continued() -> None:
+    (_, spoken), losses = lower(user("a"), assistant("b "))
+    assert spoken == [entry("user", text("a")), entry("assistant", text("b"))]
+    assert losses == []
 
 
 NO_BLOCKS: list[Any] = [
