@@ -101,7 +101,7 @@ class StreamedMessage:
         message is forgotten once the deltas hold all of it: what follows need not be in it. `is_last`: the stream has
         its finish reason. Raises ProtocolViolation if it is no message, or does not go on where an earlier one ended.
         """
-        if message is not None:
+        if message:
             if not isinstance(message, dict):
                 raise ProtocolViolation("the upstream sent a message that is not a JSON object")
             if not _is_copy(message, delta):

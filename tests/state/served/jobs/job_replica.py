@@ -30,12 +30,16 @@ def frame(kind: str, number: int, **fields: Any) -> bytes:
 
 
 class ScriptedWire:
-    """A reply of three reads: its beginning, a text, its end. `gate` holds back the end, `error` takes its place."""
+    """A reply of three reads: its beginning, a text, its end.
+
+    `start` holds back all of it, and `gate` the end, which `error` takes the place of.
+    """
 
     def __init__(
         self,
         head: Json,
         *,
+        start: asyncio.Event | None = None,
         gate: asyncio.Event | None = None,
         error: Exception | None = None,
         learns_upstream: bool = False,
@@ -49,6 +53,7 @@ class ScriptedWire:
         self.begun = asyncio.Event()
         self.final = completed(head | {"status": "in_progress"}, answered("HELLO"))
         self._head = head | {"status": "in_progress"}
+        self._start = start
         self._gate = gate
         self._error = error
         self._end = b""
@@ -64,6 +69,8 @@ class ScriptedWire:
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         try:
+            if self._start is not None:
+                await self._start.wait()
             opened = self._head | {"temperature": 0.5} if self.learns_upstream else self._head
             yield b"".join(frame(kind, number, response=opened) for number, kind in enumerate(self._beginnings))
             self.begun.set()

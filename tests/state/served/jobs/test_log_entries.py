@@ -80,8 +80,8 @@ async def test_a_follower_starts_at_its_clients_position(store: SqlStore) -> Non
 
 
 async def test_a_beginning_that_may_change_is_held_back_until_there_is_content(store: SqlStore) -> None:
-    gate, head = asyncio.Event(), queued()
-    wire = ScriptedWire(head, gate=gate, learns_upstream=True)
+    start, gate, head = asyncio.Event(), asyncio.Event(), queued()
+    wire = ScriptedWire(head, start=start, gate=gate, learns_upstream=True)
     async with replica(store, lease_s=30) as here:
         await here.runner.submit_job(logged(head), wire)
         followers = [
@@ -89,6 +89,7 @@ async def test_a_beginning_that_may_change_is_held_back_until_there_is_content(s
             for hold_s in (PATIENCE_S, 0.001)
         ]
         held, released = (asyncio.get_running_loop().create_task(collected(each)) for each in followers)
+        start.set()
         async with asyncio.timeout(PATIENCE_S):
             await wire.begun.wait()
         assert not followers[0].has_content
