@@ -202,7 +202,7 @@ class ChatRelay(StreamEnd):
             return False
         text_fields = self._reasoning.text_fields
         for field, value in delta.items():
-            if type(value) not in _OPTIONAL_TEXT and field in text_fields:
+            if (type(value) not in _OPTIONAL_TEXT and field in text_fields) or field == "text":
                 return False
         self._last_delta = delta
         self._choices.note_forwarded(delta)

@@ -201,3 +201,12 @@ def test_a_thought_that_is_a_number_becomes_a_text_among_frames_that_are_relayed
         {"reasoning": "7", "content": "b"},
         {},
     ]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_text_in_a_field_that_clients_do_not_read_fails_among_frames_that_are_relayed_unread(at_once: bool) -> None:
+    frames = [wire(text_chunk("a"), done=False), wire(chunk({"text": "b"}), done=False), wire(chunk({}, "stop"))]
+    relaying = relay()
+    run(relaying, [b"".join(frames)] if at_once else frames)
+    assert relaying.failed is not None
+    assert relaying.failed.code == "upstream_garbled"
