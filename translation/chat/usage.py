@@ -49,8 +49,8 @@ _SUBCOUNTS: Final = ((_CACHE_READ, _INPUT), (_CACHE_WRITE, _INPUT), (_REASONING,
 def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     """Returns the counts of a `usage` object. `before` is what the same stream reported earlier.
 
-    Counts never fall below those in `before`, are never negative, and no part is larger than its whole. `raw` is the
-    upstream's object, unchanged.
+    Counts never fall below those in `before`, are never negative, and no part is larger than its whole. The output
+    includes the reasoning, also where an upstream counts it separately. `raw` is the upstream's object, unchanged.
     """
     counts: list[int | None] = [None] * len(_COUNTS)
     paths, subcounts = _paths_in(*reported)
@@ -61,6 +61,8 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
         if inner is not None:
             value = value.get(inner) if isinstance(value, dict) else None
         counts[place] = read_count(value)
+    if counts[_REASONING]:
+        _include_reasoning(counts, reported.get("total_tokens"))
     if before is not None:
         subcounts = _SUBCOUNTS
         for place, name in enumerate(_COUNTS):
@@ -70,6 +72,16 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
         counts[place] = clamp_part(counts[place], counts[whole])
     total_input, output, cache_read, cache_write, reasoning = counts
     return Usage(total_input, output, cache_read, cache_write, reasoning, reported)
+
+
+def _include_reasoning(counts: list[int | None], total: Any) -> None:
+    """Adds the reasoning to the output, in place, if the upstream counts it beside the output, as its total tells.
+
+    xAI does so: https://docs.x.ai/docs/key-information/consumption-and-rate-limits
+    """
+    output, reasoning = counts[_OUTPUT], counts[_REASONING]
+    if output is not None and reasoning is not None and total == (counts[_INPUT] or 0) + output + reasoning:
+        counts[_OUTPUT] = output + reasoning
 
 
 @lru_cache(64)

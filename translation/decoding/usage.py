@@ -46,8 +46,8 @@ def clamp_part(part: int | None, whole: int | None) -> int | None:
 def read_message_usage(reported: Any, before: Usage | None = None) -> Usage | None:
     """Returns the counts of a `usage` object of the Messages API, added to `before`, the earlier ones of the reply.
 
-    Counts never fall. Tokens of thinking are part of the output, and the API does not report their number. `raw` has
-    every key that was reported, with its latest value. Returns `before` if `reported` is not an object.
+    Counts never fall. Tokens of thinking are part of the output. `raw` has every key that was reported, with its latest
+    value. Returns `before` if `reported` is not an object.
     """
     if not isinstance(reported, dict):
         return before
@@ -58,11 +58,14 @@ def read_message_usage(reported: Any, before: Usage | None = None) -> Usage | No
             raw[key] = value
     uncached, written, read = (read_count(raw.get(key)) for key in _MESSAGE_INPUT_KEYS)
     total = None if uncached is None else uncached + (written or 0) + (read or 0)
+    output, details = read_count(raw.get("output_tokens")), raw.get("output_tokens_details")
+    thinking = read_count(details.get("thinking_tokens")) if isinstance(details, dict) else None
     return Usage(
         input=total,
-        output=read_count(raw.get("output_tokens")),
+        output=output,
         cache_read=clamp_part(read, total),
         cache_write=clamp_part(written, total),
+        reasoning=clamp_part(thinking, output),
         raw=raw,
     )
 

@@ -42,6 +42,27 @@ CASES: dict[str, tuple[Json, Usage]] = {
         {"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 9}},
         Usage(output=5, reasoning=5),
     ),
+    "reasoning beside the output, which the total tells": (
+        {
+            "prompt_tokens": 13,
+            "completion_tokens": 1,
+            "total_tokens": 400,
+            "completion_tokens_details": {"reasoning_tokens": 386},
+        },
+        Usage(input=13, output=387, reasoning=386),
+    ),
+    "reasoning beside the output, of an empty answer": (
+        {"prompt_tokens": 13, "completion_tokens": 0, "total_tokens": 20, "reasoning_tokens": 7},
+        Usage(input=13, output=7, reasoning=7),
+    ),
+    "reasoning in the output": (
+        {"prompt_tokens": 13, "completion_tokens": 9, "total_tokens": 22, "reasoning_tokens": 7},
+        Usage(input=13, output=9, reasoning=7),
+    ),
+    "reasoning beside an output that is not known": (
+        {"prompt_tokens": 13, "total_tokens": 20, "reasoning_tokens": 7},
+        Usage(input=13, reasoning=7),
+    ),
     "counts that are no numbers": (
         {"prompt_tokens": True, "completion_tokens": "7", "prompt_tokens_details": {"cached_tokens": None}},
         Usage(),
@@ -66,6 +87,17 @@ def test_counts_never_fall() -> None:
     before = read_usage({"prompt_tokens": 9, "completion_tokens": 4})
     after = read_usage({"prompt_tokens": 7, "completion_tokens": 5}, before)
     assert (after.input, after.output) == (9, 5)
+
+
+def test_each_report_of_a_stream_has_its_reasoning_in_the_output() -> None:
+    details = "completion_tokens_details"
+    before = read_usage(
+        {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 12, details: {"reasoning_tokens": 3}}
+    )
+    after = read_usage(
+        {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 16, details: {"reasoning_tokens": 5}}, before
+    )
+    assert (before.output, before.reasoning, after.output, after.reasoning) == (3, 3, 7, 5)
 
 
 def test_counts_that_are_not_repeated_are_preserved() -> None:

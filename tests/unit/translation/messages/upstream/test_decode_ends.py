@@ -245,6 +245,24 @@ def test_input_tokens_include_cache_reads_and_writes() -> None:
     }
 
 
+THINKING_COUNTS: dict[str, tuple[Any, int | None]] = {
+    "a number": ({"thinking_tokens": 4}, 4),
+    "none": ({"thinking_tokens": 0}, 0),
+    "more than the output": ({"thinking_tokens": 9}, 7),
+    "no number": ({"thinking_tokens": "4"}, None),
+    "other details": ({}, None),
+    "no details": (None, None),
+    "details that are no object": (4, None),
+}
+
+
+@pytest.mark.parametrize(("details", "reasoning"), THINKING_COUNTS.values(), ids=THINKING_COUNTS)
+def test_tokens_of_thinking_are_a_part_of_the_output(details: Any, reasoning: int | None) -> None:
+    usage = read_message_usage({"output_tokens": 7, "output_tokens_details": details})
+    assert usage is not None
+    assert (usage.output, usage.reasoning) == (7, reasoning)
+
+
 def test_missing_counts_are_not_zero() -> None:
     assert counts(read_message_usage({"output_tokens": 3, "iterations": ["a"]})) == (None, 3, None, None)
     assert read_message_usage("a") is None
