@@ -42,6 +42,8 @@ class RunEnd:
         self.usage: Usage | None = None
         self.reason: FinishReason = "stop"
         self.unknown_reason: str | None = None
+        self.explanation: str | None = None
+        """The upstream's own words on why it cut the reply off."""
         self.lacks: Sequence[str] = ()
         """What the client does not get of the reply, by the names that losses have for it."""
         self.limit: str | None = None
@@ -60,7 +62,7 @@ class RunEnd:
         """Records the end of the reply."""
         self.usage = event.usage or self.usage
         self.reason, self.unknown_reason = event.reason, event.unknown_reason
-        self.lacks = event.lacks
+        self.lacks, self.explanation = event.lacks, event.explanation
         details = (event.response or {}).get("incomplete_details") if event.reason == "length" else None
         message = details.get("message") if isinstance(details, dict) else None
         self.limit = message if isinstance(message, str) else None
@@ -92,7 +94,8 @@ class RunEnd:
             pending = {"pendingToolCallIds": self.pending_ids} if self.pending_ids else {}
             finished["outcome"] = {"type": "success", **pending}
         if (reason := _INCOMPLETE_REASONS.get(self.reason)) is not None:
-            details = {"reason": reason} | ({"message": self.limit} if self.limit else {})
+            message = self.limit or self.explanation
+            details = {"reason": reason} | ({"message": message} if message else {})
             if self.unknown_reason is not None:
                 details["nativeFinishReason"] = self.unknown_reason
             finished["result"] = {"status": "incomplete", "incompleteDetails": details}

@@ -25,7 +25,11 @@ ItemStatus: TypeAlias = Literal["completed", "incomplete"]
 NATIVE_REASON: Final = "native_finish_reason"
 """The key of `Finished.unknown_reason` in replies. OpenRouter's chat completions have it too."""
 
+FINISH_MESSAGE: Final = "finish_message"
+"""The key of `Finished.explanation` in replies."""
+
 _MAX_REASON_CHARS: Final = 100
+_MAX_EXPLANATION_CHARS: Final = 1000
 
 
 @dataclass(slots=True)
@@ -181,10 +185,12 @@ class Finished:
     """Whether `reason` is only the nearest one: the turn was cut off, for a reason whose meaning is not known."""
     lacks: Sequence[str] = field(default=(), repr=False)
     """Output of the model that the client does not get, by the names that losses have for it."""
+    explanation: str | None = field(default=None, repr=False)
+    """The upstream's own words on why it cut the answer off."""
 
     def has_remarks(self) -> bool:
         """Returns whether there may be `remarks`, which the ends of most replies do not have."""
-        return self.is_unknown or self.reason == "other" or bool(self.lacks)
+        return self.is_unknown or self.reason == "other" or bool(self.lacks) or self.explanation is not None
 
     @property
     def unknown_reason(self) -> str | None:
@@ -196,12 +202,15 @@ class Finished:
 
     @property
     def remarks(self) -> Json:
-        """Fields that most APIs add to the end of a reply: a reason that is not known, and what the reply lacks.
+        """Fields that most APIs add to the end of a reply: a reason that is not known, the upstream's words on it, and
+        what the reply lacks.
 
         Headers of a stream are sent too early to say so.
         """
         unknown = self.unknown_reason
         remarks: Json = {} if unknown is None else {NATIVE_REASON: unknown}
+        if self.explanation is not None:
+            remarks[FINISH_MESSAGE] = self.explanation[:_MAX_EXPLANATION_CHARS]
         return {**remarks, LOSSES: render_reply_losses(self.lacks)} if self.lacks else remarks
 
 

@@ -168,14 +168,16 @@ class ItemWriter:
             events += self.close_call(key)
         return events + self.close_block(status)
 
-    def terminal_event(self, reason: FinishReason, raw_reason: str | None, usage: Usage | None) -> Finished | Failed:
+    def terminal_event(
+        self, reason: FinishReason, raw_reason: str | None, usage: Usage | None, explanation: str | None = None
+    ) -> Finished | Failed:
         """Returns the terminal event of the turn, to be sent once all items are closed.
 
         An unknown finish reason (`other`) without any item is a failure: the client could not tell it from an
         intended empty answer.
         """
         if reason != "other" or self.item_count:
-            return Finished(reason, raw_reason, usage)
+            return Finished(reason, raw_reason, usage, explanation=explanation)
         unknown = Finished(reason, str(raw_reason)).unknown_reason
         message = f"the upstream sent no output and ended with an unknown finish reason: {unknown}"
         return Failed("upstream_error", message, usage=usage)

@@ -114,10 +114,9 @@ def build_end(finished: Finished, fault: str | None) -> Json:
     """Returns `finishReason` and `finishMessage` of a candidate. `fault` describes an invalid call."""
     if fault is not None and finished.reason not in ("length", "content_filter"):
         return {"finishReason": MALFORMED_CALL, "finishMessage": fault}
-    if finished.raw_reason in _OWN_REASONS:
-        return {"finishReason": finished.raw_reason}
-    end = {"finishReason": _FINISH_REASONS[finished.reason]}
-    remarks = []
+    is_own = finished.raw_reason in _OWN_REASONS
+    end = {"finishReason": finished.raw_reason if is_own else _FINISH_REASONS[finished.reason]}
+    remarks = [] if finished.explanation is None else [finished.explanation]
     if (unknown := finished.unknown_reason) is not None:
         remarks.append(f"The upstream's finish reason is not known: {unknown}")
     if finished.lacks:

@@ -64,6 +64,7 @@ class GeminiDecoder(ChunkDecoder):
         self._ids = CallIdAllocator()
         self._started = self._has_calls = self._has_more_candidates = False
         self._finish_reason: str | None = None
+        self._finish_message: str | None = None
         self._message_texts: list[str] = []
         """Pieces of the open message's text."""
         self._thought_texts: list[str] = []
@@ -128,7 +129,10 @@ class GeminiDecoder(ChunkDecoder):
         if (search := build_search(self._grounding, self._new_id("ws"))) is not None:
             events += self._writer.write_item(search)
         self.ended = True
-        return [*events, self._writer.terminal_event(reason, self._finish_reason, self.usage)]
+        return [
+            *events,
+            self._writer.terminal_event(reason, self._finish_reason, self.usage, self._finish_message),
+        ]
 
     def _start_reply(self, chunk: Json) -> list[Event]:
         if self._started:
@@ -160,6 +164,8 @@ class GeminiDecoder(ChunkDecoder):
         # A reason that says that the answer was cut off is not replaced by a later one.
         if reason and FINISH_REASONS.get(self._finish_reason or "") not in _CUT_REASONS:
             self._finish_reason = str(reason)
+            message = candidate.get("finishMessage")
+            self._finish_message = message if message and isinstance(message, str) else None
         return events
 
     def _read_part(self, part: Json) -> list[Event]:

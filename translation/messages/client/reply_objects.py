@@ -8,7 +8,7 @@ import orjson
 from translation.messages.client.mcp_servers import build_mcp_result, build_mcp_use
 from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
 from translation.messages.client.searches import build_search_result, build_search_use, has_pages
-from translation.representation.events import STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
+from translation.representation.events import FINISH_MESSAGE, STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
@@ -92,7 +92,11 @@ def build_stop(finished: Finished, *, called: bool, refused: bool, facts: Mappin
     elif reason in ("end_turn", "tool_use"):
         reason = "tool_use" if called else "stop_sequence" if sequence else "refusal" if refused else "end_turn"
     stop = {"stop_reason": reason, "stop_sequence": sequence if reason == "stop_sequence" else None}
-    return {**stop, **finished.remarks}
+    remarks = finished.remarks
+    if reason == "refusal" and FINISH_MESSAGE in remarks:
+        explanation = remarks.pop(FINISH_MESSAGE)
+        stop["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
+    return {**stop, **remarks}
 
 
 def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:

@@ -101,6 +101,7 @@ class AnthropicDecoder(ChunkDecoder):
         self._searches = SearchDecoder(new_id, self._writer)
         self._started = False
         self._stop_reason: str | None = None
+        self._stop_explanation: str | None = None
         self._block_index: Any = None
         self._block: Json = {}
         """The open block in its initial form. Signatures and citations of its deltas are added under the API's keys."""
@@ -169,7 +170,10 @@ class AnthropicDecoder(ChunkDecoder):
         return [
             *events,
             self._writer.terminal_event(
-                reason, None if self._stop_reason == _NO_STOP_REASON else self._stop_reason, self.usage
+                reason,
+                None if self._stop_reason == _NO_STOP_REASON else self._stop_reason,
+                self.usage,
+                self._stop_explanation,
             ),
         ]
 
@@ -196,6 +200,7 @@ class AnthropicDecoder(ChunkDecoder):
         reason = delta.get("stop_reason")
         if reason is not None and (self._stop_reason is None or STOP_REASONS.get(str(reason)) in _CUT_REASONS):
             self._stop_reason = str(reason)
+            self._stop_explanation = _read_explanation(delta.get("stop_details"))
         sequence = delta.get("stop_sequence")
         facts: list[Event] = [Noted(facts={STOP_SEQUENCE_FACT: sequence})] if isinstance(sequence, str) else []
         return facts + self._update_usage(usage)
@@ -338,6 +343,14 @@ class AnthropicDecoder(ChunkDecoder):
         self.ended = True
         failed.usage = self.usage
         return [failed]
+
+
+def _read_explanation(details: Any) -> str | None:
+    """Returns the text of a message's `stop_details`, which say why the API refused, or None."""
+    if not isinstance(details, dict):
+        return None
+    texts = [details.get("category"), details.get("explanation")]
+    return ": ".join(text for text in texts if text and isinstance(text, str)) or None
 
 
 def failure_in(error: Any) -> Failed:

@@ -116,6 +116,15 @@ def test_an_end_says_what_the_reply_lacks(head: RunHead, reason: FinishReason, e
     assert (end["type"], end["result"]) == ("RUN_FINISHED", {**expected, "losses": ["output.fileData=not reported"]})
 
 
+@pytest.mark.parametrize("head", [HEAD, OLD])
+def test_an_end_has_the_words_of_the_upstream(head: RunHead) -> None:
+    end = encode(*message("He"), Finished("content_filter", explanation="Not this."), head=head)[-1]
+    assert end["result"] == {
+        "status": "incomplete",
+        "incompleteDetails": {"reason": "content_filter", "message": "Not this."},
+    }
+
+
 def test_a_request_for_an_approval_is_a_call_and_an_interrupt() -> None:
     head = RunHead(thread_id="t", run_id="r", is_versioned=True, state={"a": 1})
     events = encode(*whole(REQUEST), head=head, expiry_of=lambda item: "2026-12-01T00:00:00Z")

@@ -174,6 +174,15 @@ def test_what_a_reply_lacks_is_in_its_message() -> None:
     assert lacking["finishMessage"] == "Losses of this reply: output.audio=not reported"
 
 
+def test_the_words_of_the_upstream_are_in_the_message() -> None:
+    explained = Finished("content_filter", "RECITATION", lacks=("output.audio",), explanation="As in a book")
+    candidate = both_ways(*text_item(0, "Hi"), explained)
+    assert (candidate["finishReason"], candidate["finishMessage"]) == (
+        "RECITATION",
+        "As in a book. Losses of this reply: output.audio=not reported",
+    )
+
+
 def test_a_call_that_was_cut_off_is_no_malformed_call() -> None:
     assert both_ways(*call_item(0, '{"a'), Finished("length", "length"))["finishReason"] == "MAX_TOKENS"
 

@@ -221,6 +221,13 @@ def test_finish_reasons_are_mapped(value: str, meant: tuple[str, str]) -> None:
     assert [event.status for event in events if isinstance(event, ItemEnded)] == [meant[1]]
 
 
+@pytest.mark.parametrize(("message", "explanation"), [("Not this.", "Not this."), ("", None), (7, None)])
+def test_an_end_has_the_words_of_the_upstream(message: Any, explanation: str | None) -> None:
+    cut = chunk(text("a"), reason="RECITATION")
+    cut["candidates"][0]["finishMessage"] = message
+    assert decoded(cut)[-1] == Finished("content_filter", "RECITATION", explanation=explanation)
+
+
 def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
     message = "the upstream sent no output and ended with an unknown finish reason: SOMETHING_NEW"
     empty = chunk(reason="SOMETHING_NEW", content={"role": "model"}, usage=USAGE)

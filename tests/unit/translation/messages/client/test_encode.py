@@ -277,6 +277,18 @@ def test_items_that_the_api_does_not_have_are_left_out() -> None:
 ENDS: dict[str, tuple[list[Event], Json]] = {
     "a limit": ([Finished("length")], {"stop_reason": "max_tokens", "stop_sequence": None}),
     "a filter": ([Finished("content_filter")], {"stop_reason": "refusal", "stop_sequence": None}),
+    "a filter that says why": (
+        [Finished("content_filter", explanation="Not this.")],
+        {
+            "stop_reason": "refusal",
+            "stop_sequence": None,
+            "stop_details": {"type": "refusal", "category": None, "explanation": "Not this."},
+        },
+    ),
+    "a limit that says why": (
+        [Finished("length", explanation="Too long.")],
+        {"stop_reason": "max_tokens", "stop_sequence": None, "finish_message": "Too long."},
+    ),
     "a pause": ([Finished("length", "pause_turn")], {"stop_reason": "pause_turn", "stop_sequence": None}),
     "a stop sequence": (
         [Noted(facts={"stop_sequence": "###"}), STOP],

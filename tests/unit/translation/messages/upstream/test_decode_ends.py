@@ -105,6 +105,24 @@ def test_the_first_reason_counts() -> None:
     assert finished.raw_reason == "refusal"
 
 
+EXPLANATIONS: dict[str, tuple[Any, str | None]] = {
+    "a category and an explanation": ({"category": "cyber", "explanation": "Not this."}, "cyber: Not this."),
+    "an explanation": ({"category": None, "explanation": "Not this."}, "Not this."),
+    "neither": ({"category": None, "explanation": 7}, None),
+    "no details": (None, None),
+}
+
+
+@pytest.mark.parametrize(("details", "explanation"), EXPLANATIONS.values(), ids=EXPLANATIONS)
+def test_a_refusal_has_the_words_of_the_upstream(details: Any, explanation: str | None) -> None:
+    refused = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
+    whole = {**message(stop_reason="refusal"), "stop_details": details}
+    for chunks in ([opening(), refused], [whole]):
+        *_, finished = events_of(*chunks)
+        assert isinstance(finished, Finished)
+        assert (finished.reason, finished.explanation) == ("content_filter", explanation)
+
+
 def test_events_after_the_end_are_ignored() -> None:
     assert isinstance(events_of(*text_events("a"), {"type": "error"})[-1], Finished)
 

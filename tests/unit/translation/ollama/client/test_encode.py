@@ -92,6 +92,11 @@ def test_the_done_reason_follows_the_finish_reason(reason: FinishReason, done_re
     assert reply_of(*text(0, "Hi"), Finished(reason))["done_reason"] == done_reason
 
 
+def test_the_words_of_the_upstream_are_shown_beside_the_done_reason() -> None:
+    reply = reply_of(*text(0, "Hi"), Finished("content_filter", explanation="No. " * 1000))
+    assert (reply["done_reason"], reply["finish_message"]) == ("content_filter", ("No. " * 1000)[:1000])
+
+
 def test_a_reason_whose_meaning_is_not_known_is_shown_beside_the_done_reason() -> None:
     reply = reply_of(*text(0, "Hi"), Finished("other", raw_reason="load_shed"))
     assert (reply["done_reason"], reply["native_finish_reason"]) == ("stop", "load_shed")
