@@ -218,7 +218,7 @@ class _OldHttpSender:
 class HttpProtocol(BoundedHttpProtocol):
     """Gives each request its ClientWriter when its turn on the connection comes."""
 
-    __slots__ = ("_client", "_half_closed", "_path", "_path_url", "_socket")
+    __slots__ = ("_client", "_half_closed", "_path", "_path_url", "_running_cycle", "_socket")
 
     _closes_connections: ClassVar[bool] = False
     """Whether each reply ends its connection, because the server stops."""
@@ -229,6 +229,8 @@ class HttpProtocol(BoundedHttpProtocol):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._client: ClientWriter | None = None
+        self._running_cycle: RequestResponseCycle | None = None
+        """The request whose turn it is. Not `cycle`: that is the last of several pipelined requests."""
         self._path_url = b""
         self._path = ""
         """The last request target that was a plain path, decoded. Most requests of a connection have the same one."""
@@ -361,6 +363,7 @@ class HttpProtocol(BoundedHttpProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         if self._closes_connections or (self._half_closed is not None and not self.pipeline):
             cycle.keep_alive = False
+        self._running_cycle = cycle
         scope: dict[str, Any] = cycle.scope  # type: ignore[assignment]
         if scope["http_version"] == "1.0":
             # A client writer writes chunks.
@@ -383,6 +386,11 @@ class HttpProtocol(BoundedHttpProtocol):
             self._client.set_ready(True)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if (running := self._running_cycle) is not None and not running.response_complete:
+            # uvicorn tells only the last of several pipelined requests. This one would wait for its client forever, or
+            # write to a closed transport, which is an error.
+            running.disconnected = True
+            running.message_event.set()
         super().connection_lost(exc)
         if self._half_closed is not None:
             self._half_closed.stop()

@@ -18,6 +18,7 @@ from tests.unit.dataplane.protocol_client import ASKED, HEADERS, client_of
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 OWN_KEYS = (CLIENT, bounded_protocol.HEADERS)
+OLD = ASKED.replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"host", b"connection: keep-alive\r\nhost")
 ASKED_BY: dict[str, bytes] = {
     "a client that stays": ASKED,
     "a client that wants to be hung up on": ASKED.replace(b"host", b"connection: close\r\nhost"),
@@ -180,6 +181,27 @@ async def test_nothing_is_written_to_a_client_that_left_with_a_pipelined_request
     connection = Connection(app)
     assert b"another" not in await connection.ask(ASKED + ASKED)
     assert output == [True, False, False, False]
+
+
+@pytest.mark.parametrize("request_bytes", [ASKED, OLD], ids=["HTTP/1.1", "HTTP/1.0"])
+@pytest.mark.parametrize("pipelined_count", [0, 1, 2])
+@pytest.mark.parametrize("app_output", [send_whole, send_pieces], ids=["a whole reply", "one in pieces"])
+async def test_a_request_whose_client_left_ends_quietly(
+    app_output: App, pipelined_count: int, request_bytes: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        connection.transport.close()
+        connection.protocol.connection_lost(None)
+        messages.extend([(await receive())["type"], (await receive())["type"]])
+        await app_output(scope, receive, send)
+
+    connection = Connection(app)
+    async with asyncio.timeout(5):
+        assert await connection.ask(request_bytes + ASKED * pipelined_count) == b""
+    assert messages == ["http.disconnect"] * 2
+    assert caplog.records == []
 
 
 REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
