@@ -55,7 +55,6 @@ _ONLY_WORKER: Final = MetricsPlace()
 
 _OTHER_ROUTES: Sequence[RouteFactory] = (
     build_relayed_routes,
-    build_files_routes,
     build_uploads_routes,
     build_vector_stores_routes,
     build_own_routes,
@@ -138,7 +137,8 @@ def build_app(
     )
     factories = [factory for dialect in dialects for factory in dialect.routes]
     models_routes: RouteFactory = partial(build_models_routes, model_forms)
-    routers = [build_routes(service) for build_routes in (*factories, models_routes, *_OTHER_ROUTES)]
+    files_routes: RouteFactory = partial(build_files_routes, error_forms)
+    routers = [build_routes(service) for build_routes in (*factories, models_routes, files_routes, *_OTHER_ROUTES)]
     app = DocumentedApp(
         routers,
         title="responses-gateway",

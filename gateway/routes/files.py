@@ -1,11 +1,15 @@
 """/v1/files: uploads, lists, downloads and deletions of files."""
 
-from fastapi import APIRouter
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.errors import NotFound
 from gateway.files.file_params import PURPOSES
 from gateway.http import query_params
+from gateway.http.error_forms import ErrorForm
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import TEXT_SCHEMA, build_object_schema, document_form_body, document_reply
 from gateway.http.stored_objects import build_list_reply, parse_page_request
@@ -16,10 +20,23 @@ from translation.representation.json_types import Json
 _MAX_PAGE_SIZE = 10_000
 
 
-def build_files_routes(service: Service) -> APIRouter:
+def build_files_routes(forms: Sequence[ErrorForm], service: Service) -> APIRouter:
+    """`forms` are those of the other APIs. Some have files at these paths too, with other requests and replies.
+
+    Their clients are refused: they would find no files in the list. The bytes of a file are the same in each API.
+    """
     router = APIRouter(tags=["Files"])
 
-    @router.post("/v1/files", openapi_extra=document_form_body(_build_form_schema))
+    async def refuse_other_clients(request: Request) -> None:
+        if any(form.is_request(request.scope) for form in forms):
+            raise NotFound(
+                f"there is no {request.method} {request.url.path:.200} of this API here: "
+                "clients of OpenAI's API upload, list and delete files"
+            )
+
+    of_openai = [Depends(refuse_other_clients)]
+
+    @router.post("/v1/files", dependencies=of_openai, openapi_extra=document_form_body(_build_form_schema))
     async def create_file(request: Request) -> Response:
         """Upload a file."""
         principal = service.authenticate(request)
@@ -28,7 +45,7 @@ def build_files_routes(service: Service) -> APIRouter:
         file = await files.create_file(principal.owner, quota, request.scope, request.receive)
         return build_json_reply(file.render())
 
-    @router.get("/v1/files")
+    @router.get("/v1/files", dependencies=of_openai)
     async def list_files(request: Request) -> Response:
         """List files, the newest first unless `order=asc`."""
         owner = service.authenticate(request).owner
@@ -39,14 +56,14 @@ def build_files_routes(service: Service) -> APIRouter:
         purpose = query_params.read_single_value(query, "purpose")
         return await build_list_reply(page, lambda page: files.list_files(owner, page, purpose=purpose))
 
-    @router.get("/v1/files/{file_id}")
+    @router.get("/v1/files/{file_id}", dependencies=of_openai)
     async def get_file(request: Request, file_id: str) -> Response:
         """Describe a file."""
         owner = service.authenticate(request).owner
         query_params.check_param_names(request.query_params, ())
         return build_json_reply((await service.require_files().load_file(owner, file_id)).render())
 
-    @router.delete("/v1/files/{file_id}")
+    @router.delete("/v1/files/{file_id}", dependencies=of_openai)
     async def delete_file(request: Request, file_id: str) -> Response:
         """Delete a file. It is taken out of everything that refers to it."""
         owner = service.authenticate(request).owner

@@ -20,7 +20,9 @@ from translation.messages.client.threads import (
 from translation.representation.json_types import Json
 
 _PATH: Final = "/v1/messages"
-_MODELS_PATH: Final = "/v1/models"
+_SHARED_PATHS: Final = ("/v1/models", "/v1/files")
+"""Paths that OpenAI's API has too."""
+
 _VERSION_HEADER: Final = b"anthropic-version"
 
 _OVERLOADED: Final = 529
@@ -49,11 +51,12 @@ _FINAL_CODES: Final = frozenset({"insufficient_quota", "upstream_unauthorized"})
 
 
 def is_messages_request(scope: Scope) -> bool:
-    """Whether the client of a request speaks the Messages API: by its path, or for models by its version header."""
+    """Whether the client of a request speaks the Messages API: by its path, or by its version header at a path that
+    OpenAI's API has too."""
     path: str = scope["path"]
     if path == _PATH or path.startswith(f"{_PATH}/"):
         return True
-    return path.startswith(_MODELS_PATH) and bool(headers_of(scope).get(_VERSION_HEADER))
+    return path.startswith(_SHARED_PATHS) and bool(headers_of(scope).get(_VERSION_HEADER))
 
 
 def render_messages_error(error: Exception) -> RenderedError:

@@ -40,7 +40,7 @@ async def gateway(
             "models": {"*": {"provider": "up", "capabilities": capabilities}},
         }
         with serving(config) as served:
-            headers = {"authorization": f"Bearer {KEYS['ann']}", "anthropic-version": "2023-06-01"}
+            headers = {"authorization": f"Bearer {KEYS['ann']}"}
             async with httpx.AsyncClient(base_url=served.v1, headers=headers, trust_env=False, timeout=60) as client:
                 yield client, upstream
 

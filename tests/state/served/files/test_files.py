@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -80,6 +80,33 @@ def test_a_file_is_uploaded_described_read_and_deleted(client: OpenAI, storage: 
             "param": None,
             "code": "file_not_found",
         }
+
+
+OTHER_CLIENTS: dict[str, tuple[dict[str, str], Callable[[dict[str, Any]], object]]] = {
+    "of Anthropic's API": ({"anthropic-version": "2023-06-01"}, lambda body: (body["type"], body["error"]["type"])),
+    "of Gemini's API": ({"x-goog-api-client": "google-genai-sdk/1"}, lambda body: body["error"]["status"]),
+    "of Gemini's API by its key": ({"x-goog-api-key": "none"}, lambda body: body["error"]["status"]),
+}
+"""A client -> its headers, and what it reads of an error."""
+
+REFUSALS = (("error", "not_found_error"), "NOT_FOUND")
+
+
+@pytest.mark.parametrize(("headers", "read_error"), OTHER_CLIENTS.values(), ids=OTHER_CLIENTS)
+@pytest.mark.parametrize("method", ["POST", "GET", "GET one", "DELETE one"])
+def test_clients_of_apis_with_other_files_get_an_error_of_their_api(
+    client: OpenAI, http: httpx.Client, method: str, headers: dict[str, str], read_error: Callable[[Any], object]
+) -> None:
+    made = client.files.create(file=("a.txt", b"hello"), purpose="user_data")
+    verb, _, one = method.partition(" ")
+    path = f"/files/{made.id}" if one else "/files"
+    form = {"content": build_form(FILE_PART, PURPOSE_PART), "headers": {**headers, **FORM_TYPE}}
+    refused = http.request(verb, path, **(form if verb == "POST" else {"headers": headers}))
+    assert refused.status_code == 404
+    assert read_error(refused.json()) in REFUSALS
+    assert f"{verb} /v1{path}" in refused.text
+    assert [file.id for file in client.files.list()] == [made.id]
+    assert http.get(f"/files/{made.id}/content", headers=headers).content == b"hello"
 
 
 @pytest.mark.parametrize("size", [0, 1, 64 * 1024, 512 * 1024, 2 * MIB])
