@@ -198,7 +198,7 @@ async def test_a_request_whose_client_left_ends_quietly(
         await app_output(scope, receive, send)
 
     connection = Connection(app)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await connection.ask(request_bytes + ASKED * pipelined_count) == b""
     assert messages == ["http.disconnect"] * 2
     assert caplog.records == []
