@@ -105,6 +105,15 @@ def refuse_unknown_names(names: Iterable[str], known: Collection[str], prefix: s
             raise InvalidRequest(f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
 
 
+def require_name(param: str, value: object) -> str:
+    """Returns the name that this parameter must have. Raises InvalidRequest if it is absent, null, empty or no text."""
+    if value in (None, ""):
+        raise InvalidRequest(f"{param} is required", param=param, code="missing_required_parameter")
+    if not isinstance(value, str):
+        raise _wrong_type_error(param, ["a string"], value)
+    return value
+
+
 def discriminate_by_shape(plain: type) -> Discriminator:
     """Returns a discriminator for a union of a list or text and an object: the tags are "plain" and "object"."""
     return Discriminator(lambda value: "plain" if isinstance(value, plain) else "object")

@@ -24,8 +24,9 @@ from gateway.upstreams.shared_turn import SharedTurn
 from providers.base import Provider
 from providers.errors import ProviderError, UpstreamBroken, UpstreamGarbled, UpstreamRejected, UpstreamUnreachable
 from providers.relayed_paths import URL_PATHS, PathRelayer, RelayedPathName, ReplyBytes
-from translation.errors import InvalidRequest, TranslationError, Unrepresentable
+from translation.errors import TranslationError, Unrepresentable
 from translation.representation.json_types import Json
+from translation.validation import require_name
 
 _EXAMINED_BYTES = 64 * 1024
 """The bytes of a JSON reply that are read before it is sent. Errors are shorter, and so are most replies."""
@@ -237,10 +238,8 @@ class RelayedPaths:
         self, row: RelayedPath, principal: Principal, model: object, scope: Scope, *, streams: bool = False
     ) -> _RelayRoute:
         """Returns the targets that have the path, and the observer of the request. Raises what `relay_json` raises."""
-        if not isinstance(model, str) or not model:
-            problem = "model is required" if model in (None, "") else "model must be text"
-            raise InvalidRequest(problem, param="model", code="missing_required_parameter")
-        route = self._models.find_path_route(model, principal.models, headers_of(scope), principal.owner)
+        name = require_name("model", model)
+        route = self._models.find_path_route(name, principal.models, headers_of(scope), principal.owner)
         first = route.targets[0]
         bind_fields(model=first.model[:MAX_LOGGED_CHARS], provider=first.provider.name)
         having_path = [each for each in route.targets if row.name in each.endpoints]

@@ -72,7 +72,9 @@ class StoredInputFiles:
         try:
             return await plan(request, weight)
         except FilesNeeded as needed:
-            contents, size = await self._contents.load(request.owner, needed.params)
+            names = request.param_names
+            params = {file_id: names.get(param, param) for file_id, param in needed.params.items()}
+            contents, size = await self._contents.load(request.owner, params)
         request.files = contents
         return await plan(request, weight + size)
 

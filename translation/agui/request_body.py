@@ -79,6 +79,8 @@ class RunParamNames(Mapping[str, str]):
         self._tool_count = tool_count
 
     def __getitem__(self, param: str) -> str:
+        if param == "input":
+            return "messages"
         head, bracket, rest = param.partition("[")
         number, _, tail = rest.partition("]")
         if bracket and number.isdecimal():

@@ -14,8 +14,8 @@ from gateway.errors import NotFound
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body, document_reply
 from gateway.service.service import Service
-from translation.errors import InvalidRequest
 from translation.ollama.client.schema import CHAT_SCHEMA, GENERATE_SCHEMA
+from translation.validation import require_name
 
 _MODEL_CHANGES: Final = {
     "/api/pull": "POST",
@@ -59,10 +59,7 @@ def build_ollama_routes(service: Service) -> APIRouter:
         """Show the capabilities of a model."""
         principal = service.authenticate(request)
         body = await service.read_body(request)
-        name = body.get("model") or body.get("name")
-        if not isinstance(name, str):
-            raise InvalidRequest("model is required", param="model", code="missing_required_parameter")
-        name = remove_default_tag(service.models, name)
+        name = remove_default_tag(service.models, require_name("model", body.get("model") or body.get("name")))
         model = await service.models.get_model(name, principal.models)
         return build_json_reply(build_model_details(model, service.models.find_route(name, principal.models)))
 

@@ -69,6 +69,11 @@ def ask_messages(*blocks: Json) -> tuple[str, Json]:
     return "/messages", {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": list(blocks)}]}
 
 
+def ask_agui(*parts: Json) -> tuple[str, Json]:
+    messages = [{"id": "1", "role": "user", "content": list(parts)}]
+    return "/agui/m", {"threadId": "t", "runId": "r", "messages": messages}
+
+
 WAYS: dict[str, tuple[Callable[..., tuple[str, Json]], Callable[[str], Json], str]] = {
     "responses": (
         ask_responses,
@@ -84,6 +89,11 @@ WAYS: dict[str, tuple[Callable[..., tuple[str, Json]], Callable[[str], Json], st
         ask_messages,
         lambda file_id: {"type": "document", "source": {"type": "file", "file_id": file_id}},
         "messages[0].content[0].source.file_id",
+    ),
+    "agui": (
+        ask_agui,
+        lambda file_id: {"type": "document", "source": {"type": "file", "value": file_id}},
+        "messages[0]",
     ),
 }
 """API -> its request, its part that names a file, and the parameter of an error about it."""

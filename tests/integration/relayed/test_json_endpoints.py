@@ -119,6 +119,16 @@ async def test_tokens_are_beside_the_version_of_the_upstream() -> None:
     assert [request.path for request in upstream.requests] == ["/tokenize", "/v1/rerank"]
 
 
+NO_NAMES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({}, "missing_required_parameter"),
+    ({"model": ""}, "missing_required_parameter"),
+    ({"model": None}, "missing_required_parameter"),
+    ({"model": 1}, "invalid_type"),
+    ({"model": ["mine"]}, "invalid_type"),
+)
+"""Bodies without the name of a model, with the codes of other APIs for them."""
+
+
 @pytest.mark.parametrize("row", JSON_ROWS, ids=lambda row: row.name)
 async def test_a_model_that_may_not_be_used_is_like_an_unknown_one(row: Any) -> None:
     async with relaying() as (client, upstream):
@@ -129,8 +139,10 @@ async def test_a_model_that_may_not_be_used_is_like_an_unknown_one(row: Any) -> 
             await client.post(url, body={"model": "absent"}, cast_to=object)
         with pytest.raises(openai.BadRequestError, match=f"has no {row.path}.*capabilities.endpoints"):
             await client.post(url, body={"model": "played"}, cast_to=object)
-        with pytest.raises(openai.BadRequestError, match="model is required"):
-            await client.post(url, body={"input": "x"}, cast_to=object)
+        for model, code in NO_NAMES:
+            with pytest.raises(openai.BadRequestError, match=r"'model'|model is required") as refused:
+                await client.post(url, body={"input": "x", **model}, cast_to=object)
+            assert (refused.value.param, refused.value.code) == ("model", code)
         with pytest.raises(openai.AuthenticationError):
             await client.with_options(api_key="wrong").post(url, body={"model": "mine"}, cast_to=object)
     assert secret.value.message.replace("secret", "absent") == unknown.value.message

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Tag, with_config
 from typing_extensions import TypedDict
 
 from translation.errors import InvalidRequest
-from translation.validation import build_adapter, check_body, discriminate_by, render_param_path
+from translation.validation import build_adapter, check_body, discriminate_by, render_param_path, require_name
 
 
 class Named(TypedDict):
@@ -160,3 +160,20 @@ def test_only_the_first_of_many_errors_costs_time(body: object, param: str) -> N
 def test_paths_have_indexes_in_brackets() -> None:
     assert render_param_path(("messages", 1, "content", 0, "type")) == "messages[1].content[0].type"
     assert render_param_path(()) == ""
+
+
+NO_NAMES = {
+    "none": (None, "missing_required_parameter", "model is required"),
+    "an empty one": ("", "missing_required_parameter", "model is required"),
+    "a number": (1, "invalid_type", "expected a string, but got an integer instead."),
+    "zero": (0, "invalid_type", "expected a string, but got an integer instead."),
+    "a list": (["m"], "invalid_type", "expected a string, but got an array instead."),
+}
+
+
+@pytest.mark.parametrize(("value", "code", "message"), NO_NAMES.values(), ids=NO_NAMES)
+def test_a_name_is_required(value: object, code: str, message: str) -> None:
+    assert require_name("model", "m") == "m"
+    with pytest.raises(InvalidRequest, match=message) as refused:
+        require_name("model", value)
+    assert (refused.value.param, refused.value.code) == ("model", code)

@@ -42,6 +42,9 @@ _SEARCH_FILTERS: Final = ".filters"
 
 _BLOCK_KEY: Final = re.compile(rf"\.({'|'.join(_BLOCK_KEYS)})$")
 
+_CALL_ID: Final = ".call_id"
+"""The key of a turn's call or result that is a key of one of the blocks of a message."""
+
 
 def _find_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str, str]:
     if name in body:
@@ -54,7 +57,7 @@ def _find_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str,
         return whole, place, ""
     rest = _BLOCK_KEY.sub(lambda key: f".{_BLOCK_KEYS[key[1]]}", rest)
     if name in _NAMES:
-        return _NAMES[name], place, "" if name in ("reasoning", "text") else rest
+        return _NAMES[name], place, "" if name in ("reasoning", "text") or rest == _CALL_ID else rest
     return name, place, rest
 
 

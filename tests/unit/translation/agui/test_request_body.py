@@ -220,6 +220,7 @@ def test_parameters_have_the_clients_names() -> None:
     assert names["temperature"] == "forwardedProps.temperature"
     assert names["reasoning.effort"] == "forwardedProps.reasoning.effort"
     assert names["input[1].content"] == "messages[1]"
+    assert names["input"] == "messages"
     assert "temperature" in set(names)
     assert len(names) > 5
     for unknown in ("model", "tools[0].name", "input[7]", "input[x]", "other"):

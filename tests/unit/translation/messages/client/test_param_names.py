@@ -8,6 +8,7 @@ from translation.representation.json_types import Json
 NAMES: dict[str, tuple[tuple[str, str, str], Json, str]] = {
     "a file's data in a block": (("input", "[0]", ".content[1].file_data"), {}, "messages[0].content[1].source"),
     "a file's name in a block": (("input", "[0]", ".content[1].filename"), {}, "messages[0].content[1].title"),
+    "the id of a call, which is in one of the blocks": (("input", "[2]", ".call_id"), {}, "messages[2]"),
     "another key of a message": (("input", "[0]", ".content[1].text"), {}, "messages[0].content[1].text"),
     "the system prompt": (("instructions", "", ""), {}, "system"),
     "the effort, which is all of the reasoning": (("reasoning", "", ""), {}, "output_config.effort"),
