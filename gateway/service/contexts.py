@@ -22,6 +22,7 @@ from gateway.replies.client_params import ClientParams, RejectionParams
 from gateway.replies.endpoints import Endpoint, RelaySpec, ResponseForm, UpstreamInput
 from gateway.replies.observers import LOG_OBSERVER, Observer
 from gateway.service.admission import Admission, ClientRequest
+from gateway.service.idempotency.keys import KEY_IGNORED
 from gateway.service.intake import InputFiles, PromptInsertion
 from gateway.service.provider_lifetimes import ProviderHold
 from gateway.service.sharing.shared_contexts import ask_targets
@@ -162,6 +163,8 @@ class ContextService:
         ProviderError.
         """
         request = await self._admit(client_request)
+        if client_request.has_key:
+            request.losses = [*request.losses, KEY_IGNORED]
         return await ask_targets(
             request, self._observer, lambda planned: self._compact(planned, client_request.weight), judges=True
         )
@@ -173,7 +176,7 @@ class ContextService:
             lead, older, rest = await run_for_items(turn.items, require_compactable, turn)
             summary_turn = build_summary_turn(turn, older)
             _, _, summary_losses = await run_for_items(older, prepare_exchange, summary_turn, target, endpoint)
-            losses = [*prepared.find_losses(summary_turn.extra), *summary_losses]
+            losses = [*prepared.planned.losses, *prepared.find_losses(summary_turn.extra), *summary_losses]
             require_no_loss(losses, strict=prepared.planned.is_strict)
             summary = await request_summary(turn, older, make_exchange_factory(target, endpoint))
         files = prepared.planned.loaded_files

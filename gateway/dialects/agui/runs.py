@@ -30,6 +30,7 @@ from gateway.planning.resolver import Route
 from gateway.replies.endpoints import Endpoint, Presentation, ReplyIdentity
 from gateway.replies.event_stream import build_whole_event_stream
 from gateway.service.admission import AdaptedRequest, ClientRequest, rename_params_in_errors
+from gateway.service.idempotency.keys import KEY_HEADER
 from gateway.service.served_models import ServedModels
 from gateway.service.service import Service, is_strict
 from gateway.state.store import Store
@@ -168,7 +169,8 @@ class AguiRuns:
         `model` is the model in the path, if there is one. Raises what `Service.serve_create` raises, and RunInProgress.
         """
         service = self._service
-        principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
+        headers = headers_of(request.scope)
+        principal, strict = service.authenticate(request), is_strict(headers)
         body, _, weight = await service.read_sized_body(request)
         body = _with_model(body, model)
         owner, thread_id, run_id = principal.owner, body.get("threadId"), body.get("runId")
@@ -189,7 +191,9 @@ class AguiRuns:
             _call_on_end(request.scope, run.on_end)
         try:
             endpoint = replace(self._endpoint, reply=replace(self._endpoint.reply, encoder=run.build_encoder))
-            accepted = await service.accept(ClientRequest(endpoint, principal, body, strict, weight, run))
+            accepted = await service.accept(
+                ClientRequest(endpoint, principal, body, strict, weight, run, has_key=KEY_HEADER in headers)
+            )
         except _InterruptsOpen as interrupted:
             encoder = run.make_encoder(response_id, "", interrupted.requests, interrupted.problems)
             frames = encoder.feed([Started(""), Finished("stop")]) + encoder.conclude()

@@ -14,6 +14,7 @@ from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
 from gateway.replies.loss_header import report_losses
 from gateway.service.admission import ClientRequest
+from gateway.service.idempotency.keys import KEY_HEADER
 from gateway.service.service import Service, is_strict
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Json
@@ -33,11 +34,13 @@ def build_contexts_routes(service: Service) -> APIRouter:
     )
     async def compact(request: Request) -> Response:
         """Let the model summarize a conversation. The output replaces the conversation in later input."""
-        principal, strict = service.authenticate(request), is_strict(headers_of(request.scope))
+        headers = headers_of(request.scope)
+        principal, strict = service.authenticate(request), is_strict(headers)
         body, _, weight = await service.read_sized_body(request)
         _require_compactable(body)
         with RequestGuard(request.receive, service.drain):
-            client_request = ClientRequest(RESPONSES, principal, body, strict, weight)
+            has_key = KEY_HEADER in headers
+            client_request = ClientRequest(RESPONSES, principal, body, strict, weight, has_key=has_key)
             compacted, losses = await service.current.contexts.compact_context(client_request)
         return build_json_reply(compacted, headers=report_losses(losses))
 

@@ -178,9 +178,6 @@ async def test_without_a_stored_response_the_key_is_a_loss(served: Served) -> No
     for _ in range(2):
         reply = await create(served.first, "key", store=False)
         assert (reply.status_code, reply.headers["x-gateway-loss"]) == (200, "Idempotency-Key=ignored")
-    chat = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
-    completion = await served.first.post("/v1/chat/completions", json=chat, headers={"idempotency-key": "key"})
-    assert (completion.status_code, completion.headers["x-gateway-loss"]) == (200, "Idempotency-Key=ignored")
     strict = await create(served.first, "key", store=False, headers={"x-gateway-strict": "true"})
     assert (strict.status_code, strict.json()["error"]["param"]) == (400, "Idempotency-Key")
     for key in ("", "x" * 256, "a\tb"):
@@ -189,7 +186,33 @@ async def test_without_a_stored_response_the_key_is_a_loss(served: Served) -> No
     # A request that is refused before it runs has not used its key.
     assert (await create(served.first, "key", temperature=9)).status_code == 400
     assert text_of(await create(served.first, "key")) == "One"
-    assert served.run_count == 4
+    assert served.run_count == 3
+
+
+MESSAGES: list[Json] = [{"role": "user", "content": "Hello"}]
+KEYLESS: dict[str, Json] = {
+    "/v1/chat/completions": {"model": "m", "messages": MESSAGES},
+    "/v1/messages": {"model": "m", "max_tokens": 9, "messages": MESSAGES},
+    "/v1/responses/compact": {"model": "m", "input": "Hello"},
+    "/v1/agui/m": {"threadId": "t", "runId": "r", "messages": [{"id": "1", **MESSAGES[0]}]},
+    "/v1beta/models/m:generateContent": {"contents": "Hello"},
+    "/api/chat": {"model": "m", "messages": MESSAGES, "stream": False},
+    "/api/generate": {"model": "m", "prompt": "Hello", "stream": False},
+    "/generate": {"model": "m", "messages": MESSAGES},
+}
+"""Requests to a model that are run again if they are sent again, whatever their key."""
+
+
+@pytest.mark.parametrize("path", KEYLESS)
+async def test_requests_that_are_no_responses_lose_the_key(served: Served, path: str) -> None:
+    served.upstream.on(CHAT, chat_text("One"))
+    headers = {"idempotency-key": "key", "authorization": f"Bearer {KEYS[0]['key']}"}
+    refused = await served.first.post(path, json=KEYLESS[path], headers={**headers, "x-gateway-strict": "true"})
+    assert (refused.status_code, served.run_count) == (400, 0)
+    assert "Idempotency-Key" in refused.text
+    reply = await served.first.post(path, json=KEYLESS[path], headers=headers)
+    assert (reply.status_code, reply.headers.get("x-gateway-loss")) == (200, "Idempotency-Key=ignored")
+    assert served.run_count == 1
 
 
 @pytest.mark.parametrize("limits", [{"idempotency_keys": 2}])
