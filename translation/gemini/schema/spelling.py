@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal, Required, TypeAlias, get_args
 
 from typing_extensions import is_typeddict
 
+from translation.errors import InvalidRequest
+
 _Normalizer: TypeAlias = Callable[[Any], Any]
 """Returns a value in the form that its schema describes. A value of another type is returned unchanged."""
 
@@ -30,7 +32,10 @@ class Spelling:
         self._texts = texts
         self._fields: dict[type, Mapping[str, _Normalizer | None]] = {}
         self.normalize: Final = partial(self._normalize_object, schema)
-        """Returns a body whose known fields have the names of the schema. Everything else stays unchanged."""
+        """Returns a body whose known fields have the names of the schema. Everything else stays unchanged.
+
+        Raises InvalidRequest for a field with two spellings and values. JSON of protocol buffers cannot have them.
+        """
 
     def _normalize_object(self, schema: type, value: Any) -> Any:
         if isinstance(value, str) and (read := self._texts.get(schema)) is not None:
@@ -45,7 +50,12 @@ class Spelling:
                 normalized[key] = inner
             elif inner is not None:
                 normalize = fields[name]
-                normalized[name] = inner if normalize is None else normalize(inner)
+                entry = inner if normalize is None else normalize(inner)
+                if name in normalized and normalized[name] != entry:
+                    raise InvalidRequest(
+                        f"Invalid value for '{key}': the field '{name}' is set twice, to different values.", param=key
+                    )
+                normalized[name] = entry
         return normalized
 
     def _fields_of(self, schema: type) -> Mapping[str, _Normalizer | None]:

@@ -42,6 +42,25 @@ def test_both_spellings_and_single_objects_mean_the_same() -> None:
     }
 
 
+TWICE: dict[str, tuple[Json, str]] = {
+    "at the top": ({"systemInstruction": "Be kind.", "system_instruction": "Be brief."}, "system_instruction"),
+    "inside": ({"generationConfig": {"top_p": 0.1, "topP": 0.2}}, "topP"),
+    "an old name": ({"generation_config": {"_topK": 1, "top_k": 2}}, "top_k"),
+}
+
+
+@pytest.mark.parametrize(("body", "param"), TWICE.values(), ids=TWICE)
+def test_a_field_has_one_value_in_all_its_spellings(body: Json, param: str) -> None:
+    with pytest.raises(InvalidRequest, match="twice") as refused:
+        request.normalize(body)
+    assert refused.value.param == param
+
+
+def test_a_field_may_be_spelled_twice_with_one_value() -> None:
+    body = {"system_instruction": "Be kind.", "systemInstruction": {"parts": {"text": "Be kind."}}, "_contents": None}
+    assert request.normalize(body) == {"systemInstruction": {"parts": [{"text": "Be kind."}]}}
+
+
 def test_data_of_the_client_is_left_alone() -> None:
     call = {"function_call": {"name": "f", "args": {"snake_case": None}}}
     response = {"function_response": {"name": "f", "response": {"a_b": {"c_d": None}}}}
