@@ -164,6 +164,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return status, (), b""
 
     def _on_parser_failure(self) -> None:
+        """Refuses what is no request. Whole requests before it are answered first, and then the connection ends.
+
+        What a client declared too short a length for, or none, follows its request, and would cost it its reply.
+        """
+        cycle = self.cycle
+        is_flood = self._unparsed_bytes > _LINGER_BYTES
+        if self._in_head and self._is_replying() and not cycle.response_started and not is_flood:
+            self._failure = self._failure or HeadFailure.MALFORMED
+            cycle.keep_alive = False
+            return  # the parser takes nothing more
         self._refuse(self._failure or HeadFailure.MALFORMED)
 
     def _should_upgrade(self) -> bool:

@@ -204,6 +204,45 @@ async def test_a_request_whose_client_left_ends_quietly(
     assert caplog.records == []
 
 
+NO_REQUESTS: dict[str, bytes] = {
+    "the rest of a body that is longer than declared": b"}\n",
+    "a body without a length": b'{"input": "x"}',
+    "null bytes": bytes(9),
+    "a head that is malformed": b"GET / HTTP/1.1\r\nhost: here\r\na : b\r\n\r\n",
+    "a head without a host": b"GET / HTTP/1.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("rest", NO_REQUESTS.values(), ids=NO_REQUESTS)
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("app", [send_whole, answer_whole], ids=["through the server", "in one write"])
+@pytest.mark.parametrize("is_split", [False, True], ids=["in one read", "in two reads"])
+async def test_requests_are_answered_before_what_follows_them_ends_the_connection(
+    app: App, count: int, rest: bytes, is_split: bool
+) -> None:
+    connection = Connection(app)
+    reply = await connection.ask_in_pieces([ASKED * count, rest, rest] if is_split else [ASKED * count + rest, rest])
+    assert reply.count(b"HTTP/1.1") == reply.count(b"HTTP/1.1 200 OK") == count
+    assert reply.count(b"connection: close") == 1
+    assert b"connection: close" in reply[reply.rindex(b"HTTP/1.1") :]
+    assert connection.transport.closed
+    connection.close()
+
+
+async def test_a_client_that_floods_what_is_no_request_is_not_waited_for() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while not connection.transport.closed:
+            connection.protocol.data_received(bytes(2**20))
+            flooded.append(1)
+
+    flooded: list[int] = []
+    connection = Connection(app)
+    connection.protocol.data_received(ASKED + b"?")
+    await asyncio.sleep(0)
+    assert 1 < len(flooded) < 9
+    connection.close()
+
+
 REFUSED: dict[str, tuple[bytes, list[tuple[bytes, bytes]]]] = {
     "a line break in a header": (ASKED, [*HEADERS, (b"a", b"b\r\nset-cookie: c")]),
     "a reply to HEAD": (b"HEAD / HTTP/1.1\r\nhost: here\r\n\r\n", HEADERS),
