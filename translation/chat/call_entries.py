@@ -1,5 +1,6 @@
 """Reads the entries of `tool_calls` of chat upstreams, which come in several forms."""
 
+from collections.abc import Sequence
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -8,6 +9,7 @@ import orjson
 from translation.chat.reasoning import EXTRA_CONTENT
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Json
+from translation.tools.arguments import is_same_json
 
 _ENTRY_TYPES: Final = (dict, str, NoneType)
 """Types of members of `tool_calls`. Texts and null say nothing, and are left out."""
@@ -73,6 +75,28 @@ def is_complete_json(arguments: str) -> bool:
     except orjson.JSONDecodeError:
         return False
     return True
+
+
+def repeats_arguments(entry: CallEntry, call_id: str | None, name: str, texts: Sequence[str]) -> bool:
+    """Whether an entry of a stream only repeats its call, whose arguments in `texts` are complete.
+
+    Some servers end a call with all of its arguments again, or with a JSON text of them. An entry that has a name could
+    also begin the next call, so it needs the id of the call. Clients would run the call twice, or could not parse it.
+    """
+    piece = entry.text.strip()
+    is_quoted = piece.startswith('"{') and piece.endswith('}"')
+    if not (is_quoted or (piece.startswith("{") and piece.endswith("}"))) or entry.is_custom:
+        return False
+    if entry.id != call_id and (entry.name or entry.id is not None):
+        return False
+    if entry.name and (entry.name != name or entry.id is None):
+        return False
+    if not is_complete_json(arguments := "".join(texts)):
+        return False
+    try:
+        return is_same_json(arguments, str(orjson.loads(piece)) if is_quoted else piece)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def parse_call_entry(entry: Json) -> CallEntry:

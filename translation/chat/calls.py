@@ -3,7 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from translation.chat.call_entries import CallEntry, is_complete_json, list_call_entries, parse_call_entry
+from translation.chat.call_entries import (
+    CallEntry,
+    is_complete_json,
+    list_call_entries,
+    parse_call_entry,
+    repeats_arguments,
+)
 from translation.chat.final_message import KnownCall, find_missing_calls
 from translation.chat.reasoning import build_call_detail
 from translation.parsers.text_calls import TOOL_WARNINGS
@@ -67,8 +73,10 @@ class CallAssembler:
         events: list[Event] = []
         for position, entry in enumerate(list_call_entries(entries)):
             fragment = parse_call_entry(entry)
-            call = None if whole else self._find_call(fragment, position)
-            if call is None:
+            call = None if whole else self._find_numbered_call(fragment, position)
+            if call is not None and repeats_arguments(fragment, call.id, call.name, call.texts):
+                continue
+            if call is None or not _continues(call, fragment):
                 call = _Call(is_custom=fragment.is_custom)
                 self._calls.append(call)
             if fragment.call_index is not None:
@@ -82,7 +90,7 @@ class CallAssembler:
         As long as only such entries follow, their arguments are just appended.
         """
         fragment = parse_call_entry(entry)
-        call = None if fragment.name else self._find_call(fragment, 0)
+        call = None if fragment.name else self._find_numbered_call(fragment, 0)
         return call.texts if call is not None and call.is_open and not call.is_ended else None
 
     def complete(self, listed: Any) -> list[Event]:
@@ -115,16 +123,15 @@ class CallAssembler:
                 events += self._writer.write_arguments(call, "{}")
         return events
 
-    def _find_call(self, fragment: CallEntry, position: int) -> _Call | None:
-        """Returns the call that a fragment belongs to, `None` if it starts a new one. `position` is its list index."""
+    def _find_numbered_call(self, fragment: CallEntry, position: int) -> _Call | None:
+        """Returns the call that has a fragment's index (or, without one, its id or the last position); None if there is
+        none. The fragment may still start a new call. `position` is its list index."""
         if fragment.call_index is not None:
-            call = self._by_index.get(fragment.call_index)
-        else:
-            known = (call for call in self._calls if fragment.id is not None and call.id == fragment.id)
-            call = next(known, self._calls[-1] if self._calls else None)
-            if position > 0 and fragment.id is None and fragment.name:
-                return None
-        return call if call is not None and _continues(call, fragment) else None
+            return self._by_index.get(fragment.call_index)
+        if position > 0 and fragment.id is None and fragment.name:
+            return None
+        known = (call for call in self._calls if fragment.id is not None and call.id == fragment.id)
+        return next(known, self._calls[-1] if self._calls else None)
 
     def _add_fragment(self, call: _Call, fragment: CallEntry) -> list[Event]:
         call.extra_content = fragment.extra_content or call.extra_content

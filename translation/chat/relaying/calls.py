@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from translation.chat.call_entries import is_complete_json, list_call_entries
+from translation.chat.call_entries import is_complete_json, list_call_entries, parse_call_entry, repeats_arguments
 from translation.chat.final_message import KnownCall, find_missing_calls
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
@@ -44,11 +44,12 @@ class CallNormalizer:
 
         Raises ProtocolViolation for `tool_calls` that are no list of calls.
         """
+        listed, legacy = delta.get("tool_calls"), delta.get("function_call")
         entries = self._normalize_entries(delta, whole=False)
-        if not entries or entries == delta.get("tool_calls"):
-            return False
+        if not entries:
+            return delta.get("tool_calls") is not listed or delta.get("function_call") is not legacy
         delta["tool_calls"] = entries
-        return True
+        return bool(entries != listed)
 
     def normalize_message(self, message: Json, *, cut: bool) -> None:
         """Normalizes the calls of a whole message in place. `cut` says that the reply was truncated.
@@ -122,7 +123,22 @@ class CallNormalizer:
         if not entries and isinstance(message.get("function_call"), dict) and not self._legacy_functions:
             entries = [{"type": "function", "function": message.pop("function_call")}]
         listed = list_call_entries(entries) if entries else []
-        return [self._normalize_entry(entry, whole=whole) for entry in listed]
+        normalized = [
+            self._normalize_entry(entry, whole=whole) for entry in listed if whole or not self._repeats_call(entry)
+        ]
+        if listed and not normalized:
+            message.pop("tool_calls", None)
+        return normalized
+
+    def _repeats_call(self, entry: Json) -> bool:
+        """Whether an entry of a delta only repeats a call that is complete."""
+        fragment = parse_call_entry(entry)
+        position = self._find_numbered_position(entry)
+        if position is None:
+            return False
+        call = self._calls[position]
+        upstream_id = str(call.upstream_id) if call.upstream_id else None
+        return call.is_json and repeats_arguments(fragment, upstream_id, call.name, call.texts)
 
     def _normalize_entry(self, entry: Json, *, whole: bool) -> Json:
         body = entry.get("function") if entry.get("type") != "custom" else entry.get("custom")
@@ -159,11 +175,17 @@ class CallNormalizer:
 
     def _find_position(self, entry: Json, name: str, text: str) -> int | None:
         """Returns the position of the call that an entry continues; None if it starts one."""
-        index = entry.get("index")
-        position = self._positions.get(index) if isinstance(index, int) else self._find_last_position(entry.get("id"))
-        if position is None or position < 0:
+        position = self._find_numbered_position(entry)
+        if position is None:
             return None
         return None if name and _starts_next_call(self._calls[position], entry, name, text) else position
+
+    def _find_numbered_position(self, entry: Json) -> int | None:
+        """Returns the position of the call that has an entry's index, or without one its id or the last position; None
+        if there is none. The entry may still start a new call."""
+        index = entry.get("index")
+        position = self._positions.get(index) if isinstance(index, int) else self._find_last_position(entry.get("id"))
+        return None if position is None or position < 0 else position
 
     def _find_last_position(self, upstream_id: Any) -> int:
         """Returns the position of the call with an id, or else of the last call; -1 if there is none."""

@@ -142,6 +142,66 @@ CASES: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
         [calls(call(0, id="a", name="f", arguments="{}")), calls(call(0, id="a", name="g", arguments="{}"))],
         [("a", "f", "{}"), ("a__2", "g", "{}")],
     ),
+    "all arguments again, with id and name": (
+        [
+            calls(call(0, id="a", name="f", arguments='{"x"')),
+            calls(call(0, arguments=":1}")),
+            calls(call(0, id="a", name="f", arguments='{"x": 1}')),
+        ],
+        ONE,
+    ),
+    "all arguments again, with the id": (
+        [calls(call(0, id="a", name="f", arguments='{"x":1}')), calls(call(0, id="a", arguments='{"x":1}'))],
+        ONE,
+    ),
+    "all arguments again, with the index": (
+        [calls(call(0, id="a", name="f")), calls(call(0, arguments='{"x":1}')), calls(call(0, arguments='{"x":1}'))],
+        ONE,
+    ),
+    "all arguments again, as a JSON text": (
+        [calls(call(0, id="a", name="f", arguments='{"x":1}')), calls(call(0, id="a", arguments='"{\\"x\\":1}"'))],
+        ONE,
+    ),
+    "all arguments again, without an index": (
+        [calls(call(id="a", name="f", arguments='{"x":1}')), calls(call(id="a", name="f", arguments='{"x":1}'))],
+        ONE,
+    ),
+    "all arguments again, after another call": (
+        [
+            calls(call(0, id="a", name="f", arguments='{"x":1}')),
+            calls(call(1, id="b", name="g", arguments="{}")),
+            calls(call(0, id="a", name="f", arguments='{"x":1}'), call(1, id="b", name="g", arguments="{}")),
+        ],
+        [*ONE, ("b", "g", "{}")],
+    ),
+    "the same arguments with another id": (
+        [calls(call(0, id="a", name="f", arguments='{"x":1}')), calls(call(0, id="b", name="f", arguments='{"x":1}'))],
+        [*ONE, ("b", "f", '{"x":1}')],
+    ),
+    "the same arguments with a name and without an id": (
+        [calls(call(0, name="f", arguments='{"x":1}')), calls(call(0, name="f", arguments='{"x":1}'))],
+        [("tc_1", "f", '{"x":1}'), ("tc_2", "f", '{"x":1}')],
+    ),
+    "other arguments with the same id": (
+        [calls(call(0, id="a", name="f", arguments='{"x":1}')), calls(call(0, id="a", name="f", arguments='{"x":2}'))],
+        [*ONE, ("a__2", "f", '{"x":2}')],
+    ),
+    "the same arguments with the same id and another name": (
+        [calls(call(0, id="a", name="f", arguments='{"x":1}')), calls(call(0, id="a", name="g", arguments='{"x":1}'))],
+        [*ONE, ("a__2", "g", '{"x":1}')],
+    ),
+    "an object in an object": (
+        [
+            calls(call(0, id="a", name="f", arguments='{"y":')),
+            calls(call(0, arguments='{"x":1}')),
+            calls(call(0, arguments="}")),
+        ],
+        [("a", "f", '{"y":{"x":1}}')],
+    ),
+    "a piece that looks like a JSON text and is none": (
+        [calls(call(0, id="a", name="f", arguments='{"x":1}')), calls(call(0, id="a", arguments='"{"}"'))],
+        [("a", "f", '{"x":1}"{"}"')],
+    ),
     "a name that is split": (
         [calls(call(0, id="a", name="get_")), calls(call(0, name="weather", arguments="{}"))],
         [("a", "get_weather", "{}")],

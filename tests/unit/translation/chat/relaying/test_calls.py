@@ -53,6 +53,30 @@ F_AND_G = [("a", "f", '{"x":1}'), ("b", "g", "{}")]
 
 ODD: dict[str, tuple[list[Json], list[tuple[str, str, str]]]] = {
     "no index, whole calls": ([delta(entry(None, "a", "f", '{"x":1}'), entry(None, "b", "g", "{}"))], F_AND_G),
+    "all arguments again, with id and name": (
+        [
+            delta(entry(0, "a", "f", '{"x"'), entry(0, None, None, ":1}")),
+            delta(entry(0, "a", "f", '{"x": 1}')),
+            delta(entry(1, "b", "g", "{}"), entry(0, "a", "f", '{"x":1}')),
+        ],
+        F_AND_G,
+    ),
+    "all arguments again, with the index": (
+        [delta(entry(0, "a", "f")), delta(entry(0, None, None, "{}")), delta(entry(0, None, None, "{}"))],
+        [("a", "f", "{}")],
+    ),
+    "all arguments again, as a JSON text": (
+        [delta(entry(0, "a", "f", '{"x":1}')), delta(entry(0, "a", None, '"{\\"x\\":1}"'))],
+        F_AND_G[:1],
+    ),
+    "all arguments again, in the legacy field": (
+        [{"function_call": {"name": "f", "arguments": "{}"}}, {"function_call": {"arguments": "{}"}}],
+        [("tc_1", "f", "{}")],
+    ),
+    "the same arguments with another id": (
+        [delta(entry(0, "a", "f", "{}")), delta(entry(0, "b", "f", "{}"))],
+        [("a", "f", "{}"), ("b", "f", "{}")],
+    ),
     "no index, fragments": (
         [
             delta(entry(None, "a", "f", "")),
