@@ -44,6 +44,10 @@ FACT_KEYS: Final = ("service_tier", "system_fingerprint")
 
 _FACT_KEY_SET: Final = frozenset(FACT_KEYS)
 
+_SOURCE_KEYS: Final = frozenset({"citations", "search_results"})
+"""Keys of a chunk that list the pages which an answer relies on, of Perplexity and xAI. Nothing else names them, unless
+the message has annotations too."""
+
 _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """The only keys of most deltas."""
 
@@ -118,6 +122,9 @@ class ChatDecoder:
         self._edges = EdgeTrimmer()
         self._tagged_text = TaggedTextReader(profile) if has_tags else None
         self._annotations: list[Json] = []
+        self._has_annotations = False
+        self._source_keys: dict[str, None] = {}
+        """The keys with which the upstream listed sources beside its message, each once."""
         self._reported: set[str] = set()
         """The kinds of output without a form that were reported: each is once."""
         self._facts: Json = {}
@@ -231,6 +238,8 @@ class ChatDecoder:
                 return self._fail(Failed("upstream_garbled", str(violation)))
         if self._streamed.has_other_form:
             events.append(build_final_text_event())
+        if self._writer.item_count and not self._has_annotations:
+            events += [Opaque("chat", {"type": key}, is_output=True) for key in self._source_keys]
         if self._calls is not None and self._calls.has_nameless_call:
             return self._fail(Failed("upstream_garbled", "the upstream sent a tool call without a name"))
         reason: FinishReason = (
@@ -289,6 +298,8 @@ class ChatDecoder:
             events.append(Started(chunk.get("model") or "", chunk.get("id")))
         if "usage" in chunk:
             events += self._read_usage(chunk["usage"])
+        if not _SOURCE_KEYS.isdisjoint(chunk):
+            self._source_keys |= {key: None for key in sorted(_SOURCE_KEYS) if chunk.get(key)}
         if not _FACT_KEY_SET.isdisjoint(chunk):
             for key, fact in self._new_facts(chunk):
                 self._facts[key] = fact
@@ -399,6 +410,7 @@ class ChatDecoder:
                 flatten_annotation(annotation) for annotation in annotations if isinstance(annotation, dict)
             ]
         if self._annotations:
+            self._has_annotations = True
             events += self._annotate()
         if images := delta.get("images"):
             for image in images if isinstance(images, list) else [images]:

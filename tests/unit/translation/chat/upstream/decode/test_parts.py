@@ -99,6 +99,33 @@ def test_spoken_output_is_reported_once() -> None:
     assert opaque_of(events) == [Opaque("chat", {"type": "audio"}, is_output=True)]
 
 
+LINK: Json = {"type": "url_citation", "url_citation": {"url": "https://e.org", "start_index": 0, "end_index": 3}}
+SOURCES: dict[str, tuple[Json, Json, list[str]]] = {
+    "addresses": ({"citations": ["https://e.org"]}, {}, ["citations"]),
+    "pages, and their addresses": (
+        {"search_results": [{"url": "https://e.org"}], "citations": ["https://e.org"]},
+        {},
+        ["citations", "search_results"],
+    ),
+    "none": ({"citations": [], "search_results": None}, {}, []),
+    "addresses that annotations have too": ({"citations": ["https://e.org"]}, {"annotations": [LINK]}, []),
+}
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("listed", "more", "kinds"), SOURCES.values(), ids=SOURCES)
+def test_sources_beside_the_message_are_output_that_no_item_holds(
+    listed: Json, more: Json, kinds: list[str], whole: bool
+) -> None:
+    message = {"content": "yes", **more}
+    chunks = [completion(message) | listed] if whole else [chunk(message) | listed, text_chunk("!") | listed]
+    assert opaque_of(events_of(*chunks)) == [Opaque("chat", {"type": kind}, is_output=True) for kind in kinds]
+
+
+def test_sources_of_an_empty_answer_are_not_reported() -> None:
+    assert opaque_of(events_of(chunk({"content": ""}) | {"citations": ["https://e.org"]})) == []
+
+
 PARTS: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "texts of both names": ([TEXT, {"type": "output_text", "text": "!"}], [("message", "yes!")]),
     "strings": (["yes", "!"], [("message", "yes!")]),
