@@ -296,6 +296,7 @@ cdef class _FrameFastPath:
     cdef ChunkWriter client
     cdef _TextSum text_sum
     cdef bytes head, tail
+    cdef tuple stops  # the beginnings of texts that end the run
     cdef Span *strings  # the texts of the last read, without their quotes
     cdef Py_ssize_t capacity, count
     cdef double forwarded_at
@@ -342,11 +343,21 @@ cdef class _FrameFastPath:
             body.start += head
             body.end -= tail
             body.chunk_end = at
-            if not may_be_string(start, &body):
+            if not may_be_string(start, &body) or (self.stops and self.is_stop(start, &body)):
                 break
             self.strings[self.count] = body
             self.count += 1
         return self.count > 0
+
+    cdef bint is_stop(self, const char *start, Span *text):
+        """Returns whether a text has to be decoded because of its beginning."""
+        cdef bytes stop
+        cdef Py_ssize_t length
+        for stop in self.stops:
+            length = PyBytes_GET_SIZE(stop)
+            if text.end - text.start >= length and not memcmp(start + text.start, PyBytes_AS_STRING(stop), length):
+                return True
+        return False
 
     cdef int reserve(self, Py_ssize_t capacity) except -1:
         PyMem_Free(self.strings)
@@ -373,6 +384,7 @@ cdef class TemplateFastPath(_FrameFastPath):
         self.trimmer = template.run.trimmer
         self.text_sum = _TextSum(template.run.streamed_text)
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
+        self.stops = template.run.stops
         parts = split_format(template.frame_format)
         if self.encoder is None:
             self.before = b""
@@ -477,6 +489,7 @@ cdef class RelayFastPath(_FrameFastPath):
     def __init__(self, template, ChunkWriter client not None):
         self.client = client
         self.head, self.tail = template.run.frame_head, template.run.frame_tail
+        self.stops = template.run.stops
         self.rename_frames = template.rename_frames if template.renames else None
         self.text_sum = _TextSum(template.run.streamed_text)
 

@@ -18,7 +18,16 @@ they may bypass the stage, it returns the run as the stage changes it: its key, 
 class StagedDeltaRun:
     """A delta run behind a stage, where its text has the key `text_key`. `observers` are called with each text too."""
 
-    __slots__ = ("frame_head", "frame_tail", "observers", "parse_texts", "streamed_text", "text_key", "trimmer")
+    __slots__ = (
+        "frame_head",
+        "frame_tail",
+        "observers",
+        "parse_texts",
+        "stops",
+        "streamed_text",
+        "text_key",
+        "trimmer",
+    )
 
     def __init__(self, run: DeltaRun, text_key: TextKey, observers: Sequence[TextObserver]) -> None:
         self.text_key = text_key
@@ -27,6 +36,7 @@ class StagedDeltaRun:
         self.observers = (*run.observers, *observers)
         self.trimmer = run.trimmer
         self.streamed_text = run.streamed_text
+        self.stops = run.stops
         self.parse_texts = run.parse_texts
 
 

@@ -19,6 +19,9 @@ _FRAME_HEAD: Final = b"data: "
 _FRAME_TAIL: Final = b"\n\n"
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
+_STOPS_OF_ARGUMENTS: Final = (b"{", rb"\"{")
+"""An object, or a JSON text of one, may be all arguments of the call once more."""
+
 
 class ChatDeltaRun:
     """The bytes around the text of one chunk, learnt from that chunk.
@@ -33,6 +36,7 @@ class ChatDeltaRun:
         "frame_head",
         "frame_tail",
         "observers",
+        "stops",
         "streamed_text",
         "text_key",
         "trimmer",
@@ -59,6 +63,8 @@ class ChatDeltaRun:
         """The decoder's own, if line breaks at the end of its texts are stripped."""
         self.streamed_text = streamed_text
         """Remembers the texts of the run as the upstream sent them."""
+        self.stops: tuple[bytes, ...] = ()
+        """The beginnings of texts that end the run, because they have to be examined. They are as in JSON strings."""
         self._head, self._tail = head, tail
         self.frame_head, self.frame_tail = _FRAME_HEAD + head, tail + _FRAME_TAIL
 
@@ -87,7 +93,10 @@ class ChatDeltaRun:
         string = _STRING.match(payload, start)
         if string is None or orjson.loads(string[0]) != delta.text:
             return None
-        return cls(payload[: start + 1], payload[string.end() - 1 :], delta, observers, trimmer, streamed_text)
+        run = cls(payload[: start + 1], payload[string.end() - 1 :], delta, observers, trimmer, streamed_text)
+        if field == "arguments":
+            run.stops = _STOPS_OF_ARGUMENTS
+        return run
 
     def take_texts(self, texts: Sequence[str]) -> list[Event]:
         """Returns the events of chunks of the run with these texts, and calls the observers with the texts."""
@@ -109,9 +118,12 @@ class ChatDeltaRun:
         texts: list[str] = []
         head, tail = self._head, self._tail
         start, end = len(head) - 1, 1 - len(tail)
+        stops = self.stops
         try:
             for payload in payloads:
                 if not (payload.startswith(head) and payload.endswith(tail)):
+                    break
+                if stops and payload.startswith(stops, len(head)):
                     break
                 text = orjson.loads(payload[start:end])
                 if not text:
@@ -129,8 +141,12 @@ class ChatDeltaRun:
         strings = read[len(head) - 1 : 1 - len(tail)]
         try:
             if len(read) < 2 * (len(head) + len(tail)):
+                if self.stops and strings.startswith(self.stops, 1):
+                    return None
                 return [text] if (text := orjson.loads(strings)) else []
             inners = strings[1:-1].split(tail + head)
+            if self.stops and any(inner.startswith(self.stops) for inner in inners):
+                return None
             joined = b'"%b"' % b'","'.join(inners)
             if _BACKSLASH not in joined and joined.count(b'"') == 2 * len(inners):
                 # There is no escape, and each string has exactly two quotes. So they can be parsed as one JSON array.

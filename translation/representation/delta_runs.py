@@ -50,6 +50,11 @@ class DeltaRun(Protocol):
         ...
 
     @property
+    def stops(self) -> tuple[bytes, ...]:
+        """The beginnings of texts, as in JSON strings, of frames that have to be decoded. Such a frame ends the run."""
+        ...
+
+    @property
     def observers(self) -> Sequence[TextObserver]:
         """Must be called with every text of the run, in order."""
         ...

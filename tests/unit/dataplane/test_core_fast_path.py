@@ -104,6 +104,24 @@ def make_forwarder(template: DeltaTemplate | RelayTemplate | None, peer: Peer) -
     return path.forward_chunks
 
 
+@pytest.mark.parametrize("stop", ['{"a": 1}', '"{}"', "{"])
+def test_a_text_that_has_to_be_examined_ends_a_run_of_arguments(stop: str) -> None:
+    def arguments(text: str) -> bytes:
+        return orjson.dumps(chunk({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}))
+
+    peer = Peer()
+    run = ChatDeltaRun.from_delta(arguments("one"), "arguments", Delta(0, None, "one"))
+    assert run is not None
+    encoder = ResponsesEncoder(HEAD, lambda: 105)
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": ""}
+    encoder.feed([Started("m"), ItemStarted(0, call), Delta(0, None, "one")])
+    texts = (' "{', "}", stop, "more")
+    chunks = [chunked(sse.encode_data(arguments(text))) for text in texts]
+    forward_chunks = make_forwarder(encoder.build_delta_template(run), peer)
+    assert forward_chunks(b"".join(chunks)) == len(chunks[0]) + len(chunks[1])
+    assert forward_chunks(b"".join(chunks[2:])) == 0
+
+
 @given(
     texts=st.lists(st.text(min_size=1, max_size=200), max_size=8),
     size=st.sampled_from(["%x", "%X"]),

@@ -208,9 +208,7 @@ class ChatDecoder:
         match chunk:
             case {"choices": [{"delta": {"tool_calls": [dict(entry)], **other}}]} if not other:
                 texts = self._calls.continued_texts(entry)
-                # The piece after one that may have been the last is examined: some servers repeat all arguments.
-                is_last = not texts or texts[-1].rstrip().endswith("}")
-                if not is_last and isinstance(event, Delta) and event.part_index is None and event.text == texts[-1]:
+                if texts and isinstance(event, Delta) and event.part_index is None and event.text == texts[-1]:
                     self.delta_run = ChatDeltaRun.from_delta(payload, "arguments", event, (texts.append,))
 
     def feed(self, chunk: Json) -> list[Event]:

@@ -135,6 +135,13 @@ def events_of_reads(chunks: list[Json], frames_per_read: int, dump: Callable[[ob
     return events + decoder.finish()
 
 
+def arguments(*pieces: str) -> list[Json]:
+    """Returns the chunks of a call whose arguments come in these pieces, all in the same form."""
+    begins = {"index": 0, "id": "x", "type": "function", "function": {"name": "f", "arguments": ""}}
+    further = [chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in pieces]
+    return [chunk({"tool_calls": [begins]}), *further, chunk(finish="tool_calls")]
+
+
 STREAMS: dict[str, list[Json]] = {
     "text alone": [
         text_chunk("a"),
@@ -189,6 +196,9 @@ STREAMS: dict[str, list[Json]] = {
         text_chunk("c"),
         chunk(finish="stop"),
     ],
+    "arguments, then all of them again": arguments('{"a"', ":", ' "b"', "}", '{"a": "b"}'),
+    "arguments, then all of them again as a JSON text": arguments('{"a"', ":", ' "b"', "}", '"{\\"a\\": \\"b\\"}"'),
+    "arguments with objects in objects": arguments('{"a"', ": ", '{"b": ', "{}", ', "c": ', '"{}"', "}}"),
     "a truncated stream": [text_chunk("a"), text_chunk("b")],
     "an error in the middle": [text_chunk("a"), text_chunk("b"), {"error": {"message": "no"}}],
     "text after the finish reason": [
@@ -210,6 +220,13 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(
     assert events_of(chunks, as_bytes=True, dump=dump) == parsed
     for frames_per_read in (1, 2, 3, len(chunks)):
         assert events_of_reads(chunks, frames_per_read, dump) == parsed
+
+
+@pytest.mark.parametrize("name", [name for name in STREAMS if name.startswith("arguments, then")])
+@pytest.mark.parametrize("frames_per_read", [1, 2, 3, 100])
+def test_arguments_that_are_repeated_in_a_run_are_there_once(name: str, frames_per_read: int) -> None:
+    events = events_of_reads(STREAMS[name], frames_per_read, orjson.dumps)
+    assert "".join(event.text for event in events if isinstance(event, Delta)) == '{"a": "b"}'
 
 
 def test_a_run_of_reasoning_outlasts_line_breaks() -> None:
