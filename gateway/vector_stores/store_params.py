@@ -6,7 +6,6 @@ from typing import Final, NamedTuple, TypeGuard, cast
 from gateway.retrieval.attribute_filters import AttributeFilter, AttributeValue
 from gateway.retrieval.chunks import MAX_CHUNK_TOKENS, MIN_CHUNK_TOKENS, ChunkSizes
 from gateway.retrieval.search_params import read_filters, read_threshold
-from gateway.retrieval.terms import find_query_terms
 from gateway.state.vector_records import NewEntry
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -29,7 +28,6 @@ class SearchRequest(NamedTuple):
     """A search that a client asks for."""
 
     queries: list[str]
-    terms: list[list[str]]
     accepts: AttributeFilter | None
     limit: int
     threshold: float
@@ -214,7 +212,6 @@ def read_search(body: Json) -> SearchRequest:
         raise InvalidRequest("Invalid value for 'rewrite_query': expected a boolean.", param="rewrite_query")
     return SearchRequest(
         queries,
-        [find_query_terms(query) for query in queries],
         read_filters(body.get("filters"), "filters"),
         limit,
         read_threshold(body.get("ranking_options"), "ranking_options", _RANKERS),

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, NoReturn, TypeVar
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.config.tool_settings import FileSearchSettings
 from gateway.errors import FileBatchNotFound, FileNotFound, StoreFileNotFound, VectorStoreNotFound
 from gateway.logs import bind_fields
 from gateway.retrieval.embedding import FindEmbedder, embed_queries
+from gateway.retrieval.terms import find_terms_of_all
 from gateway.state.file_records import FileStore
 from gateway.state.values import Page, PageRequest
 from gateway.state.vector_records import (
@@ -225,11 +227,12 @@ class StoredVectorStores:
     async def search(self, owner: str, store_id: str, body: Json) -> SearchPage:
         """Searches a store. Raises VectorStoreExpired, and what `Embedder.embed` raises."""
         request = read_search(body)
+        terms = await run_for_count(sum(map(len, request.queries)), find_terms_of_all, request.queries)
         embedder = self._find_embedder()
         if embedder is not None:
             await self.load_store(owner, store_id)
         embedded = await embed_queries(embedder, request.queries)
-        query = ChunkQuery(request.terms, request.accepts, request.limit, embedded.vectors)
+        query = ChunkQuery(terms, request.accepts, request.limit, embedded.vectors)
         searched = _require(await self._stores.search(owner, store_id, query), store_id)
         bind_fields(vector_store_id=store_id, results=len(searched.chunks))
         results = [chunk for chunk in searched.chunks if chunk.score >= request.threshold]

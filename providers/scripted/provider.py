@@ -4,8 +4,10 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
+from dataplane.sharing.work_pool import run_for_count
 from providers.base import Batch, Capabilities, CountMethod, Dialect, RelayExchange
 from providers.config import ProviderConfig
 from providers.new_id import new_id
@@ -35,6 +37,9 @@ _CAPABILITIES = Capabilities(
 _TOKEN_PATTERN = re.compile(r"\s*\S{1,12}|\s+")
 """One token: up to 12 characters of a word, with the space before them."""
 
+_CHARS_PER_VALUE = 10
+"""So many characters are counted in the time in which others go through one value."""
+
 _TOKENS_PER_BATCH = 4
 
 
@@ -61,7 +66,7 @@ class ScriptedProvider:
         raise ValueError(f"a scripted provider cannot relay the dialect {dialect}, because it has no client API")
 
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
-        return _count_tokens(turn)
+        return await _count_tokens(turn)
 
     async def list_models(self) -> Sequence[str]:
         return ["scripted"]
@@ -73,8 +78,14 @@ class ScriptedProvider:
         """Does nothing, because there is nothing to close."""
 
 
-def _count_tokens(turn: Turn) -> int:
-    return len(_TOKEN_PATTERN.findall(read_input_text(turn)))
+async def _count_tokens(turn: Turn) -> int:
+    text = read_input_text(turn)
+    return await run_for_count(len(text) // _CHARS_PER_VALUE, _count_tokens_of, text)
+
+
+def _count_tokens_of(text: str) -> int:
+    # One by one, because a thread that finds all of them in one call would hold the interpreter's lock.
+    return sum(1 for _ in _TOKEN_PATTERN.finditer(text))
 
 
 class ScriptedExchange:
@@ -97,7 +108,8 @@ class ScriptedExchange:
         self._reply = reply
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        tokens = _TokenStream(self._turn, self._reply, self._reasoning_part, self._cached_tokens)
+        usage = Usage(input=await _count_tokens(self._turn), cache_read=self._cached_tokens, cache_write=0)
+        tokens = _TokenStream(self._turn, self._reply, self._reasoning_part, usage)
         for batch in tokens.batches():
             yield batch
             # Let other tasks run: nothing else here waits, and a long reply would block the others.
@@ -107,10 +119,9 @@ class ScriptedExchange:
 class _TokenStream:
     """Cuts a reply into tokens, up to the client's limits."""
 
-    def __init__(
-        self, turn: Turn, reply: ScriptedReply, reasoning_part: ReasoningPart, cached_tokens: int | None
-    ) -> None:
-        self._cached_tokens = cached_tokens
+    def __init__(self, turn: Turn, reply: ScriptedReply, reasoning_part: ReasoningPart, usage: Usage) -> None:
+        """`usage` is that of the input."""
+        self._usage = usage
         self._turn = turn
         self._reply = reply
         self._reasoning_kind = "summary" if reasoning_part == "summary_text" else "reasoning"
@@ -155,13 +166,8 @@ class _TokenStream:
         return [{**certain, "top_logprobs": alternatives}]
 
     def _end_events(self) -> list[Event]:
-        usage = Usage(
-            input=_count_tokens(self._turn),
-            output=sum(self._token_counts.values()),
-            cache_read=self._cached_tokens,
-            cache_write=0,
-            reasoning=self._token_counts["reasoning"],
-        )
+        counts = self._token_counts
+        usage = replace(self._usage, output=sum(counts.values()), reasoning=counts["reasoning"])
         reason: FinishReason = "length" if self._is_truncated else "tool_calls" if self._reply.call else "stop"
         return [
             *self._writer.close("incomplete" if self._is_truncated else "completed"),

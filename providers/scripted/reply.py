@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -11,6 +11,12 @@ from providers.scripted.schema_strings import UnsatisfiableSchema
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
+
+_MAX_QUOTED_CHARS: Final = 100_000
+"""The most of a text that the model repeats. All of a large body in small pieces would take minutes of a processor."""
+
+_MORE: Final = " [...]"
+"""The end of a text that was cut."""
 
 
 class ScriptedCall(NamedTuple):
@@ -57,8 +63,10 @@ def _build_reasoning(turn: Turn, call: ScriptedCall | None, results: Sequence[st
         plan = "I will report what the tool returned."
     else:
         plan = "I will repeat it."
-    words = len(_last_user_text(turn.items).split())
-    return f"The user wrote {words} {'word' if words == 1 else 'words'}. {plan}"
+    text = _last_user_text(turn.items)
+    words = len(text.removesuffix(_MORE).split())
+    more = "more than " if text.endswith(_MORE) else ""
+    return f"The user wrote {more}{words} {'word' if words == 1 else 'words'}. {plan}"
 
 
 def _build_text(turn: Turn, results: Sequence[str]) -> str:
@@ -146,12 +154,16 @@ def _tool_results(items: Sequence[Item]) -> Iterator[str]:
     names = {item.get("call_id"): item["name"] for item in items if item["type"] == "function_call"}
     for item in items[_last_user_message(items) + 1 :]:
         if item["type"].endswith("_output"):
-            yield f"{names.get(item.get('call_id'), 'The tool')} returned: {_text_of_item(item)}"
+            yield f"{names.get(item.get('call_id'), 'The tool')} returned: {_cut(_text_of_item(item))}"
 
 
 def _last_user_text(items: Sequence[Item]) -> str:
     last = _last_user_message(items)
-    return _text_of_item(items[last]) if last >= 0 else ""
+    return _cut(_text_of_item(items[last])) if last >= 0 else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_QUOTED_CHARS else text[:_MAX_QUOTED_CHARS] + _MORE
 
 
 def _last_user_message(items: Sequence[Item]) -> int:

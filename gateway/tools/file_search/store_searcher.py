@@ -5,10 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import StoreUnavailable, VectorStoreExpired, VectorStoreNotFound
 from gateway.retrieval.attribute_filters import AttributeFilter
 from gateway.retrieval.embedding import Embedder, embed_queries
-from gateway.retrieval.terms import find_query_terms
+from gateway.retrieval.terms import find_terms_of_all
 from gateway.state.vector_records import ChunkQuery, ScoredChunks, VectorStores
 from gateway.tools.file_search.file_searcher import FileSearchFailed, FoundChunk, FoundChunks
 from providers.errors import ProviderError
@@ -61,7 +62,7 @@ class StoreSearcher:
                 raise VectorStoreExpired(store_id, param=param)
 
     async def search(self, queries: Sequence[str], deadline_s: float) -> FoundChunks:
-        terms = [find_query_terms(query) for query in queries]
+        terms = await run_for_count(sum(map(len, queries)), find_terms_of_all, queries)
         options = self._options
         try:
             async with asyncio.timeout(deadline_s):

@@ -9,10 +9,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import orjson
 import pytest
 
+from tests.databases import ready_sqlite
 from tests.own_process import StallWatch
 from tests.serving import serving_here
 from tests.upstream import ScriptedUpstream, chat_text
@@ -24,10 +26,14 @@ MESSAGE = {"type": "message", "role": "user", "content": "hello"}
 
 
 @asynccontextmanager
-async def served_here(upstream_url: str) -> AsyncIterator[int]:
+async def served_here(upstream_url: str, store_url: str | None = None) -> AsyncIterator[int]:
     """A gateway on the test's own event loop. Yields its port."""
-    providers = {"upstream": {"type": "openai_compatible", "base_url": upstream_url, "dialects": ["chat"]}}
-    async with serving_here({"providers": providers, "models": {"*": {"provider": "upstream"}}}) as port:
+    providers = {
+        "upstream": {"type": "openai_compatible", "base_url": upstream_url, "dialects": ["chat"]},
+        "scripted": {"type": "scripted"},
+    }
+    models = {"scripted": {"provider": "scripted"}, "*": {"provider": "upstream"}}
+    async with serving_here({"providers": providers, "models": models, "store": {"url": store_url}}) as port:
         yield port
 
 
@@ -108,6 +114,12 @@ BODIES: dict[str, tuple[str, Callable[[], bytes], int, str]] = {
         "completed",
     ),
     "a text of 10 MB": (RESPONSES, lambda: responses(input="x y " * 2_500_000), 200, "completed"),
+    "a text of 10 MB for the scripted model": (
+        RESPONSES,
+        lambda: responses(model="scripted", input="x y " * 2_500_000),
+        200,
+        "completed",
+    ),
 }
 
 
@@ -125,4 +137,25 @@ async def test_no_body_stops_the_event_loop(path: str, build: Callable[[], bytes
                 assert int(reply.split(b" ", 2)[1]) == status
                 assert words in reply.decode()
                 stalls_s.append(watch.longest_s)
+    assert min(stalls_s) < MAX_STALL_S
+
+
+SEARCHES: dict[str, dict] = {
+    "16 long queries": {"query": ["a b c d " * 512] * 16},
+    "16 long queries of characters that stand for 18 each": {"query": ["\ufdfa" * 4096] * 16},
+    "90,000 values of a filter": {"query": "x", "filters": {"type": "in", "key": "a", "value": [1] * 90_000}},
+}
+
+
+@pytest.mark.parametrize("body", SEARCHES.values(), ids=SEARCHES)
+async def test_no_search_stops_the_event_loop(tmp_path: Path, body: dict) -> None:
+    async with served_here("http://127.0.0.1:9", ready_sqlite(tmp_path / "store.db")) as port:
+        made = await asyncio.to_thread(post, port, "/v1/vector_stores", b"{}")
+        store_id = orjson.loads(made.partition(b"\r\n\r\n")[2])["id"]
+        stalls_s: list[float] = []
+        while len(stalls_s) < ATTEMPTS and min(stalls_s, default=MAX_STALL_S) >= MAX_STALL_S:
+            watch = StallWatch()
+            reply = await asyncio.to_thread(post, port, f"/v1/vector_stores/{store_id}/search", orjson.dumps(body))
+            assert b"200 OK" in reply
+            stalls_s.append(watch.longest_s)
     assert min(stalls_s) < MAX_STALL_S

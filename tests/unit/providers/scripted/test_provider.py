@@ -74,6 +74,14 @@ REPLIES: dict[str, tuple[list[Item], dict[str, Any], list[tuple[str, str]]]] = {
         {"thinking": True},
         [("reasoning", "The user wrote 1 word. I will repeat it."), ("message", "You said: Hi")],
     ),
+    "a text is repeated up to a limit": (
+        [user("a " * 50_001)],
+        {"thinking": True},
+        [
+            ("reasoning", "The user wrote more than 50000 words. I will repeat it."),
+            ("message", f"You said: {'a ' * 50_000} [...]"),
+        ],
+    ),
     "effort none asks for none": ([user("Hi")], {"reasoning": {"effort": "none"}}, [("message", "You said: Hi")]),
     "thinking false forbids it": (
         [user("Hi")],
