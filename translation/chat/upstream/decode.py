@@ -275,7 +275,7 @@ class ChatDecoder:
         if field == "content":
             streamed_text.add(text)
             return self._write_text("text", text) if self._is_plain else self._read_text(text)
-        if not self._reasoning.claim_source(field):
+        if not (text and self._reasoning.claim_source(field)):
             return []
         streamed_text.add(text)
         return self._write_reasoning("reasoning", text)

@@ -12,6 +12,7 @@ from tests.unit.support.chat_chunks import chunk, text_chunk
 from tests.unit.support.translator_drivers import counting_ids
 from translation.chat.delta_run import ChatDeltaRun
 from translation.chat.upstream.decode import ChatDecoder
+from translation.errors import ProtocolViolation
 from translation.framing.sse import FrameDecoder, encode_data
 from translation.representation.events import Delta, Event
 from translation.representation.json_types import Json
@@ -175,6 +176,12 @@ STREAMS: dict[str, list[Json]] = {
         *(chunk({"reasoning": text}) for text in ("a", "b", "c\n", "\n")),
         chunk(finish="stop"),
     ],
+    "reasoning after another field of it that is empty": [
+        chunk({"role": "assistant"}),
+        chunk({"reasoning_content": ""}),
+        *(chunk({"reasoning": text}) for text in "abc"),
+        chunk(finish="stop"),
+    ],
     "a refusal in between": [
         text_chunk("a"),
         text_chunk("b"),
@@ -227,6 +234,108 @@ def test_reading_bytes_gives_the_events_that_parsing_each_chunk_gives(
 def test_arguments_that_are_repeated_in_a_run_are_there_once(name: str, frames_per_read: int) -> None:
     events = events_of_reads(STREAMS[name], frames_per_read, orjson.dumps)
     assert "".join(event.text for event in events if isinstance(event, Delta)) == '{"a": "b"}'
+
+
+class ParsingDecoder(ChatDecoder):
+    """Reads every chunk as if it could hold anything."""
+
+    __slots__ = ()
+
+    def _single_text(self, chunk: Json) -> None:
+        return None
+
+    def _learn_delta_run_of_arguments(self, *_: object) -> None:
+        return None
+
+
+def decode_until_failure(decoder: ChatDecoder, chunks: list[Json], frames_per_read: int) -> list[object]:
+    """Returns the events, with consecutive texts of one place joined, and at the end what is raised."""
+    events: list[Event] = []
+    end: list[object] = []
+    payloads = [orjson.dumps(each) for each in chunks]
+    try:
+        for start in range(0, len(payloads), frames_per_read):
+            decoder.decode_payloads(payloads[start : start + frames_per_read], events)
+        events += decoder.finish()
+    except ProtocolViolation as violation:
+        end.append(str(violation))
+    joined: list[object] = []
+    for event in events:
+        match event, joined[-1] if joined else None:
+            case Delta(index, part_index, text, None), Delta(last_index, last_part, before, None) if (
+                index,
+                part_index,
+            ) == (last_index, last_part):
+                joined[-1] = Delta(index, part_index, before + text)
+            case _:
+                joined.append(event)
+    return joined + end
+
+
+WORDS = st.sampled_from(["a", "b\n", "\n", " ", "", "é", '{"a"', ":1", "}", '{"a":1}', '"{}"', "{"])
+TEXT_FIELDS = st.sampled_from(["content"] * 8 + ["reasoning_content", "reasoning"])
+EXTRAS_OF_DELTAS = st.sampled_from(
+    [
+        {"role": "assistant"},
+        {"refusal": "no"},
+        {"content": None},
+        {"text": "t"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
+        {"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}]},
+        {"tool_calls": [{"index": 0, "id": "x", "function": {"name": "f", "arguments": ""}}]},
+        {"tool_calls": [{"index": 1, "id": "y", "function": {"name": "g", "arguments": "{}"}}]},
+        {"function_call": {"name": "f", "arguments": "{}"}},
+        {"unknown": "u"},
+    ]
+)
+EXTRAS_OF_CHOICES = st.sampled_from(
+    [
+        {"message": {"role": "assistant", "content": "a"}},
+        {"message": {"content": ""}},
+        {"message": {}},
+        {"message": "a"},
+        {"usage": {"prompt_tokens": 1, "completion_tokens": 2}},
+        {"logprobs": {"content": [{"token": "a", "logprob": -1.0, "bytes": None, "top_logprobs": []}]}},
+        {"error": {"message": "no"}},
+        {"index": 1},
+        {"finish_reason": "stop"},
+        {"stop_reason": "a"},
+        {"text": "t"},
+    ]
+)
+EXTRAS_OF_CHUNKS = st.sampled_from(
+    [
+        {"usage": {"prompt_tokens": 3}},
+        {"usage": None},
+        {"service_tier": "flex"},
+        {"error": {"message": "no"}},
+        {"id": "d"},
+    ]
+)
+TEXT_CHUNKS = st.builds(lambda field, word: chunk({field: word}), TEXT_FIELDS, WORDS)
+ARGUMENT_CHUNKS = WORDS.map(lambda word: chunk({"tool_calls": [{"index": 0, "function": {"arguments": word}}]}))
+
+
+@st.composite
+def odd_chunks(draw: st.DrawFn) -> Json:
+    """A chunk with something that is rare in one of its objects."""
+    made = draw(TEXT_CHUNKS | ARGUMENT_CHUNKS)
+    choice = made["choices"][0]
+    place, extras = draw(
+        st.sampled_from([(made, EXTRAS_OF_CHUNKS), (choice, EXTRAS_OF_CHOICES), (choice["delta"], EXTRAS_OF_DELTAS)])
+    )
+    place.update(draw(extras))
+    return made
+
+
+@given(
+    chunks=st.lists(st.one_of(TEXT_CHUNKS, TEXT_CHUNKS, ARGUMENT_CHUNKS, ARGUMENT_CHUNKS, odd_chunks()), max_size=24),
+    frames_per_read=st.sampled_from([1, 2, 30]),
+)
+def test_chunks_that_are_not_parsed_give_the_events_of_parsed_ones(chunks: list[Json], frames_per_read: int) -> None:
+    chunks = [chunk({"role": "assistant"}), *chunks, chunk(finish="stop")]
+    parsed = decode_until_failure(ParsingDecoder(counting_ids()), chunks, frames_per_read)
+    assert decode_until_failure(ChatDecoder(counting_ids()), chunks, frames_per_read) == parsed
 
 
 def test_a_run_of_reasoning_outlasts_line_breaks() -> None:
