@@ -59,6 +59,9 @@ class Capabilities:
     """Kinds of tools that the upstream runs itself."""
     relayed_tools: frozenset[str] = frozenset()
     """Kinds of tools that the upstream runs itself on relayed requests."""
+    relayed_kinds: frozenset[str] = frozenset()
+    """Other kinds of tools that requests which are relayed to its Responses API may have. Requests with kinds that none
+    of these keys names are translated. None for a server that leaves such tools out without an error."""
     trained_tools: frozenset[TrainedTool] = frozenset()
     """Hosted tools that its model knows from its training, and is offered in that form. `browser`: web searches as
     [gpt-oss knows them](tools.md#web-searches-of-gpt-oss). Other tools are offered as the gateway's own functions."""

@@ -43,6 +43,12 @@ RESPONSES_HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
 )
 """Kinds of tools that an upstream with the Responses dialect may run itself."""
 
+_RESPONSES_KINDS = RESPONSES_CLIENT_TOOL_KINDS | RESPONSES_HOSTED_TOOL_KINDS
+
+FUNCTIONS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server"})
+"""Types whose Responses API knows only functions. It refuses no other tools: llama.cpp leaves them out, and vLLM offers
+some as functions, whose calls then are no calls of the client's tools."""
+
 _TEXT_PATHS: frozenset[RelayedPathName] = frozenset({"embeddings", "completions"})
 _TOKEN_PATHS: frozenset[RelayedPathName] = frozenset({"rerank", "tokenize", "detokenize"})
 _LISTENING_PATHS: frozenset[RelayedPathName] = frozenset({"transcriptions", "translations"})
@@ -53,13 +59,14 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         _CHAT_CAPABILITIES,
         tool_kinds=frozenset({"function", "custom"}),
         relayed_tools=RESPONSES_HOSTED_TOOL_KINDS,
+        relayed_kinds=_RESPONSES_KINDS,
         sealed_reasoning=True,
         search_sources=True,
         manages_context=True,
         counting="responses",
         endpoints=_ALL_PATHS - _TOKEN_PATHS,
     ),
-    "openrouter": replace(_CHAT_CAPABILITIES, endpoints=_TEXT_PATHS),
+    "openrouter": replace(_CHAT_CAPABILITIES, relayed_kinds=_RESPONSES_KINDS, endpoints=_TEXT_PATHS),
     "anthropic": Capabilities(
         prefill=True,
         service_tiers=True,
@@ -119,5 +126,5 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
-    "openai_compatible": replace(_CHAT_CAPABILITIES, endpoints=_ALL_PATHS),
+    "openai_compatible": replace(_CHAT_CAPABILITIES, relayed_kinds=_RESPONSES_KINDS, endpoints=_ALL_PATHS),
 }

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from providers.base import CountMethod, Provider, WireDialect
-from providers.capabilities import CAPABILITIES, RESPONSES_CLIENT_TOOL_KINDS, RESPONSES_HOSTED_TOOL_KINDS
+from providers.capabilities import (
+    CAPABILITIES,
+    FUNCTIONS_ONLY_TYPES,
+    RESPONSES_CLIENT_TOOL_KINDS,
+    RESPONSES_HOSTED_TOOL_KINDS,
+)
 from providers.config import PROVIDER_DEFAULTS, ProviderConfig, ProviderType
 from providers.egress import EgressClient
 from providers.engines.servers.llama_provider import LlamaServerProvider
@@ -33,17 +38,20 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     if "responses" not in dialects:
         counting: CountMethod = "turn" if capabilities.counting == "responses" else capabilities.counting
         relayed_tools = capabilities.relayed_tools if "messages" in dialects else frozenset()
-        capabilities = replace(capabilities, counting=counting, manages_context=False, relayed_tools=relayed_tools)
-    if dialect == "responses":
-        kinds = capabilities.tool_kinds | RESPONSES_CLIENT_TOOL_KINDS
         capabilities = replace(
             capabilities,
-            tool_kinds=kinds,
-            hosted_tools=RESPONSES_HOSTED_TOOL_KINDS,
-            audio=False,
-            choices=False,
-            stop_sequences=False,
+            counting=counting,
+            manages_context=False,
+            relayed_tools=relayed_tools,
+            relayed_kinds=frozenset(),
         )
+    if dialect == "responses":
+        capabilities = replace(capabilities, audio=False, choices=False, stop_sequences=False)
+        if config.type not in FUNCTIONS_ONLY_TYPES:
+            kinds = capabilities.tool_kinds | RESPONSES_CLIENT_TOOL_KINDS
+            capabilities = replace(
+                capabilities, tool_kinds=kinds, hosted_tools=RESPONSES_HOSTED_TOOL_KINDS, relayed_kinds=frozenset()
+            )
     capabilities = config.capabilities.apply_to(replace(capabilities, dialects=dialects))
     upstream = Upstream(name, config, _require_base_url(config))
     if config.type == "llama_server":

@@ -189,7 +189,10 @@ def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> Relay
         return None
     if facts.context.needs_compaction and not can.manages_context:
         return None
-    return relay if facts.tools.kinds <= can.tool_kinds | can.hosted_tools | can.relayed_tools else None
+    kinds = facts.tools.kinds
+    if kinds and relay.has_other_kinds:
+        kinds -= can.relayed_kinds
+    return relay if kinds <= can.tool_kinds | can.hosted_tools | can.relayed_tools else None
 
 
 def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:

@@ -376,6 +376,8 @@ class RelaySpec:
     """Makes the input of a relayed body one that its upstream accepts; None if every input is."""
     needs_no_checks: Callable[[Json, Capabilities], bool] | None = None
     """Whether an upstream with these capabilities accepts a relayed body as it is. Without it, each body is checked."""
+    has_other_kinds: bool = False
+    """Whether the API has the kinds of tools that `Capabilities.relayed_kinds` lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,10 +110,11 @@ _ANTHROPIC = """\
   which `cite_documents: false` saves.
 - **`web_search`** is the API's own tool. Its pages are `action.sources`, and cited in annotations; a failed search has the API's code as
   `error`. Its results are [sealed](reasoning.md), and returned to it in later turns.
-- **Tokens** are counted by the API's own endpoint. `input_tokens` includes tokens read from the cache and written to it. Thinking
-  tokens are part of the output and are not reported separately.
+- **Tokens** are counted by the API's own endpoint. `input_tokens` includes tokens read from the cache and written to it, and
+  `output_tokens` includes thinking.
 - A system message after the first user message is sent as a user message between `<system>` tags. With
   `system_messages: merge_all` it is added to the system prompt instead. Both are losses.
+- The API has no empty messages. They are left out; a last one after an answer is refused, because the model would continue the answer.
 - Other servers with the same API (`base_url`) may need `thinking_form: budget`."""  # noqa: E501
 
 _GEMINI = """\
@@ -132,7 +133,8 @@ _GEMINI = """\
   user message gets one, which is a loss.
 - **Results** of functions are sent under `output`. An output with status `incomplete`, or a JSON object whose only key is `error`,
   is sent under `error`. Images follow the results, or are part of them with `media_in_tool_messages`.
-- **Schemas** of tools and answers are sent with the keywords that Gemini supports; the other keywords are a loss. `strict` tools
+- **Schemas** of tools and answers are sent with the keywords that Gemini supports; the other keywords are a loss. Alternatives at the top
+  of a tool's schema (`anyOf`, `oneOf`) are merged into one object, as for Anthropic. `strict` tools
   are decoded under their schemas (`VALIDATED`). Models before Gemini 3 do not support a schema beside tools: it is refused, unless
   a call is forced or forbidden.
 - **`web_search`** is Google Search. Its results are cited in annotations. Beside functions it is left out, which is a loss.
@@ -243,7 +245,21 @@ The gateway checks every request against the capabilities of the upstream before
 something that the upstream cannot do, by name. If the answer keeps its meaning without it, the request is sent with a loss.
 
 For a server with the Chat Completions API the gateway assumes that the server itself refuses what its model cannot do. If yours
-silently ignores it instead, restrict that model's `capabilities`."""  # noqa: E501
+silently ignores it instead, restrict that model's `capabilities`.
+
+The Responses API of some servers leaves tools out that are no functions: the model never sees the MCP servers and the `apply_patch` of Codex, and
+nobody is told. llama.cpp does, and vLLM makes functions of some, whose calls clients refuse. Behind `vllm` and `llama_server` the
+gateway therefore [translates them](dialects.md#tools-that-clients-run), also with `dialects: [responses]`; set `hosted_tools` or `relayed_tools` for tools that your
+vLLM runs itself. For another such server, for example Ollama's `/v1/responses`, say so:
+
+```yaml
+providers:
+  local:
+    type: openai_compatible
+    base_url: "http://localhost:11434/v1"
+    dialects: [responses]
+    capabilities: {tool_kinds: [function], hosted_tools: []}  # with both dialects: relayed_kinds: []
+```"""  # noqa: E501
 
 _MORE = """\
 [Profiles](dialects.md#profiles) lists how each type's requests and replies differ, and which request fields beyond OpenAI's are

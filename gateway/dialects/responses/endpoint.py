@@ -178,6 +178,7 @@ RESPONSES: Final = Endpoint(
         read_finish_reason=read_response_reason,
         adds_items=adds_items,
         fit_input=_fit_relayed_input,
+        has_other_kinds=True,
     ),
     storage=ResponseForm(echo_body, echo_storage, continue_body, set_input, remove_input, peek_options),
     context=ContextForm(apply_compaction_to_turn, _truncate_relay, _set_threshold, list_extra_params),

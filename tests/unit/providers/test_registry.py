@@ -46,6 +46,23 @@ def test_only_types_that_can_relay_have_endpoints_beside_the_client_apis(kind: P
     assert isinstance(provider, PathRelayer) or not provider.capabilities.endpoints
 
 
+@pytest.mark.parametrize("dialects", [["responses"], ["chat", "responses"]])
+@pytest.mark.parametrize("kind", ["vllm", "llama_server"])
+def test_the_engines_get_only_functions_in_their_responses_api(kind: ProviderType, dialects: list[str]) -> None:
+    """llama.cpp leaves other tools out without an error, and vLLM makes functions of some."""
+    able = capabilities(kind, dialects=dialects)
+    assert able.tool_kinds == {"function"}
+    assert not able.hosted_tools | able.relayed_tools | able.relayed_kinds
+
+
+@pytest.mark.parametrize("dialects", [["responses"], ["chat", "responses"]])
+@pytest.mark.parametrize("kind", ["openai", "openrouter", "openai_compatible"])
+def test_others_get_tools_of_all_kinds_in_their_responses_api(kind: ProviderType, dialects: list[str]) -> None:
+    able = capabilities(kind, dialects=dialects, api_key="k")
+    kinds = able.tool_kinds | able.hosted_tools | able.relayed_tools | able.relayed_kinds
+    assert kinds >= {"custom", "namespace", "apply_patch", "shell", "web_search", "mcp"}
+
+
 @pytest.mark.parametrize("engine", [{"mmproj": {"path": "x.gguf"}}, {"mmproj.path": "x.gguf"}])
 def test_llama_cpp_accepts_images_only_with_a_projector(engine: dict[str, Any]) -> None:
     assert not capabilities("llamacpp").images

@@ -1,13 +1,17 @@
 """Reads the facts of a validated request of the Responses API."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
+from translation.representation.items import HOSTED_CALL_KINDS
 from translation.representation.json_types import Json
 from translation.representation.shared_tools import SharedTools
 from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
 from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
 from translation.tools.credentials import list_credentials
+from translation.tools.kinds import CLIENT_TOOL_KINDS
+from translation.tools.searches import is_search_tool
 
 SEALED_REASONING: Final = "reasoning.encrypted_content"
 """The value of `include` that asks for reasoning in a form that the client can send back."""
@@ -28,6 +32,12 @@ _FACT_PARAMS: Final = frozenset(
 """The parameters that facts besides those about the input and its storage are read from."""
 
 _TOOLS_ONLY: Final = frozenset({"tools"})
+
+_KINDS: Final = frozenset(
+    {*CLIENT_TOOL_KINDS, *HOSTED_CALL_KINDS.values(), "custom", "namespace", "programmatic_tool_calling"}
+)
+"""The kinds of tools that the gateway knows besides functions, which every upstream knows, and searches, which have
+versions. Others are an upstream's own."""
 
 
 def read_facts(body: Json) -> RequestFacts:
@@ -94,7 +104,18 @@ def _read_tools(body: Json) -> ToolFacts:
     return ToolFacts(
         hosted=() if isinstance(tools := body.get("tools") or (), SharedTools) else tools,
         max_calls=body.get("max_tool_calls"),
+        kinds=frozenset(_list_kinds(body)),
         reports_events=bool(body.get("tool_events")),
         takes_input=bool(body.get("elicitation")),
         credentials=tuple(list_credentials(body)),
     )
+
+
+def _list_kinds(body: Json) -> Iterator[str]:
+    """Returns the kinds of the tools in a body and in the items of its input."""
+    tools = body.get("tools") or ()
+    input_value = body.get("input")
+    items = input_value if isinstance(input_value, list) else ()
+    for tool in chain(() if isinstance(tools, SharedTools) else tools, *(item.get("tools") or () for item in items)):
+        if (kind := tool.get("type")) in _KINDS or is_search_tool(tool):
+            yield kind

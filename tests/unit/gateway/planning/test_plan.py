@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 TOOL = {"type": "function", "name": "f", "parameters": {}}
 CUSTOM: Json = {"type": "custom", "custom": {"name": "sh"}}
+EXEC: Json = {"type": "custom", "name": "exec"}
+SPACE: Json = {"type": "namespace", "name": "notes", "description": "", "tools": [TOOL]}
 
 
 def dialect_of(endpoint: Endpoint) -> Dialect:
@@ -53,6 +55,12 @@ RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
     "audio output": (CHAT, ("chat",), {"modalities": ["text", "audio"], "audio": {"voice": "a", "format": "wav"}}),
     "stored history": (RESPONSES, ("responses",), {"previous_response_id": "resp_1"}),
     "tools the upstream runs": (RESPONSES, ("responses",), {"tools": [{"type": "web_search"}]}),
+    "tools of all kinds": (RESPONSES, ("chat", "responses"), {"tools": [EXEC, SPACE, {"type": "apply_patch"}]}),
+    "tools of kinds that the gateway does not know": (
+        RESPONSES,
+        ("responses",),
+        {"tools": [{"type": "of_the_future"}]},
+    ),
 }
 
 
@@ -68,6 +76,8 @@ def test_the_upstream_gets_the_clients_body(endpoint: Endpoint, dialects: tuple[
     assert provider.turn is None
 
 
+FUNCTIONS_ONLY = {"capabilities": {"tool_kinds": ["function"], "relayed_kinds": []}}
+ADDED = {"type": "additional_tools", "role": "developer", "tools": [EXEC]}
 SWITCHED = {"thinking_switch": "chat_template_kwargs"}
 
 TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
@@ -83,6 +93,13 @@ TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
     "our own switch, turned off": (RESPONSES, ("responses",), SWITCHED, {"thinking": False}),
     "our own extensions": (CHAT, ("chat",), {}, {"extensions": True}),
     "tools that ride on functions": (CHAT, ("chat",), {}, {"tools": [CUSTOM]}),
+    "tools that a Responses server would leave out": (RESPONSES, ("responses",), FUNCTIONS_ONLY, {"tools": [SPACE]}),
+    "such tools among the items": (
+        RESPONSES,
+        ("chat", "responses"),
+        FUNCTIONS_ONLY,
+        {"input": [ADDED, {"role": "user", "content": "Hi"}]},
+    ),
     "a budget for reasoning": (RESPONSES, ("responses",), {}, {"reasoning": {"max_tokens": 9}}),
 }
 

@@ -37,7 +37,10 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
     ),
     "hosted tools": (
         {"tools": [MCP], "max_tool_calls": 3},
-        replace(PLAIN, tools=ToolFacts(hosted=[MCP], max_calls=3, credentials=("Bearer k", "k"))),
+        replace(
+            PLAIN,
+            tools=ToolFacts(hosted=[MCP], max_calls=3, kinds=frozenset({"mcp"}), credentials=("Bearer k", "k")),
+        ),
     ),
     "a limit of the model's own tools": ({"max_tool_calls": 3}, replace(PLAIN, tools=ToolFacts(max_calls=3))),
     "events and input of tools": (
@@ -65,6 +68,19 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
 @pytest.mark.parametrize(("params", "facts"), FACTS.values(), ids=FACTS)
 def test_each_parameter_is_one_fact(params: Json, facts: RequestFacts) -> None:
     assert read_facts({"model": "m", "input": "Hi", **params}) == facts
+
+
+def test_the_kinds_of_tools_are_those_that_not_every_upstream_knows() -> None:
+    tools = [{"type": kind} for kind in ("function", "custom", "namespace", "web_search_preview", "of_an_upstream")]
+    assert read_facts({"input": "Hi", "tools": tools}).tools.kinds == {"custom", "namespace", "web_search_preview"}
+
+
+def test_tools_in_items_have_kinds() -> None:
+    items = [
+        {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]},
+        {"type": "mcp_list_tools", "server_label": "docs", "tools": [{"name": "find", "input_schema": {}}]},
+    ]
+    assert read_facts({"input": items}).tools.kinds == {"custom"}
 
 
 def test_the_last_item_can_ask_for_a_compaction() -> None:
