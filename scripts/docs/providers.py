@@ -226,6 +226,9 @@ models:
   They are losses: `text.format.schema=uniqueItems not enforced`. Bounds that no value satisfies are refused, and so are lengths that
   llama.cpp would expand until its memory ends. An answer that it cannot constrain to its schema at all fails with
   `upstream_rejected`.
+- **Formats beside tools**: the servers of llama.cpp and vLLM apply a JSON format to all of the output, so that the model calls no tool. A request for both has
+  the loss `tools=not called beside a format` on `llama_server` and `vllm`, unless the call is forced or forbidden. With `two_pass: true` it has none, because
+  [the gateway applies the format](thinking.md) to answers only.
 - **Context**: llama.cpp divides `n_ctx`: each request has `n_ctx / n_parallel` tokens. `n_parallel` requests run at once, by default
   4; others wait. A model reads images with its projector, `engine: {mmproj: {path: FILE.gguf}}`.
 - **Loading**: while the engine loads, requests for its models get 503 `engine_unavailable` with `retry-after`, and `/readyz` reports

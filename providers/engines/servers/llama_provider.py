@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.base import Capabilities, Dialect, Exchange, WireDialect
+from providers.engines.servers.formats_beside_tools import NOT_CALLED, prevents_calls, prevents_relayed_calls
 from providers.engines.servers.llama_schemas import list_unenforced_keywords
 from providers.engines.servers.llama_server import LlamaServerEngine
 from providers.engines.servers.provider import TwoPassProvider
@@ -23,6 +24,9 @@ _CONVERSATION_FIELDS: Final = frozenset({"input", "instructions", "messages"})
 """Fields of a body with the conversation. They are not checked, because they contain no schemas and may be very
 long."""
 
+_ANY_OBJECT: Final = {"type": "object"}
+"""The schema of `json_object`: without one the server enforces nothing."""
+
 
 class LlamaServerProvider(TwoPassProvider):
     """A provider for one llama-server. It refuses schemas that the server cannot handle, and reports the keywords that
@@ -39,6 +43,8 @@ class LlamaServerProvider(TwoPassProvider):
         refuse_invalid_bounds({"tools": turn.tools, "text.format": turn.text_format, **turn.extra})
         if _ends_with_prefill(turn.items):
             turn = replace(turn, stream=True)
+        if _is_any_object(turn.text_format):
+            turn = replace(turn, text_format={"type": "json_schema", "name": "object", "schema": _ANY_OBJECT})
         return super().prepare(turn, profile)
 
     def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> HttpRelay:
@@ -52,13 +58,20 @@ class LlamaServerProvider(TwoPassProvider):
             usage = {"stream_options": {"include_usage": True}} if dialect == "chat" else {}
             body = {**body, "stream": True, **usage}
         losses = _list_schema_losses(schemas, uses_llguidance=False)
+        if prevents_relayed_calls(body):
+            losses.append(NOT_CALLED)
+        if _is_any_object(body.get("response_format")):
+            body = {**body, "response_format": {**body["response_format"], "schema": _ANY_OBJECT}}
         return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, losses, credentials)
 
     def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
         extra = turn.extra.get("json_schema") if "json_schema" in profile.extra_params else None
         in_tokens = profile.two_pass == "on" and may_think(turn)
         schemas = {"text.format.schema": _read_schema(turn.text_format), "json_schema": extra}
-        return _list_schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
+        losses = _list_schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
+        if not in_tokens and prevents_calls(turn.tools, turn.tool_choice, turn.text_format):
+            losses.append(NOT_CALLED)
+        return losses
 
 
 def _ends_with_prefill(conversation: Any) -> bool:
@@ -66,6 +79,12 @@ def _ends_with_prefill(conversation: Any) -> bool:
     beginning of the message that they continue, and its streams do not."""
     last = conversation[-1] if isinstance(conversation, list | tuple) and conversation else None
     return isinstance(last, dict) and last.get("role") == "assistant"
+
+
+def _is_any_object(text_format: Any) -> bool:
+    """Whether a format is `json_object` without a schema, which is an addition of the server's own."""
+    text_format = mapping_or_empty(text_format)
+    return text_format.get("type") == "json_object" and not text_format.get("schema")
 
 
 def _list_schema_losses(schemas: Mapping[str, Any], *, uses_llguidance: bool) -> list[Loss]:
