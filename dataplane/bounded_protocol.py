@@ -4,6 +4,7 @@ It knows no routes: `refuse_head` builds the reply to a head over a limit.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -29,6 +30,10 @@ _UPGRADE_HEADERS = frozenset({b"upgrade", b"http2-settings"})
 """Headers of an upgrade. `Connection` lists them too."""
 
 
+_WEBSOCKET_KEY: Final = re.compile(rb"[A-Za-z0-9+/]{22}==")
+"""Sixteen bytes in base64."""
+
+
 @dataclass(frozen=True, slots=True)
 class HeadLimits:
     """The most bytes and header fields of a request head, and the seconds in which it must arrive.
@@ -46,6 +51,7 @@ class HeadFailure(Enum):
 
     MALFORMED = "syntax"
     HOST = "host"
+    HANDSHAKE = "handshake"
     TARGET_TOO_LONG = "target"
     TOO_LARGE = "bytes"
     TOO_MANY_FIELDS = "fields"
@@ -55,6 +61,7 @@ class HeadFailure(Enum):
 _STATUSES: Final[Mapping[HeadFailure, int]] = {
     HeadFailure.MALFORMED: 400,
     HeadFailure.HOST: 400,
+    HeadFailure.HANDSHAKE: 400,
     HeadFailure.TARGET_TOO_LONG: 414,
     HeadFailure.TOO_SLOW: 408,
 }
@@ -133,7 +140,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         except httptools.HttpParserUpgrade as upgrade:
             if self._should_upgrade():
-                self.handle_websocket_upgrade()
+                if self._has_handshake():
+                    self.handle_websocket_upgrade()
+                else:
+                    self._refuse(HeadFailure.HANDSHAKE)
             elif self._has_other_upgrade():
                 self._parse_without_upgrade(data[upgrade.args[0] :])
             return  # nothing follows the head of a `CONNECT`
@@ -180,6 +190,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         # Only a GET without a body begins a WebSocket (RFC 6455, section 4.1). uvicorn hands over other requests too,
         # but a WebSocket server cannot parse them, and their clients get no reply.
         return bool(self.parser.get_method() == b"GET" and super()._should_upgrade() and not self._announces_body())
+
+    def _has_handshake(self) -> bool:
+        """Whether the head has the version and the key of a WebSocket (RFC 6455, section 4.1).
+
+        The server of WebSockets would refuse others with a text of its own, which no log line tells of.
+        """
+        versions = [value for name, value in self.headers if name == b"sec-websocket-version"]
+        keys = [value for name, value in self.headers if name == b"sec-websocket-key"]
+        return versions == [b"13"] and len(keys) == 1 and _WEBSOCKET_KEY.fullmatch(keys[0]) is not None
 
     def _announces_body(self) -> bool:
         return any(

@@ -6,7 +6,7 @@ GatewayError
   ServerNameTaken      another MCP server has the label or the prefix
   UnknownModel         the name matches no model that this key may use
   NotJson              the body is not one JSON object
-  HeadMalformed        the request is not HTTP/1.1, or its head does not have one header `Host`
+  HeadMalformed        the request is not HTTP/1.1, or its head lacks the header `Host`, or what a WebSocket needs
   HeadTooLarge         the first line and the headers are over `server.max_head_kb` or `server.max_head_fields`
   TargetTooLong        the path and query alone are over `server.max_head_kb`
   HeadTooSlow          the head did not arrive within `server.head_s`

@@ -64,6 +64,10 @@ def _build_head_error(failure: HeadFailure, limits: HeadLimits) -> GatewayError:
             return HeadMalformed("this is no request of HTTP/1.1: see its first line, its headers and its length")
         case HeadFailure.HOST:
             return HeadMalformed("a request needs exactly one header `Host`")
+        case HeadFailure.HANDSHAKE:
+            return HeadMalformed(
+                "a WebSocket needs one header `Sec-WebSocket-Version: 13` and one `Sec-WebSocket-Key` of 16 bytes"
+            )
         case HeadFailure.TARGET_TOO_LONG:
             return TargetTooLong(f"the path and query of the request are longer than {kilobytes}")
         case HeadFailure.TOO_MANY_FIELDS:

@@ -217,6 +217,9 @@ async def test_a_second_head_over_the_limit_leaves_the_reply_before_it_as_it_is(
 
 BODY = b"content-length: 2\r\n\r\n{}"
 HOST = b"host: localhost\r\n"
+UPGRADE = b"GET /v1/responses HTTP/1.1\r\n" + HOST + b"connection: upgrade\r\nupgrade: websocket\r\n"
+VERSION = b"sec-websocket-version: 13\r\n"
+KEY = b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "no HTTP": (b"what?\r\n\r\n", "first line"),
     "the beginning of TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32), "first line"),
@@ -232,6 +235,11 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "two lengths": (FIRST_LINE + b"content-length: 3\r\n" + BODY, "length"),
     "a length that is no number": (FIRST_LINE + b"content-length: two\r\n\r\n{}", "length"),
     "a length and chunks": (FIRST_LINE + b"transfer-encoding: chunked\r\n" + BODY, "length"),
+    "a WebSocket without a version": (UPGRADE + KEY + b"\r\n", "Sec-WebSocket-Version"),
+    "a WebSocket of an old version": (UPGRADE + KEY + b"sec-websocket-version: 8\r\n\r\n", "Sec-WebSocket-Version"),
+    "a WebSocket without a key": (UPGRADE + VERSION + b"\r\n", "Sec-WebSocket-Key"),
+    "a WebSocket with a short key": (UPGRADE + VERSION + b"sec-websocket-key: a2V5\r\n\r\n", "Sec-WebSocket-Key"),
+    "a WebSocket with two keys": (UPGRADE + VERSION + KEY * 2 + b"\r\n", "Sec-WebSocket-Key"),
     "no host": (b"POST /v1/responses HTTP/1.1\r\n" + BODY, "exactly one header `Host`"),
     "two hosts": (FIRST_LINE + HOST + BODY, "exactly one header `Host`"),
     "two other hosts": (FIRST_LINE + b"Host: other.example\r\n" + BODY, "exactly one header `Host`"),

@@ -361,6 +361,10 @@ async def test_replies_that_bypass_the_server_have_the_request_id() -> None:
 
 
 TO_ANOTHER = b"connection: upgrade\r\nupgrade: h2c\r\nhost"
+TO_SOCKET = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nhost"
+)
 IN_CHUNKS = b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
 HEADS: dict[str, bytes] = {
     **ASKED_BY,
@@ -380,9 +384,9 @@ HEADS: dict[str, bytes] = {
     "what has no body": b"GET /v1 HTTP/1.1\r\nhost: here\r\n\r\n",
     "headers in capitals": ASKED.replace(b"host: here", b"HOST: Here\r\nX-A:  b \r\nX-A: c"),
     "a body in chunks": ASKED.replace(b"content-length: 2\r\n\r\n{}", IN_CHUNKS),
-    "a socket": b"GET /v1 HTTP/1.1\r\n" + TO_ANOTHER.replace(b"h2c", b"websocket") + b": here\r\n\r\n",
+    "a socket": b"GET /v1 HTTP/1.1\r\n" + TO_SOCKET + b": here\r\n\r\n",
     "a socket, by a client that says it has no body": (
-        b"GET /v1 HTTP/1.1\r\n" + TO_ANOTHER.replace(b"h2c", b"websocket") + b": here\r\ncontent-length: 0\r\n\r\n"
+        b"GET /v1 HTTP/1.1\r\n" + TO_SOCKET + b": here\r\ncontent-length: 0\r\n\r\n"
     ),
     "two in a row": ASKED + ASKED.replace(b"/asked", b"/v2"),
     "two in a row, the first the last": ASKED_BY["a client that wants to be hung up on"] + ASKED,
@@ -398,10 +402,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 H2C = (
     b"Connection: Upgrade, HTTP2-Settings, keep-alive\r\nUpgrade: h2c\r\n"
     b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
-)
-TO_SOCKET = (
-    b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nhost"
 )
 UPGRADES: dict[str, bytes] = {
     "to HTTP/2, with a body": ASKED.replace(b"host", H2C + b"host"),
