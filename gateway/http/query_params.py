@@ -16,6 +16,9 @@ _BOOLEANS: Final = {"true": True, "false": False}
 _INCLUDABLE: Final = get_args(Includable)
 _MAX_QUOTED: Final = 80
 
+_MAX_ENTRIES: Final = 16
+"""The most entries of the metadata of an object."""
+
 _IGNORED_PARAMS: Final = frozenset({"beta"})
 """Parameters that official clients add to every path of an API, and that have no effect."""
 
@@ -95,11 +98,16 @@ def parse_include(query: QueryParams, *, of_response: bool = False) -> frozenset
 def parse_entries(query: QueryParams, name: str) -> Iterator[tuple[str, str]]:
     """Yields `("a", "b")` for every parameter of the form `name[a]=b`.
 
-    Raises InvalidRequest for a malformed name, or a key that is given twice.
+    Raises InvalidRequest for a malformed name, a key that is given twice, and more entries than an object may have:
+    each costs a condition of the search in the database.
     """
+    count = 0
     for key in query:
         if _base_name(key) != name:
             continue
+        count += 1
+        if count > _MAX_ENTRIES:
+            raise InvalidRequest(f"Invalid value for '{name}': at most {_MAX_ENTRIES} entries are allowed.", param=name)
         match = re.fullmatch(r"\[([^\[\]]+)\]", key.removeprefix(name))
         values = query.getlist(key)
         if match is None or len(values) > 1:

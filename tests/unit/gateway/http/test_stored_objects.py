@@ -87,6 +87,15 @@ def test_entries_are_keys_and_values() -> None:
     assert dict(query_of.parse_entries(query, "metadata")) == {"a": "1", "b": ""}
 
 
+def test_entries_are_as_many_as_an_object_has() -> None:
+    entries = {f"k{number}": "v" for number in range(16)}
+    query = "&".join(f"metadata[{key}]={value}" for key, value in entries.items())
+    assert dict(query_of.parse_entries(QueryParams(query), "metadata")) == entries
+    with pytest.raises(InvalidRequest, match="at most 16 entries are allowed") as refused:
+        list(query_of.parse_entries(QueryParams(f"{query}&metadata[k16]=v"), "metadata"))
+    assert refused.value.param == "metadata"
+
+
 @pytest.mark.parametrize("query", ["metadata=a", "metadata[]=a", "metadata[a][b]=c", "metadata[a]=b&metadata[a]=b"])
 def test_entries_without_one_key_of_their_own_are_refused(query: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
