@@ -82,6 +82,11 @@ class StoredInputFiles:
 _PROMPT: Final = "prompt"
 
 
+def build_version_error(prompt_id: str, version: int, param: str) -> NotFound:
+    """Returns the error for a version that a prompt does not have. `param` is the parameter that names the version."""
+    return NotFound(f"Prompt with id '{prompt_id:.80}' has no version '{version}'.", param=param)
+
+
 class PromptInsertion:
     """Inserts prompts. `prompts` is None without a store."""
 
@@ -104,7 +109,7 @@ class PromptInsertion:
         prompt = await self._prompts.load_prompt(owner, prompt_id, version)
         if prompt is None:
             if version is not None and await self._prompts.load_prompt(owner, prompt_id) is not None:
-                raise NotFound(f"Prompt with id '{prompt_id:.80}' has no version '{version}'.", param="prompt.version")
+                raise build_version_error(prompt_id, version, "prompt.version")
             return client_request
         variables = reference.get("variables")
         echo: Json = {"id": prompt_id, "version": str(prompt.version), "variables": variables}

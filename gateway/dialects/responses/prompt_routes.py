@@ -12,6 +12,7 @@ from gateway.http.auth import Principal
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
 from gateway.http.stored_objects import build_list_reply, parse_page_request, render_list, require_found
+from gateway.service.intake import build_version_error
 from gateway.service.service import Service
 from gateway.state.prompt_records import PromptQuota
 from gateway.state.values import Page
@@ -77,7 +78,10 @@ def build_prompts_routes(service: Service) -> APIRouter:
         query = request.query_params
         query_params.check_param_names(query, ("version",))
         version = read_version(query_params.read_single_value(query, "version"), "version")
-        prompt = await service.require_store().prompts.load_prompt(owner, prompt_id, version)
+        prompts = service.require_store().prompts
+        prompt = await prompts.load_prompt(owner, prompt_id, version)
+        if prompt is None and version is not None and await prompts.load_prompt(owner, prompt_id) is not None:
+            raise build_version_error(prompt_id, version, "version")
         return build_json_reply(require_found(prompt, "Prompt", prompt_id).render())
 
     @router.post(_PROMPT_PATH, openapi_extra=document_json_body(lambda: _DEFAULT_SCHEMA))
@@ -92,7 +96,10 @@ def build_prompts_routes(service: Service) -> APIRouter:
             raise InvalidRequest(
                 "default_version is required", param="default_version", code="missing_required_parameter"
             )
-        prompt = await service.require_store().prompts.set_default_version(owner, prompt_id, version)
+        prompts = service.require_store().prompts
+        prompt = await prompts.set_default_version(owner, prompt_id, version)
+        if prompt is None and await prompts.load_prompt(owner, prompt_id) is not None:
+            raise build_version_error(prompt_id, version, "default_version")
         return build_json_reply(require_found(prompt, "Prompt", prompt_id).render())
 
     @router.delete(_PROMPT_PATH)

@@ -149,6 +149,12 @@ async def test_what_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
         ):
             assert reply.status_code == 429
             assert key in reply.text
+        for missing, param in (
+            (await http.get(path, params={"version": "9"}), "version"),
+            (await http.post(path, json={"default_version": "9"}), "default_version"),
+        ):
+            assert (missing.status_code, missing.json()["error"]["param"]) == (404, param)
+            assert "has no version '9'" in missing.text
         assert (await http.post("/prompts/pmpt_none/versions", json=CONTENT)).status_code == 404
         assert (await http.post("/prompts/pmpt_none", json={"default_version": "1"})).status_code == 404
 
