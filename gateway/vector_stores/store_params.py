@@ -43,7 +43,8 @@ def read_text_field(body: Json, name: str) -> str | None:
         return None
     if not isinstance(value, str) or len(value) > _MAX_NAME_CHARS or "\0" in value:
         raise InvalidRequest(
-            f"Invalid value for '{name}': expected a text of at most {_MAX_NAME_CHARS} characters.", param=name
+            f"Invalid value for '{name}': expected a text of at most {_MAX_NAME_CHARS} characters, without U+0000.",
+            param=name,
         )
     return value
 
@@ -66,7 +67,8 @@ def read_attributes(value: object, param: str = "attributes") -> Mapping[str, At
         _check_key(key, param)
         if isinstance(entry, str) and (len(entry) > _MAX_VALUE_CHARS or "\0" in entry):
             raise InvalidRequest(
-                f"Invalid value for '{param}.{key:.80}': expected a text of at most {_MAX_VALUE_CHARS} characters.",
+                f"Invalid value for '{param}.{key:.80}': expected a text of at most {_MAX_VALUE_CHARS} characters, "
+                "without U+0000.",
                 param=f"{param}.{key:.80}",
             )
         if not isinstance(entry, str | int | float):
@@ -80,7 +82,8 @@ def read_attributes(value: object, param: str = "attributes") -> Mapping[str, At
 def _check_key(key: str, param: str) -> None:
     if not key or len(key) > _MAX_KEY_CHARS or "\0" in key:
         raise InvalidRequest(
-            f"Invalid value for '{param}': its names have 1 to {_MAX_KEY_CHARS} characters.", param=param
+            f"Invalid value for '{param}': its names have 1 to {_MAX_KEY_CHARS} characters, without U+0000.",
+            param=param,
         )
 
 

@@ -274,6 +274,25 @@ def test_a_bad_request_names_its_parameter(
     assert error["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("", {"name": "a\0"}, "name"),
+        ("", {"description": "a\0"}, "description"),
+        ("/{store}/files", {"file_id": "file-x", "attributes": {"a": "b\0"}}, "attributes.a"),
+        ("/{store}/files", {"file_id": "file-x", "attributes": {"a\0": "b"}}, "attributes"),
+    ],
+)
+def test_a_text_with_a_null_byte_is_refused_for_it(
+    http: httpx.Client, ann: OpenAI, path: str, body: dict[str, Any], param: str
+) -> None:
+    store = ann.vector_stores.create()
+    reply = http.post(f"/vector_stores{path.format(store=store.id)}", json=body)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"]) == (400, param)
+    assert "without U+0000" in error["message"]
+
+
 def test_lists_have_cursors_in_both_directions(ann: OpenAI, http: httpx.Client) -> None:
     ids = [ann.vector_stores.create(name=str(number)).id for number in range(4)]
     assert [store.id for store in ann.vector_stores.list(limit=2)] == ids[::-1]
