@@ -128,7 +128,7 @@ def render_request(
     warning is written, and the line is empty.
     """
     level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
-    own = {"method": method, "path": path, "status": status, "ms": ms}
+    own = {"method": method, "path": path[:MAX_LOGGED_CHARS], "status": status, "ms": ms}
     if _access_stream is None:
         getattr(_access_log, level)("request", **{**fields, **own})
         return b""

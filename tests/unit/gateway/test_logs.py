@@ -68,6 +68,12 @@ def test_bound_fields_are_in_every_line_until_they_change() -> None:
     assert written("info").keys() == {"response", "level", "timestamp", "message"}
 
 
+def test_the_line_of_a_request_has_the_beginning_of_a_long_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_access_stream", LogWriter(BytesIO()))
+    line = json.loads(render_request("GET", f"/{'a' * 60_000}", 404, 1.5, {}, datetime.now(UTC)))
+    assert line["path"] == f"/{'a' * 199}"
+
+
 def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     written_to = BytesIO()
     monkeypatch.setattr(logs, "_access_stream", LogWriter(written_to))
