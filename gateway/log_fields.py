@@ -23,7 +23,7 @@ LOG_FIELDS: Final[Mapping[str, LogField]] = {
     "timestamp": LogField("when the request ended, in UTC", _ALWAYS),
     "level": LogField("`warning` for a status from 500 on, or a failure of an upstream; else `info`", _ALWAYS),
     "method": LogField("the method, or `WEBSOCKET` for the connection itself", "`request`"),
-    "path": LogField("the path without its query", "`request`"),
+    "path": LogField("the path without its query, up to 200 characters", "`request`"),
     "status": LogField("the status of the reply. 0: none was begun. 499: the client left, or cancelled a job", _ALWAYS),
     "ms": LogField("the time until the last byte", _ALWAYS, "ms"),
     "request_id": LogField("the id of the request, which the client gets as `x-request-id`", "`request`, `turn`"),
