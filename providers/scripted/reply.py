@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from providers.scripted.schema_instances import build_minimal_instance
-from providers.scripted.schema_strings import UnsatisfiableSchema
+from providers.scripted.schema_strings import UnsatisfiableSchema, ValueTooLarge
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.turn import Turn
@@ -107,7 +107,8 @@ def cut_at_stop(text: str, turn: Turn) -> str:
 def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
     """Returns a call of the first allowed tool whose arguments can be built; None if no call is wanted or possible.
 
-    A call is wanted if `tool_choice` requires one, or if the last user message contains the name of the tool.
+    A call is wanted if `tool_choice` requires one, or if the last user message contains the name of the tool. After a
+    tool that would need too large arguments no other is tried.
     """
     allowed, forced = _parse_tool_choice(turn.tool_choice)
     user_text = _last_user_text(turn.items)
@@ -123,6 +124,8 @@ def _build_call(turn: Turn, *, has_results: bool) -> ScriptedCall | None:
             arguments = _instance_json({"type": "object", **(tool.get("parameters") or {})})
         except UnsatisfiableSchema as error:
             failure = error
+            if isinstance(error, ValueTooLarge):
+                break
         else:
             return ScriptedCall(tool["name"], arguments)
     if forced:

@@ -3,12 +3,18 @@
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from providers.scripted.schema_strings import MAX_INSTANCE_SIZE, UnsatisfiableSchema, build_text
+from providers.scripted.schema_strings import MAX_INSTANCE_SIZE, UnsatisfiableSchema, ValueTooLarge, build_text
 from translation.representation.json_types import Json
 
 Schema: TypeAlias = Json | bool
+
+_MAX_STEPS: Final = 1000
+_MAX_CHARS: Final = 100_000
+"""The most steps in which a value is built, and the most characters of all its texts. It is built on the event loop."""
+
+_TOO_LARGE: Final = "the schema requires too large a value"
 
 
 def build_minimal_instance(schema: Schema) -> Any:
@@ -26,18 +32,20 @@ def build_minimal_instance(schema: Schema) -> Any:
 
 
 class _InstanceBuilder:
-    """Builds the value of one schema. Steps are counted, because a short schema can describe an enormous value."""
+    """Builds the value of one schema. Steps and characters are counted, because a short schema can describe an enormous
+    value."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._steps = 0
+        self._chars = 0
 
     def build(self, schema: Schema, refs: tuple[str, ...]) -> Any:
         """Returns a value for `schema`. `refs` are the references that led to it. The smallest value never follows the
         same reference inside itself."""
         self._steps += 1
-        if self._steps > MAX_INSTANCE_SIZE:
-            raise UnsatisfiableSchema("the schema requires too large a value")
+        if self._steps > _MAX_STEPS:
+            raise ValueTooLarge(_TOO_LARGE)
         if isinstance(schema, bool):
             if not schema:
                 raise UnsatisfiableSchema("false admits nothing")
@@ -60,9 +68,11 @@ class _InstanceBuilder:
         if unknown := _UNSUPPORTED_KEYWORDS & schema.keys():
             raise UnsatisfiableSchema(f"{min(unknown)} is not supported")
         if "const" in schema:
-            return _require_admitted(schema["const"], schema)
+            return self._count_chars(_require_admitted(schema["const"], schema))
         if "enum" in schema:
-            return _first_satisfiable(schema["enum"], lambda option: _require_admitted(option, schema))
+            return self._count_chars(
+                _first_satisfiable(schema["enum"], lambda option: _require_admitted(option, schema))
+            )
         return _first_satisfiable(_list_types(schema), lambda kind: self._build_of_type(kind, schema, refs))
 
     def _build_of_type(self, kind: str, schema: Json, refs: tuple[str, ...]) -> Any:
@@ -71,15 +81,28 @@ class _InstanceBuilder:
                 return self._build_object(schema, refs)
             case "array":
                 return self._build_array(schema, refs)
-        return _BUILDERS[kind](schema)
+        return self._count_chars(_BUILDERS[kind](schema))
+
+    def _count_chars(self, value: Any) -> Any:
+        """Returns the value. Raises UnsatisfiableSchema if all values together have too many characters."""
+        if isinstance(value, str):
+            self._chars += len(value)
+        elif isinstance(value, dict | list):
+            self._chars += len(repr(value))
+        if self._chars > _MAX_CHARS:
+            raise ValueTooLarge(_TOO_LARGE)
+        return value
 
     def _build_object(self, schema: Json, refs: tuple[str, ...]) -> Json:
         properties: Mapping[str, Schema] = schema.get("properties") or {}
         others: Schema = schema.get("additionalProperties", True)
-        value = {name: self.build(properties.get(name, others), refs) for name in schema.get("required") or ()}
+        value = {
+            self._count_chars(name): self.build(properties.get(name, others), refs)
+            for name in schema.get("required") or ()
+        }
         spare = (name for name in properties if name not in value)
         while len(value) < schema.get("minProperties", 0):
-            name = next(spare, f"property_{len(value)}")
+            name = self._count_chars(next(spare, f"property_{len(value)}"))
             value[name] = self.build(properties.get(name, others), refs)
         if len(value) > schema.get("maxProperties", math.inf):
             raise UnsatisfiableSchema("maxProperties is smaller than what is required")
@@ -113,6 +136,8 @@ def _first_satisfiable(options: list[Any], fill: Callable[[Any], Any]) -> Any:
     for option in options:
         try:
             return fill(option)
+        except ValueTooLarge:
+            raise
         except UnsatisfiableSchema as error:
             failure = error
     raise failure

@@ -8,12 +8,15 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 MAX_INSTANCE_SIZE = 10_000
-"""The most characters of a text, and the most steps that build a value. A schema that requires more is a mistake or an
-attack."""
+"""The most characters of a text. A schema that requires more is a mistake or an attack."""
 
 
 class UnsatisfiableSchema(ValueError):
     """No value is known for the schema. The message names the keyword."""
+
+
+class ValueTooLarge(UnsatisfiableSchema):
+    """The schema requires too large a value. To try others instead would take as long for each."""
 
 
 def build_text(*, min_length: int, max_length: int, text_format: str | None, pattern: str | None) -> str:
@@ -75,7 +78,11 @@ class _PatternWriter:
         self._groups: dict[int, str] = {}
 
     def write(self, parsed: Any) -> str:
-        return "".join(self._write_token(code, argument) for code, argument in parsed)
+        text = ""
+        for code, argument in parsed:
+            text += self._write_token(code, argument)
+            self._require_small(text)
+        return text
 
     def _write_token(self, code: Any, argument: Any) -> str:
         if code is codes.LITERAL:
@@ -101,9 +108,12 @@ class _PatternWriter:
         count = least + min(self._spare, int(most) - least)
         self._spare -= count - least
         text = self.write(parsed)
-        if len(text) * count > MAX_INSTANCE_SIZE:
-            raise UnsatisfiableSchema(f"pattern {self._pattern!r} requires too large a value")
+        self._require_small(text, count)
         return text * count
+
+    def _require_small(self, text: str, count: int = 1) -> None:
+        if len(text) * count > MAX_INSTANCE_SIZE:
+            raise UnsatisfiableSchema(f"pattern {self._pattern!r:.200} requires too large a value")
 
     def _pick_character(self, code: Any, argument: Any) -> str:
         for character in map(chr, _PREFERRED_CODE_POINTS):

@@ -119,6 +119,11 @@ REPLIES: dict[str, tuple[list[Item], dict[str, Any], list[tuple[str, str]]]] = {
         {"tools": [tool("odd", a={"not": {}}), {"type": "web_search"}, CLOCK]},
         [("get_time", "{}")],
     ),
+    "no other tool is tried after one with too large arguments": (
+        [user("huge odd get_time")],
+        {"tools": [tool("odd", a=False), tool("huge", a={"minItems": 9999}), CLOCK]},
+        [("message", "You said: huge odd get_time")],
+    ),
     "no tool can be filled in": ([user("odd")], {"tools": [tool("odd", a=False)]}, [("message", "You said: odd")]),
     "tool_choice none": (
         [user("get_time")],
