@@ -65,18 +65,24 @@ class ApprovalAnswers:
 
     `approved` has the digest of the definition that the client approved. `not_run_reasons` says why other calls of the
     input are not run. `inputs` has the user's input, or the refusal of it, for the calls in `approved` that asked for
-    it. All are keyed by the id of the request.
+    it. `places` has the positions of the answers in the request's own input. All are keyed by the id of the request.
     """
 
     approved: Mapping[str, str] = field(default_factory=dict)
     denied: tuple[str, ...] = ()
     not_run_reasons: Mapping[str, NotRunReason] = field(default_factory=dict)
     inputs: Mapping[str, UserInput] = field(default_factory=dict)
+    places: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing has to be stored."""
         return not (self.approved or self.denied)
+
+    def find_param(self, request_id: str) -> str:
+        """Returns the parameter that an error about the answer to a request names."""
+        position = self.places.get(request_id)
+        return "input" if position is None else f"input[{position}].approval_request_id"
 
     def find_changed(self, tools: Mapping[str, HostedTool | None]) -> list[str]:
         """Returns the approvals whose tool has changed. `tools` are the current tools, by the id of the approval.
@@ -171,7 +177,8 @@ def verify_answers(
             not_run_reasons[request_id] = record.state
         elif request_id not in first and record.response_id in answered:
             not_run_reasons[request_id] = "pending"
-    return ApprovalAnswers(approved, tuple(denied), not_run_reasons, inputs)
+    places = {request_id: position for request_id, (_, position) in own.items()}
+    return ApprovalAnswers(approved, tuple(denied), not_run_reasons, inputs, places)
 
 
 def read_input_answer(answer: Item, requested: RequestedInput, position: int | None = None) -> UserInput:
@@ -247,9 +254,9 @@ def _build_conflict_error(request_id: str, param: str | None) -> InvalidRequest:
     )
 
 
-def _read_own_answers(own_items: Sequence[Item]) -> dict[str, tuple[Item, int | None]]:
+def _read_own_answers(own_items: Sequence[Item]) -> dict[str, tuple[Item, int]]:
     """Returns the first answer to each request, and its position. Raises InvalidRequest if two are not the same."""
-    answers: dict[str, tuple[Item, int | None]] = {}
+    answers: dict[str, tuple[Item, int]] = {}
     for position, item in enumerate(own_items):
         if item["type"] == "mcp_approval_response":
             request_id = item["approval_request_id"]

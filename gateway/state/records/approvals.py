@@ -105,7 +105,7 @@ async def store_answers(connection: AsyncConnection, owner: str, answers: Approv
             .values(state=state, answered_by=response_id)
         )
         if answered.rowcount == 0:
-            await _require_harmless(connection, owner, request_id, state)
+            await _require_harmless(connection, owner, request_id, state, answers.find_param(request_id))
 
 
 async def delete_approvals(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
@@ -127,14 +127,19 @@ def compute_expiry_cutoff_us() -> int:
     return read_clock_us() - _EXPIRED_RETENTION_US
 
 
-async def _require_harmless(connection: AsyncConnection, owner: str, request_id: str, state: ApprovalState) -> None:
-    """Raises InvalidRequest unless an answer that was not stored changes nothing, as a repeated denial does."""
+async def _require_harmless(
+    connection: AsyncConnection, owner: str, request_id: str, state: ApprovalState, param: str
+) -> None:
+    """Raises InvalidRequest, naming `param`, unless an answer that was not stored changes nothing, as a repeated denial
+    does."""
     record = (await _load_records(connection, owner, [request_id])).get(request_id)
     if record is None:
-        raise build_unknown_approval_error(request_id)
+        raise build_unknown_approval_error(request_id, param)
     if state == "denied" and record.state in ("denied", "expired"):
         return
-    raise build_expired_approval_error(request_id) if record.state == "expired" else build_used_approval_error(record)
+    if record.state == "expired":
+        raise build_expired_approval_error(request_id, param)
+    raise build_used_approval_error(record, param)
 
 
 async def _load_records(

@@ -70,6 +70,18 @@ async def test_an_approval_is_used_once(store: SqlStore) -> None:
     assert await state_of(store) == ("used", "resp_1")
 
 
+async def test_a_refused_answer_is_named_by_its_place_in_the_input(store: SqlStore) -> None:
+    await store.approvals.store_approvals("ann", [build_approval("mcpr_1")])
+    await store.approvals.answer_approvals("ann", gives("mcpr_1"), "resp_1")
+    for answers, param in (
+        (replace(gives("mcpr_1"), places={"mcpr_1": 3}), "input[3].approval_request_id"),
+        (gives("mcpr_1"), "input"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            await store.approvals.answer_approvals("ann", answers, "resp_2")
+        assert refused.value.param == param
+
+
 async def test_of_many_requests_on_two_replicas_one_wins(store: SqlStore, other: SqlStore) -> None:
     both = gives("mcpr_1", "mcpr_2")
     await store.approvals.store_approvals("ann", [build_approval("mcpr_1"), build_approval("mcpr_2")])

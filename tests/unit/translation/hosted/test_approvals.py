@@ -71,6 +71,8 @@ def test_an_open_request_can_be_approved(own: int) -> None:
     answers = review(request(), answer(), own=own)
     assert answers == ApprovalAnswers({"mcpr_1": "digest 1"})
     assert not answers.is_empty
+    assert answers.find_param("mcpr_1") == f"input[{own - 1}].approval_request_id"
+    assert answers.find_param("mcpr_2") == "input"
 
 
 def test_an_open_request_can_be_denied() -> None:
