@@ -59,6 +59,25 @@ def read_messages(messages: Sequence[Json]) -> list[MessageEntry]:
     return entries
 
 
+def repeats_question(messages: Sequence[Json], own_input: Sequence[Item]) -> bool:
+    """Returns whether the last question in validated messages is that of a stored run: a user message, or the result of
+    a tool.
+
+    `own_input` are the run's own input items. True also if there is nothing to compare: messages without a question ask
+    for the run to be sent again, and a run that only answers interrupts has none. Raises Unrepresentable for media that
+    no item can have.
+    """
+    facts = {build_message_fact(item) for item in own_input if item["type"] == "message" and item["role"] == "user"}
+    output_ids = {item["call_id"] for item in own_input if item["type"] == "function_call_output"}
+    if facts or output_ids:
+        for message in reversed(messages):
+            if message["role"] == "tool":
+                return message["toolCallId"] in output_ids
+            if message["role"] == "user":
+                return read_messages([message])[0].fact in facts
+    return True
+
+
 def pair_outputs(
     entries: Sequence[MessageEntry], open_ids: Iterable[str] = (), answered_ids: Iterable[str] = ()
 ) -> tuple[list[MessageEntry], list[MessageEntry]]:

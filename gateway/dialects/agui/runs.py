@@ -7,7 +7,7 @@ a run that is sent again.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,9 +34,10 @@ from gateway.service.idempotency.keys import KEY_HEADER
 from gateway.service.served_models import ServedModels
 from gateway.service.service import Service, is_strict
 from gateway.state.store import Store
-from gateway.state.values import ACTIVE_STATUSES, ThreadTurn
+from gateway.state.values import ACTIVE_STATUSES, PageRequest, ThreadTurn
 from gateway.tools.approvals import ResponseApprovals
 from translation.agui.encode import AguiEncoder, RunInterrupts
+from translation.agui.messages import repeats_question
 from translation.agui.request_body import RunRequest, build_run_request
 from translation.agui.run import RunHead, is_empty_state
 from translation.errors import InvalidRequest
@@ -45,6 +46,10 @@ from translation.representation.events import Finished, Started
 from translation.representation.json_types import Item, Json
 from translation.responses.client.initial_response import new_response
 from translation.responses.client.snapshot import Snapshot
+
+_COMPARED_ITEMS: Final = 100
+"""The items of a run's own input that are compared with the messages of a run with its id. Runs with more are not
+compared."""
 
 
 class _InterruptsOpen(Exception):
@@ -211,6 +216,17 @@ class AguiRuns:
         if response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
         await self._service.large_bodies.call_weighed(weight, self._endpoint.request.validate, body)
+        own_input = await store.responses.list_input_items(owner, response["id"], PageRequest(limit=_COMPARED_ITEMS))
+        if own_input is not None and not own_input.has_more:
+            is_same = await self._service.large_bodies.call_weighed(
+                weight, repeats_question, body["messages"], own_input.rows
+            )
+            if not is_same:
+                raise InvalidRequest(
+                    "a run with this runId was asked something else in this thread: send a new runId with each run",
+                    param="runId",
+                    code="run_id_reused",
+                )
         requests = [item["id"] for item in response["output"] if item["type"] == "mcp_approval_request"]
         records = await store.approvals.load_approvals(owner, requests) if requests else {}
         conversation = await store.conversations.load_conversation(owner, derive_id("conv", owner, body["threadId"]))

@@ -79,6 +79,22 @@ async def test_fault_81_the_same_run_is_replayed_and_not_run_again(served: Serve
     assert replies[1].headers["content-type"].startswith("text/event-stream")
 
 
+async def test_a_run_id_with_another_question_is_refused(served: Served) -> None:
+    served.upstream.on("/chat/completions", chat_text("Red"), chat_text("Blue"))
+    thread = [user("A colour?", "u1")]
+    first = read_run((await served.first.post("/v1/agui", json=run_input(*thread))).content)
+    thread += [{"id": "a1", "role": "assistant", "content": text_of(first)}, user("Another?", "u2")]
+    refused = await served.second.post("/v1/agui", json=run_input(*thread))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "run_id_reused")
+    assert refused.json()["error"]["param"] == "runId"
+    second = read_run((await served.second.post("/v1/agui", json=run_input(*thread, run="r2"))).content)
+    assert text_of(second) == "Blue"
+    for body, text in ((run_input(thread[0]), "Red"), (run_input(*thread, run="r2"), "Blue")):
+        replayed = await served.first.post("/v1/agui", json=body)
+        assert text_of(read_run(replayed.content)) == text
+    assert len(served.upstream.requests) == 2
+
+
 async def test_fault_82_a_second_run_on_a_thread_has_to_wait(served: Served) -> None:
     go_on = asyncio.Event()
     chunks: list[Step] = [data_frame(chat_chunk({"content": "One"})), Pause(go_on), data_frame(chat_chunk({}, "stop"))]

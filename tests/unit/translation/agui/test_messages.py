@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.agui.messages import NO_RESULT, pair_outputs, read_messages
+from translation.agui.messages import NO_RESULT, pair_outputs, read_messages, repeats_question
 from translation.agui.schema import REQUEST_SCHEMA, validate
 from translation.errors import InvalidRequest
 from translation.responses.schema.request import validate as validate_responses
@@ -218,3 +218,53 @@ def test_unknown_members_are_ignored() -> None:
     more: Json = {"forwardedProps": [], "state": None, "tools": None, "context": None, "brand_new": 1}
     validate({"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "x", "y": 1}], **more})
     assert REQUEST_SCHEMA()["$id"] == "agui"
+
+
+IMAGE = {"type": "image", "source": {"type": "url", "value": "https://a.example/a.png"}}
+ZERO, ONE, TWO = ({"role": "user", "content": f"{number}?"} for number in ("Zero", "One", "Two"))
+SAID_ONE = {"role": "assistant", "content": "1"}
+QUESTIONS: dict[str, tuple[list[Json], list[Json], bool]] = {
+    "the same": ([user({"type": "text", "text": "One?"})], [user({"type": "text", "text": "One?"})], True),
+    "the same as one text": ([user({"type": "text", "text": "One?"})], [ONE], True),
+    "the same behind others": (
+        [ONE],
+        [
+            ZERO,
+            SAID_ONE,
+            ONE,
+        ],
+        True,
+    ),
+    "the same with the answer": (
+        [ONE],
+        [ONE, SAID_ONE],
+        True,
+    ),
+    "another": ([ONE], [TWO], False),
+    "another behind the same": (
+        [ONE],
+        [
+            ONE,
+            SAID_ONE,
+            TWO,
+        ],
+        False,
+    ),
+    "an image beside the same text": (
+        [user({"type": "text", "text": "One?"})],
+        [{"role": "user", "content": [{"type": "text", "text": "One?"}, IMAGE]}],
+        False,
+    ),
+    "the same result": ([calling("a"), result("a")], [calling("a"), result("a", "4")], True),
+    "another result": ([calling("a"), result("a")], [calling("b"), result("b")], False),
+    "a result behind the same": ([ONE], [calling("a"), result("a")], False),
+    "no messages": ([ONE], [], True),
+    "only an answer": ([ONE], [SAID_ONE], True),
+    "a run without a question": ([SAID_ONE], [ONE], True),
+}
+
+
+@pytest.mark.parametrize(("own", "sent", "repeats"), QUESTIONS.values(), ids=QUESTIONS)
+def test_a_run_that_is_sent_again_asks_the_same(own: list[Json], sent: list[Json], repeats: bool) -> None:
+    messages = [{"id": f"id_{position}", **message} for position, message in enumerate(sent)]
+    assert repeats_question(messages, read(*own)) is repeats
