@@ -1,14 +1,14 @@
 """Expands the `input` of a request to items in full form, and collects the tools that items bring."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.responses.agent_items import AGENT_TYPES, expand_agent_item, has_call_id, pair_unnamed_outputs
 
-_TOOL_HOLDERS = frozenset({"additional_tools", "tool_search_output"})
+TOOL_HOLDERS: Final = frozenset({"additional_tools", "tool_search_output"})
 """Types of items that bring tools, which the model may call from then on. Codex sends all its tools this way to some
 models. A search of the server brings none: it found them among the tools of the request."""
 
@@ -48,7 +48,7 @@ def expand_input(
             continue
         if kind == "function_call_output" and not has_call_id(item):
             is_paired = False
-        if kind in _TOOL_HOLDERS and item.get("execution") != "server":
+        if kind in TOOL_HOLDERS and item.get("execution") != "server":
             added_tools += item["tools"]
             if kind == "additional_tools":
                 continue

@@ -9,6 +9,7 @@ from translation.representation.json_types import Json
 from translation.representation.shared_tools import SharedTools
 from translation.request_facts import ContextFacts, RequestFacts, StateFacts, ToolFacts
 from translation.responses.compaction import find_lowest_threshold, has_compaction_trigger
+from translation.responses.input_items import TOOL_HOLDERS
 from translation.tools.credentials import list_credentials
 from translation.tools.kinds import CLIENT_TOOL_KINDS
 from translation.tools.searches import is_search_tool
@@ -112,10 +113,14 @@ def _read_tools(body: Json) -> ToolFacts:
 
 
 def _list_kinds(body: Json) -> Iterator[str]:
-    """Returns the kinds of the tools in a body and in the items of its input."""
+    """Returns the kinds of the tools in a body and in the items of its input that bring tools.
+
+    A key `tools` of another item is none of the API's, and may have any value.
+    """
     tools = body.get("tools") or ()
     input_value = body.get("input")
     items = input_value if isinstance(input_value, list) else ()
-    for tool in chain(() if isinstance(tools, SharedTools) else tools, *(item.get("tools") or () for item in items)):
+    brought = (item["tools"] for item in items if item.get("type") in TOOL_HOLDERS)
+    for tool in chain(() if isinstance(tools, SharedTools) else tools, *brought):
         if (kind := tool.get("type")) in _KINDS or is_search_tool(tool):
             yield kind

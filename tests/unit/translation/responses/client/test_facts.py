@@ -78,9 +78,16 @@ def test_the_kinds_of_tools_are_those_that_not_every_upstream_knows() -> None:
 def test_tools_in_items_have_kinds() -> None:
     items = [
         {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]},
+        {"type": "tool_search_output", "call_id": "c", "tools": [{"type": "namespace", "name": "n", "tools": []}]},
         {"type": "mcp_list_tools", "server_label": "docs", "tools": [{"name": "find", "input_schema": {}}]},
     ]
-    assert read_facts({"input": items}).tools.kinds == {"custom"}
+    assert read_facts({"input": items}).tools.kinds == {"custom", "namespace"}
+
+
+@pytest.mark.parametrize("tools", [["a"], "a", 7, None, [{"type": "custom"}]])
+def test_other_items_have_no_tools_whatever_their_key_tools_holds(tools: Any) -> None:
+    for item in ({"role": "user", "content": "Hi"}, {"type": "message", "role": "user", "content": "Hi"}):
+        assert read_facts({"input": [{**item, "tools": tools}]}).tools == ToolFacts()
 
 
 def test_the_last_item_can_ask_for_a_compaction() -> None:
