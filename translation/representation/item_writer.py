@@ -36,6 +36,9 @@ _REPORTED_KINDS: Final = frozenset({"text", "refusal"})
 _CALL_CONSTRUCTORS = {"function_call": items.new_function_call, "custom_tool_call": items.new_custom_tool_call}
 """Item type of a call -> item constructor."""
 
+_USUAL_REASONS: Final = ("stop", "tool_calls")
+"""The reasons of replies that were not cut off."""
+
 """The longest finish reason of an upstream that is quoted in an error message, in characters."""
 
 
@@ -174,10 +177,12 @@ class ItemWriter:
         """Returns the terminal event of the turn, to be sent once all items are closed.
 
         An unknown finish reason (`other`) without any item is a failure: the client could not tell it from an
-        intended empty answer.
+        intended empty answer. `explanation`: the upstream's words on the end, which are kept if it cut the answer off.
+        Gemini also has some for each reply with calls, which say nothing more.
         """
         if reason != "other" or self.item_count:
-            return Finished(reason, raw_reason, usage, explanation=explanation)
+            is_usual = reason in _USUAL_REASONS
+            return Finished(reason, raw_reason, usage, explanation=None if is_usual else explanation)
         unknown = Finished(reason, str(raw_reason)).unknown_reason
         message = f"the upstream sent no output and ended with an unknown finish reason: {unknown}"
         return Failed("upstream_error", message, usage=usage)

@@ -228,6 +228,15 @@ def test_an_end_has_the_words_of_the_upstream(message: Any, explanation: str | N
     assert decoded(cut)[-1] == Finished("content_filter", "RECITATION", explanation=explanation)
 
 
+@pytest.mark.parametrize(
+    ("part", "end"), [(call("f", {}), Finished("tool_calls", "STOP")), (text("a"), Finished("stop", "STOP"))]
+)
+def test_an_answer_that_was_not_cut_off_has_no_words_on_its_end(part: Json, end: Finished) -> None:
+    ended = chunk(part, reason="STOP")
+    ended["candidates"][0]["finishMessage"] = "Model generated function call(s)."
+    assert decoded(ended)[-1] == end
+
+
 def test_an_end_for_an_unknown_reason_without_an_answer_is_a_failure() -> None:
     message = "the upstream sent no output and ended with an unknown finish reason: SOMETHING_NEW"
     empty = chunk(reason="SOMETHING_NEW", content={"role": "model"}, usage=USAGE)
