@@ -48,6 +48,9 @@ _SOURCE_KEYS: Final = frozenset({"citations", "search_results"})
 """Keys of a chunk that list the pages which an answer relies on, of Perplexity and xAI. Nothing else names them, unless
 the message has annotations too."""
 
+_NOTED_KEYS: Final = _FACT_KEY_SET | _SOURCE_KEYS
+"""Keys of a chunk that are noted once, although servers send them with each chunk."""
+
 _PLAIN_DELTA_KEYS: Final = frozenset({"role", "content"})
 """The only keys of most deltas."""
 
@@ -269,7 +272,9 @@ class ChatDecoder:
             return None
         if any(map(choice.get, _MORE_IN_CHOICE)) or any(map(chunk.get, _MORE_IN_CHUNK)):
             return None
-        return None if not _FACT_KEY_SET.isdisjoint(chunk) and self._new_facts(chunk) else (field, text)
+        if not _NOTED_KEYS.isdisjoint(chunk) and (self._new_facts(chunk) or self._new_source_keys(chunk)):
+            return None
+        return field, text
 
     def _read_single_text(self, field: str, text: str, streamed_text: StreamedText) -> list[Event]:
         if field == "content":
@@ -297,7 +302,7 @@ class ChatDecoder:
         if "usage" in chunk:
             events += self._read_usage(chunk["usage"])
         if not _SOURCE_KEYS.isdisjoint(chunk):
-            self._source_keys |= {key: None for key in sorted(_SOURCE_KEYS) if chunk.get(key)}
+            self._source_keys |= dict.fromkeys(self._new_source_keys(chunk))
         if not _FACT_KEY_SET.isdisjoint(chunk):
             for key, fact in self._new_facts(chunk):
                 self._facts[key] = fact
@@ -330,6 +335,10 @@ class ChatDecoder:
         """Returns the facts of a chunk, as (key, value), that are not known yet."""
         known = self._facts
         return [(key, fact) for key in FACT_KEYS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
+
+    def _new_source_keys(self, chunk: Json) -> list[str]:
+        """Returns the keys of a chunk that list sources, and that no chunk before it had."""
+        return [key for key in sorted(_SOURCE_KEYS) if chunk.get(key) and key not in self._source_keys]
 
     def _read_choice(self, choice: Json) -> list[Event]:
         if choice.get("logprobs"):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.unit.support.chat_chunks import chunk, completion, text_chunk, thought
@@ -120,6 +121,17 @@ def test_sources_beside_the_message_are_output_that_no_item_holds(
     message = {"content": "yes", **more}
     chunks = [completion(message) | listed] if whole else [chunk(message) | listed, text_chunk("!") | listed]
     assert opaque_of(events_of(*chunks)) == [Opaque("chat", {"type": kind}, is_output=True) for kind in kinds]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_sources_in_any_chunk_of_a_stream_are_reported(place: int) -> None:
+    chunks = [chunk({"role": "assistant", "content": "y"}), text_chunk("e"), text_chunk("s"), chunk(finish="stop")]
+    chunks[place] |= {"citations": ["https://e.org"]}
+    reported = [Opaque("chat", {"type": "citations"}, is_output=True)]
+    assert opaque_of(decode(ChatDecoder(counting_ids()), chunks)) == reported
+    payloads = ChatDecoder(counting_ids())
+    events = [*payloads.decode_payloads([orjson.dumps(each) for each in chunks]), *payloads.finish()]
+    assert opaque_of(events) == reported
 
 
 def test_sources_of_an_empty_answer_are_not_reported() -> None:
