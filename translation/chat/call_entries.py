@@ -77,6 +77,13 @@ def is_complete_json(arguments: str) -> bool:
     return True
 
 
+def are_complete(texts: Sequence[str]) -> bool:
+    """Whether the pieces of arguments so far are one complete JSON object, so that no more can follow."""
+    # The cheap check of the last piece comes first: a long call has thousands of pieces to join.
+    last = next((text for text in reversed(texts) if text.strip()), "")
+    return last.rstrip().endswith("}") and is_complete_json("".join(texts))
+
+
 def repeats_arguments(entry: CallEntry, call_id: str | None, name: str, texts: Sequence[str]) -> bool:
     """Whether an entry of a stream only repeats its call, whose arguments in `texts` are complete.
 
@@ -91,10 +98,10 @@ def repeats_arguments(entry: CallEntry, call_id: str | None, name: str, texts: S
         return False
     if entry.name and (entry.name != name or entry.id is None):
         return False
-    if not is_complete_json(arguments := "".join(texts)):
+    if not are_complete(texts):
         return False
     try:
-        return is_same_json(arguments, str(orjson.loads(piece)) if is_quoted else piece)
+        return is_same_json("".join(texts), str(orjson.loads(piece)) if is_quoted else piece)
     except orjson.JSONDecodeError:
         return False
 

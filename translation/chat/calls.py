@@ -5,7 +5,7 @@ from typing import Any
 
 from translation.chat.call_entries import (
     CallEntry,
-    is_complete_json,
+    are_complete,
     list_call_entries,
     parse_call_entry,
     repeats_arguments,
@@ -180,7 +180,7 @@ class CallAssembler:
             if not call.is_open or call.is_ended or call.is_custom or call.examined_count == len(call.texts):
                 continue
             call.examined_count = len(call.texts)
-            if is_complete_json("".join(call.texts)):
+            if are_complete(call.texts):
                 call.is_ended = True
                 events += self._writer.close_call(call)
         return events
@@ -204,7 +204,7 @@ def _continues(call: _Call, fragment: CallEntry) -> bool:
     other_id = fragment.id is not None and call.id is not None and fragment.id != call.id
     if call.is_custom or not call.texts:
         return not other_id
-    if is_complete_json("".join(call.texts)):
+    if are_complete(call.texts):
         return not fragment.text and (fragment.id is None or fragment.id == call.id)
     return fragment.id == call.id or fragment.name == call.name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from translation.chat.call_entries import is_complete_json, list_call_entries, parse_call_entry, repeats_arguments
+from translation.chat.call_entries import are_complete, list_call_entries, parse_call_entry, repeats_arguments
 from translation.chat.final_message import KnownCall, find_missing_calls
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
@@ -205,12 +205,9 @@ class CallNormalizer:
 def _starts_next_call(call: TrackedCall, entry: Json, name: str, text: str) -> bool:
     """Whether an entry that has a name, as the first entry of every call has, starts the call after `call`."""
     if call_id := entry.get("id"):
-        return bool(call_id != call.upstream_id) or (text.lstrip().startswith(_OBJECT_STARTS) and _is_complete(call))
+        return bool(call_id != call.upstream_id) or (
+            text.lstrip().startswith(_OBJECT_STARTS) and are_complete(call.texts)
+        )
     if call.texts:
-        return name != call.name or (bool(text) and is_complete_json("".join(call.texts)))
+        return name != call.name or (bool(text) and are_complete(call.texts))
     return name != call.name and not isinstance(entry.get("index"), int)
-
-
-def _is_complete(call: TrackedCall) -> bool:
-    # The cheap check of the last piece comes first: a long call has thousands of pieces to join.
-    return bool(call.texts) and call.texts[-1].rstrip().endswith("}") and is_complete_json("".join(call.texts))

@@ -1,5 +1,6 @@
 """Tool calls of an upstream, for all kinds of indexes, names and splits."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.support.chat_chunks import call, calls, chunk, completion, text_chunk, thought
 from tests.unit.support.translator_drivers import collect, counting_ids, decode
+from translation.chat.call_entries import are_complete
 from translation.chat.reasoning import build_call_detail
 from translation.chat.relaying.calls import CallNormalizer
 from translation.chat.upstream.decode import ChatDecoder
@@ -439,3 +441,32 @@ def test_a_relay_sends_a_list_for_an_object() -> None:
     assert CallNormalizer(legacy=False).normalize_delta(delta)
     (entry,) = delta["tool_calls"]
     assert (entry["index"], entry["id"], entry["function"]["name"]) == (0, "a", "f")
+
+
+class _Pieces(Sequence[str]):
+    """The pieces of long arguments, which count how often they are read from the beginning."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+        self.reads = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.reads += index == 0
+        return self._texts[index]
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+PIECES: dict[str, tuple[_Pieces, bool, bool]] = {
+    "none": (_Pieces(), False, False),
+    "the middle": (_Pieces('{"code":"', "interface", "{"), False, False),
+    "a brace in a text": (_Pieces('{"code":"', "{}"), False, True),
+    "all": (_Pieces('{"code":"', '"} '), True, True),
+    "all, and white space": (_Pieces('{"code":"', '"}', "\n", ""), True, True),
+}
+
+
+@pytest.mark.parametrize(("pieces", "complete", "read"), PIECES.values(), ids=PIECES)
+def test_pieces_are_joined_only_if_the_last_one_may_end_an_object(pieces: _Pieces, complete: bool, read: bool) -> None:
+    assert (are_complete(pieces), pieces.reads > 0) == (complete, read)
