@@ -5,6 +5,7 @@ from dataclasses import replace
 from providers.base import Capabilities
 from providers.config import ProviderType
 from providers.relayed_paths import URL_PATHS, RelayedPathName
+from translation.tools.searches import SEARCH_KINDS
 
 _CHAT_CAPABILITIES = Capabilities(
     streaming=True,
@@ -28,10 +29,7 @@ RESPONSES_CLIENT_TOOL_KINDS = frozenset(
 )
 """Kinds of client tools, beside functions, that the Responses dialect can express."""
 
-_WEB_SEARCH_KINDS = frozenset(
-    {"web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
-)
-RESPONSES_HOSTED_TOOL_KINDS = _WEB_SEARCH_KINDS | frozenset(
+RESPONSES_HOSTED_TOOL_KINDS = SEARCH_KINDS | frozenset(
     {
         "file_search",
         "code_interpreter",
@@ -73,8 +71,8 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         streaming=True,
         tools=True,
         parallel_tools=True,
-        hosted_tools=_WEB_SEARCH_KINDS,
-        relayed_tools=_WEB_SEARCH_KINDS | {"mcp"},
+        hosted_tools=SEARCH_KINDS,
+        relayed_tools=SEARCH_KINDS | {"mcp"},
         images=True,
         files=True,
         reasoning=True,
@@ -86,7 +84,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         streaming=True,
         tools=True,
         parallel_tools=True,
-        hosted_tools=_WEB_SEARCH_KINDS,
+        hosted_tools=SEARCH_KINDS,
         images=True,
         audio=True,
         files=True,

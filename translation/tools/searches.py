@@ -13,6 +13,11 @@ from translation.representation.json_types import Item, Json, mapping_or_empty
 WEB_SEARCH: Final = "web_search"
 """The name of the tool in the Messages API, and the beginning of its types in every API."""
 
+SEARCH_KINDS: Final = frozenset(
+    {WEB_SEARCH, "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"}
+)
+"""The types of the tool in the Responses API so far."""
+
 SEARCH_ITEM: Final = "web_search_call"
 SEARCH_USE: Final = "server_tool_use"
 SEARCH_RESULT: Final = "web_search_tool_result"

@@ -12,7 +12,7 @@ from translation.responses.compaction import find_lowest_threshold, has_compacti
 from translation.responses.input_items import TOOL_HOLDERS
 from translation.tools.credentials import list_credentials
 from translation.tools.kinds import CLIENT_TOOL_KINDS
-from translation.tools.searches import is_search_tool
+from translation.tools.searches import SEARCH_KINDS, WEB_SEARCH, is_search_tool
 
 SEALED_REASONING: Final = "reasoning.encrypted_content"
 """The value of `include` that asks for reasoning in a form that the client can send back."""
@@ -35,10 +35,10 @@ _FACT_PARAMS: Final = frozenset(
 _TOOLS_ONLY: Final = frozenset({"tools"})
 
 _KINDS: Final = frozenset(
-    {*CLIENT_TOOL_KINDS, *HOSTED_CALL_KINDS.values(), "custom", "namespace", "programmatic_tool_calling"}
+    {*CLIENT_TOOL_KINDS, *HOSTED_CALL_KINDS.values(), *SEARCH_KINDS, "custom", "namespace", "programmatic_tool_calling"}
 )
-"""The kinds of tools that the gateway knows besides functions, which every upstream knows, and searches, which have
-versions. Others are an upstream's own."""
+"""The kinds of tools that the gateway knows besides functions, which every upstream knows. Others are an upstream's
+own."""
 
 
 def read_facts(body: Json) -> RequestFacts:
@@ -122,5 +122,7 @@ def _list_kinds(body: Json) -> Iterator[str]:
     items = input_value if isinstance(input_value, list) else ()
     brought = (item["tools"] for item in items if item.get("type") in TOOL_HOLDERS)
     for tool in chain(() if isinstance(tools, SharedTools) else tools, *brought):
-        if (kind := tool.get("type")) in _KINDS or is_search_tool(tool):
+        if (kind := tool.get("type")) in _KINDS:
             yield kind
+        elif is_search_tool(tool):
+            yield WEB_SEARCH  # in a later version

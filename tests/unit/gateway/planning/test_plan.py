@@ -61,6 +61,11 @@ RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
         ("responses",),
         {"tools": [{"type": "of_the_future"}]},
     ),
+    "a search of a later version": (
+        RESPONSES,
+        ("chat", "responses"),
+        {"tools": [{"type": "web_search_2027_01_01"}]},
+    ),
 }
 
 
@@ -94,6 +99,12 @@ TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
     "our own extensions": (CHAT, ("chat",), {}, {"extensions": True}),
     "tools that ride on functions": (CHAT, ("chat",), {}, {"tools": [CUSTOM]}),
     "tools that a Responses server would leave out": (RESPONSES, ("responses",), FUNCTIONS_ONLY, {"tools": [SPACE]}),
+    "a search that a Responses server would leave out": (
+        RESPONSES,
+        ("responses",),
+        FUNCTIONS_ONLY,
+        {"tools": [{"type": "web_search"}]},
+    ),
     "such tools among the items": (
         RESPONSES,
         ("chat", "responses"),

@@ -75,6 +75,11 @@ def test_the_kinds_of_tools_are_those_that_not_every_upstream_knows() -> None:
     assert read_facts({"input": "Hi", "tools": tools}).tools.kinds == {"custom", "namespace", "web_search_preview"}
 
 
+def test_a_search_of_a_later_version_is_of_the_kind_of_searches() -> None:
+    tools = [{"type": "web_search_2027_01_01"}]
+    assert read_facts({"input": "Hi", "tools": tools}).tools.kinds == {"web_search"}
+
+
 def test_tools_in_items_have_kinds() -> None:
     items = [
         {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]},
