@@ -60,8 +60,8 @@ class TurnWriter(ABC):
             index -= 1
         if self._items[index].get("type") == "message" and self._items[index]["role"] != "assistant":
             raise InvalidRequest(
-                "This last message has no content for the model, which would continue the assistant's message before "
-                "it: end with a user message that has content.",
+                "The model would not get this last message, or not in its place, and would continue the assistant's "
+                "message before it: end with a user message that has content.",
                 param=f"input[{index}].content",
             )
 
