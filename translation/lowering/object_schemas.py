@@ -4,6 +4,8 @@ The properties of all choices are merged into one object, so that arguments have
 merged schema accepts everything that fits one choice and has no properties of others, and some more.
 """
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +21,14 @@ COMBINING_KEYWORDS: Final = (*_UNION_KEYWORDS, "allOf")
 """Keywords that join schemas. APIs that refuse them at the top of a schema accept them further down."""
 
 
+_MAX_VALUES: Final = 10_000
+"""The most choices and properties that a schema may stand for. References of a short one can stand for millions."""
+
+
+class _TooManyValues(Exception):
+    """A schema stands for more than `_MAX_VALUES`."""
+
+
 class _ObjectSchema(NamedTuple):
     properties: Json
     hints: Json
@@ -32,7 +42,7 @@ def to_object_schema(
     """Returns an equivalent schema with an object at its top. Changes are losses of `param`. `schema` is not changed.
 
     `refused_at_top`: combining keywords, or `$ref`, that the API does not read at the top. What each choice requires is
-    added to the description. Raises Unrepresentable for a schema that is nested too deep to be processed.
+    added to the description. Raises Unrepresentable for a schema that is nested too deep or too large to be processed.
     """
     result: Json = {"type": "object", "properties": {}, **schema}
     refused = [key for key in refused_at_top if key in result]
@@ -46,6 +56,10 @@ def to_object_schema(
         merged = _SchemaMerger(result).merge(result)
     except RecursionError:
         raise Unrepresentable("this schema is nested too deep", param=param) from None
+    except _TooManyValues:
+        raise Unrepresentable(
+            f"this schema stands for more than {_MAX_VALUES} choices and properties", param=param
+        ) from None
     result = {key: value for key, value in result.items() if key not in (*COMBINING_KEYWORDS, "$ref", "required")}
     result["properties"] = {**merged.hints, **merged.properties}
     if merged.required:
@@ -61,10 +75,15 @@ class _SchemaMerger:
         self._root = root
         self._open_references: list[str] = []
         """References that are being resolved, to detect cycles."""
+        self._value_count = 0
 
     def merge(self, schema: Json) -> _ObjectSchema:
         """Returns the properties of a schema and of everything that it combines, and which of them are required."""
-        parts = [_ObjectSchema(_dict_or_empty(schema.get("properties")), {}, _list_or_empty(schema.get("required")))]
+        properties = _dict_or_empty(schema.get("properties"))
+        self._value_count += 1 + len(properties)
+        if self._value_count > _MAX_VALUES:
+            raise _TooManyValues
+        parts = [_ObjectSchema(properties, {}, _required_names(schema))]
         parts += self._resolve_reference(schema.get("$ref"))
         parts += self._merge_each(schema.get("allOf"))
         parts += [_merge_any_of(choices) for key in _UNION_KEYWORDS if (choices := self._merge_each(schema.get(key)))]
@@ -105,29 +124,43 @@ def _merge_all_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
 def _merge_any_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
     properties: Json = {}
     hints: Json = {}
-    for name in dict.fromkeys(name for part in parts for name in (*part.properties, *part.hints)):
-        known = [{**part.hints, **part.properties}.get(name) for part in parts]
-        schemas = [schema for schema in known if schema is not None]
-        different = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
-        is_property = all(name in part.properties for part in parts)
+    known: dict[str, list[Any]] = {name: [] for part in parts for name in (*part.properties, *part.hints)}
+    for part in parts:
+        for name, schema in {**part.hints, **part.properties}.items():
+            known[name].append(schema)
+    counts = Counter(name for part in parts for name in part.properties)
+    for name, schemas in known.items():
+        different = _list_different(schemas)
+        is_property = counts[name] == len(parts)
         (properties if is_property else hints)[name] = different[0] if len(different) == 1 else {"anyOf": different}
     first, *others = parts
-    return _ObjectSchema(
-        properties, hints, [name for name in first.required if all(name in other.required for other in others)]
-    )
+    required = dict.fromkeys(first.required)
+    for other in others:
+        required = {name: None for name in dict.fromkeys(other.required) if name in required}
+    return _ObjectSchema(properties, hints, [name for name in first.required if name in required])
+
+
+def _list_different(schemas: Sequence[Any]) -> list[Any]:
+    """Returns each of several schemas once, except None. They are compared as JSON, where 1 is not true."""
+    by_text: dict[str, Any] = {}
+    for schema in schemas:
+        if schema is not None:
+            by_text.setdefault(json.dumps(schema, sort_keys=True, default=str), schema)
+    return [*by_text.values()]
 
 
 def _describe_choices(schema: Mapping[str, Any]) -> str:
     """Returns what each choice requires as JSON for the description, because a merged schema cannot express it."""
     choices = {
-        key: [
-            {"required": _list_or_empty(_dict_or_empty(choice).get("required"))}
-            for choice in _list_or_empty(schema.get(key))
-        ]
+        key: [{"required": _required_names(_dict_or_empty(choice))} for choice in _list_or_empty(schema.get(key))]
         for key in _UNION_KEYWORDS
     }
     requirements = {key: listed for key, listed in choices.items() if any(choice["required"] for choice in listed)}
     return orjson.dumps(requirements).decode() if requirements else ""
+
+
+def _required_names(schema: Json) -> list[str]:
+    return [name for name in _list_or_empty(schema.get("required")) if isinstance(name, str)]
 
 
 def _may_be_object(schema: Json) -> bool:

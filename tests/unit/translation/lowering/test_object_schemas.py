@@ -153,3 +153,42 @@ def test_a_schema_nested_too_deep_is_refused(key: str) -> None:
     with pytest.raises(Unrepresentable) as refused:
         to_object_schema(schema, "p", [])
     assert refused.value.param == "p"
+
+
+def test_choices_are_compared_as_json() -> None:
+    choices = [{"const": 1}, {"const": True}, {"const": 1.0}, {"const": 1}, {"type": "string", "minLength": 2}]
+    choices.append({"minLength": 2, "type": "string"})
+    told = to_object_schema({"anyOf": [an_object(a=choice) for choice in choices]}, "p", [])
+    assert str(told["properties"]["a"]["anyOf"]) == str([*choices[:3], choices[4]])
+
+
+def test_names_of_required_properties_that_are_no_texts_are_left_out() -> None:
+    choice = {**an_object(a=TEXT), "required": ["a", {}, 1]}
+    told = to_object_schema({"anyOf": [choice, choice], "required": [[], "b"]}, "p", [])
+    assert told["required"] == ["b", "a"]
+
+
+def count_up(size: int) -> Json:
+    return {"anyOf": [{**an_object(**{f"p{number}": TEXT}), "required": [f"p{number}"]} for number in range(size)]}
+
+
+def test_many_choices_are_merged_in_one_step_for_each() -> None:
+    told = to_object_schema(count_up(4_000), "p", [])
+    assert len(told["properties"]) == 4_000
+
+
+LARGE: dict[str, Json] = {
+    "many choices": count_up(5_001),
+    "references that double": {
+        "$ref": "#/$defs/0",
+        "allOf": [],
+        "$defs": {str(level): {"anyOf": [{"$ref": f"#/$defs/{level + 1}"}] * 2} for level in range(40)},
+    },
+}
+
+
+@pytest.mark.parametrize("schema", LARGE.values(), ids=LARGE)
+def test_a_schema_that_stands_for_too_much_is_refused(schema: Json) -> None:
+    with pytest.raises(Unrepresentable, match="more than 10000") as refused:
+        to_object_schema(schema, "p", [])
+    assert refused.value.param == "p"
