@@ -69,10 +69,11 @@ class DatabaseHealth:
 
     async def _examine(self) -> bool:
         """Returns whether the database works now. Those who ask at the same time share a probe."""
-        if self._examination is None or self._examination.done():
-            self._examination = asyncio.get_running_loop().create_task(self._try_probe())
-        await asyncio.wait({self._examination})
-        return not self._examination.cancelled() and self._examination.result()
+        examination = self._examination
+        if examination is None or examination.done():
+            self._examination = examination = asyncio.get_running_loop().create_task(self._try_probe())
+        await asyncio.wait({examination})  # somebody may begin the next one before this goes on
+        return not examination.cancelled() and examination.result()
 
     async def _try_probe(self) -> bool:
         try:

@@ -1,5 +1,6 @@
 """What a database's health does when a probe fails in a way that nobody foresaw."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -45,4 +46,22 @@ async def test_a_probe_that_fails_oddly_vouches_for_no_database(monkeypatch: pyt
     opened = open_health(Probe(RuntimeError("odd")), monkeypatch)
     await opened.judge_failure("write", TimeoutError("a slow query"))
     assert opened.failure == "it does not answer in time"
+    await opened.aclose()
+
+
+async def test_a_failure_is_judged_by_the_probe_that_it_waited_for() -> None:
+    """Another failure may begin the next probe right when this one has ended."""
+    later: list[asyncio.Task[None]] = []
+
+    def judge_another() -> None:
+        if not later:
+            later.append(asyncio.create_task(opened.judge_failure("read", TimeoutError("another slow query"))))
+
+    async def probe() -> None:
+        asyncio.get_running_loop().call_soon(judge_another)
+
+    opened = DatabaseHealth(probe, DatabasePlace.of(make_url("sqlite:///anywhere.db")))
+    await opened.judge_failure("read", TimeoutError("a slow query"))
+    await later[0]
+    assert opened.failure is None
     await opened.aclose()
