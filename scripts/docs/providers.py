@@ -99,7 +99,8 @@ _ANTHROPIC = """\
 - **Structured output** is a JSON schema, not `json_object`. Objects are closed, and limits such as `minimum` become text in the
   descriptions, which is a loss. The same holds for `strict` tools, but models before Claude 4.6 do not get `strict`.
 - The API refuses a tool whose schema has `anyOf`, `oneOf` or `allOf` at the top level. The gateway sends one object with the
-  properties of all of them, which is a loss. The arguments come back as they would have.
+  properties of all of them, which is a loss. The arguments come back as they would have. A schema that stands for more than 10,000
+  choices and properties, with its references, is refused.
 - A tool output with the status `incomplete` is sent as an error (`is_error`). If it contains images or files, the status is a loss
   instead. A turn that the API pauses (`pause_turn`) becomes an incomplete response.
 - **Citations**: the gateway requests citations of the files of a request (`citations: {enabled: true}` on every document, also in
