@@ -39,8 +39,6 @@ _CALL_CONSTRUCTORS = {"function_call": items.new_function_call, "custom_tool_cal
 _USUAL_REASONS: Final = ("stop", "tool_calls")
 """The reasons of replies that were not cut off."""
 
-"""The longest finish reason of an upstream that is quoted in an error message, in characters."""
-
 
 class ItemWriter:
     """Builds the item and part events of one turn.
