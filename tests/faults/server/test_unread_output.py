@@ -19,8 +19,9 @@ CONFIG = {
     "providers": {"scripted": {"type": "scripted"}},
     "models": {"*": {"provider": "scripted"}},
 }
-PATH = "/" + "x" * 3500
-"""Each request has its path in its log line, so that 310 of them fill the pipe and the queue of a worker."""
+UNKNOWN = {f"unknown_{number}".ljust(190, "x"): 1 for number in range(17)}
+BODY = {"model": "m", "input": "Hello", "store": False, **UNKNOWN}
+"""The log line of each request names what it loses, so that 310 of them fill the pipe and the queue of a worker."""
 REQUESTS = 400
 
 
@@ -47,7 +48,7 @@ def test_a_gateway_with_unread_output_serves_on(workers: int, tmp_path: Path) ->
         # One connection for each request, so that every worker has some.
         with httpx.Client(base_url=url, timeout=60, headers={"connection": "close"}) as client:
             for _ in range(REQUESTS * workers):
-                assert client.get(PATH).status_code == 404
+                assert client.post("/v1/responses", json=BODY).status_code == 200
         reading.start()
         block_until(lambda: sum(count_lines(lines)) == REQUESTS * workers)
         process.send_signal(signal.SIGTERM)
