@@ -141,11 +141,10 @@ def _merge_any_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
 
 
 def _list_different(schemas: Sequence[Any]) -> list[Any]:
-    """Returns each of several schemas once, except None. They are compared as JSON, where 1 is not true."""
+    """Returns each of several schemas once. They are compared as JSON, where 1 is not true."""
     by_text: dict[str, Any] = {}
     for schema in schemas:
-        if schema is not None:
-            by_text.setdefault(json.dumps(schema, sort_keys=True, default=str), schema)
+        by_text.setdefault(json.dumps(schema, sort_keys=True, default=str), schema)
     return [*by_text.values()]
 
 

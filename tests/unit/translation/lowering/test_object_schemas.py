@@ -156,10 +156,10 @@ def test_a_schema_nested_too_deep_is_refused(key: str) -> None:
 
 
 def test_choices_are_compared_as_json() -> None:
-    choices = [{"const": 1}, {"const": True}, {"const": 1.0}, {"const": 1}, {"type": "string", "minLength": 2}]
-    choices.append({"minLength": 2, "type": "string"})
-    told = to_object_schema({"anyOf": [an_object(a=choice) for choice in choices]}, "p", [])
-    assert str(told["properties"]["a"]["anyOf"]) == str([*choices[:3], choices[4]])
+    choices: list[Json] = [{"const": 1}, {"const": True}, {"const": 1.0}, {"const": 1}]
+    choices += [{"type": "string", "minLength": 2}, {"minLength": 2, "type": "string"}]
+    schema = to_object_schema({"anyOf": [an_object(a=choice) for choice in choices]}, "p", [])
+    assert str(schema["properties"]["a"]["anyOf"]) == str([*choices[:3], choices[4]])
 
 
 def test_names_of_required_properties_that_are_no_texts_are_left_out() -> None:
