@@ -134,9 +134,7 @@ def _merge_any_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
         is_property = counts[name] == len(parts)
         (properties if is_property else hints)[name] = different[0] if len(different) == 1 else {"anyOf": different}
     first, *others = parts
-    required = dict.fromkeys(first.required)
-    for other in others:
-        required = {name: None for name in dict.fromkeys(other.required) if name in required}
+    required = set(first.required).intersection(*(other.required for other in others))
     return _ObjectSchema(properties, hints, [name for name in first.required if name in required])
 
 

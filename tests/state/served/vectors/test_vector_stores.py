@@ -214,6 +214,13 @@ def test_quotas_are_refused_by_name(ann: OpenAI) -> None:
     assert ann.vector_stores.create(file_ids=[*ids[:6], ids[0]]).file_counts.total == 6
 
 
+def post_to_new_store(http: httpx.Client, ann: OpenAI, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Returns the status and the error of a request. `{store}` in its path stands for a new store."""
+    store = ann.vector_stores.create()
+    reply = http.post(f"/vector_stores{path.format(store=store.id)}", json=body)
+    return reply.status_code, reply.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
@@ -267,10 +274,8 @@ def test_quotas_are_refused_by_name(ann: OpenAI) -> None:
 def test_a_bad_request_names_its_parameter(
     http: httpx.Client, ann: OpenAI, path: str, body: dict[str, Any], param: str
 ) -> None:
-    store = ann.vector_stores.create()
-    reply = http.post(f"/vector_stores{path.format(store=store.id)}", json=body)
-    error = reply.json()["error"]
-    assert (reply.status_code in (400, 404), error["param"]) == (True, param)
+    status, error = post_to_new_store(http, ann, path, body)
+    assert (status in (400, 404), error["param"]) == (True, param)
     assert error["message"]
 
 
@@ -286,10 +291,8 @@ def test_a_bad_request_names_its_parameter(
 def test_a_text_with_a_null_byte_is_refused_for_it(
     http: httpx.Client, ann: OpenAI, path: str, body: dict[str, Any], param: str
 ) -> None:
-    store = ann.vector_stores.create()
-    reply = http.post(f"/vector_stores{path.format(store=store.id)}", json=body)
-    error = reply.json()["error"]
-    assert (reply.status_code, error["param"]) == (400, param)
+    status, error = post_to_new_store(http, ann, path, body)
+    assert (status, error["param"]) == (400, param)
     assert "without U+0000" in error["message"]
 
 
