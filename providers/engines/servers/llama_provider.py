@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from providers.base import Capabilities, Dialect, Exchange, WireDialect
-from providers.engines.servers.formats_beside_tools import NOT_CALLED, prevents_calls, prevents_relayed_calls
+from providers.engines.servers.formats_beside_tools import NOT_CALLED, prevents_relayed_calls
 from providers.engines.servers.llama_schemas import list_unenforced_keywords
 from providers.engines.servers.llama_server import LlamaServerEngine
-from providers.engines.servers.provider import TwoPassProvider
+from providers.engines.servers.provider import TwoPassProvider, has_two_passes
 from providers.engines.servers.schema_bounds import refuse_invalid_bounds
 from providers.http.dialects import RELAY_DIALECTS
 from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
-from translation.lowering.reasoning import may_think
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -66,12 +65,10 @@ class LlamaServerProvider(TwoPassProvider):
 
     def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
         extra = turn.extra.get("json_schema") if "json_schema" in profile.extra_params else None
-        in_tokens = profile.two_pass == "on" and may_think(turn)
         schemas = {"text.format.schema": _read_schema(turn.text_format), "json_schema": extra}
-        losses = _list_schema_losses(schemas, uses_llguidance=self._has_llguidance and in_tokens)
-        if not in_tokens and prevents_calls(turn.tools, turn.tool_choice, turn.text_format):
-            losses.append(NOT_CALLED)
-        return losses
+        uses_llguidance = self._has_llguidance and has_two_passes(turn, profile)
+        losses = _list_schema_losses(schemas, uses_llguidance=uses_llguidance)
+        return [*losses, *super()._unenforced_losses(turn, profile)]
 
 
 def _ends_with_prefill(conversation: Any) -> bool:

@@ -1,18 +1,23 @@
 """A provider for servers that can also continue a prompt of token ids."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from providers.base import Capabilities, CountMethod, Exchange, WireDialect
+from providers.base import Capabilities, CountMethod, Dialect, Exchange, WireDialect
 from providers.engines.base import Engine
 from providers.engines.exchange import count_prompt_tokens, prepare_engine_exchange
 from providers.engines.generation_request import THINKING_BUDGET_PARAM
+from providers.engines.servers.formats_beside_tools import NOT_CALLED, prevents_calls, prevents_relayed_calls
 from providers.engines.servers.remote import ModelCache
 from providers.engines.thinking_budget import resolve_thinking_budget
+from providers.http.dialects import RELAY_DIALECTS
 from providers.http.exchange import HttpProvider
+from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
 from translation.errors import Unrepresentable
 from translation.lowering.reasoning import may_think
+from translation.representation.json_types import Json
+from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
@@ -41,7 +46,7 @@ class TwoPassProvider(HttpProvider):
             return prepare_engine_exchange(self.get_engine(turn.model), turn, as_text, unenforced=unenforced)
         if profile.two_pass == "off":
             return super().prepare(turn, profile)
-        if profile.two_pass == "on" and may_think(turn):
+        if has_two_passes(turn, profile):
             return prepare_engine_exchange(
                 self.get_engine(turn.model), turn, profile, unenforced=self._unenforced_losses(turn, profile)
             )
@@ -49,8 +54,16 @@ class TwoPassProvider(HttpProvider):
             raise Unrepresentable("this model's server cannot enforce a thinking budget in one pass", param="reasoning")
         return super().prepare(_to_one_pass_turn(turn, profile), profile)
 
+    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> HttpRelay:
+        losses = [NOT_CALLED] if prevents_relayed_calls(body) else []
+        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, losses, credentials)
+
+    def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
+        is_prevented = prevents_calls(turn.tools, turn.tool_choice, turn.text_format)
+        return [NOT_CALLED] if is_prevented and not has_two_passes(turn, profile) else ()
+
     async def count_tokens(self, turn: Turn, profile: Profile, method: CountMethod) -> int:
-        if method != "none" and profile.two_pass == "on" and may_think(turn):
+        if method != "none" and has_two_passes(turn, profile):
             return await count_prompt_tokens(self.get_engine(turn.model), turn, profile)
         return await super().count_tokens(turn, profile, method)
 
@@ -59,6 +72,11 @@ class TwoPassProvider(HttpProvider):
         if model not in self._model_caches and len(self._model_caches) >= _MAX_MODELS:
             self._model_caches.clear()
         return self._engine_factory(self._upstream, model, self._model_caches.setdefault(model, ModelCache()))
+
+
+def has_two_passes(turn: Turn, profile: Profile) -> bool:
+    """Whether a turn is run with two passes, of which only the one that answers follows a format."""
+    return profile.two_pass == "on" and may_think(turn)
 
 
 def _to_one_pass_turn(turn: Turn, profile: Profile) -> Turn:

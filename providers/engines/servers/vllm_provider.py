@@ -2,22 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from providers.base import Capabilities, Dialect, WireDialect
-from providers.engines.servers.formats_beside_tools import NOT_CALLED, prevents_calls, prevents_relayed_calls
+from providers.base import Capabilities, WireDialect
 from providers.engines.servers.provider import TwoPassProvider
 from providers.engines.servers.vllm_server import VllmServerEngine
 from providers.errors import ProviderError
-from providers.http.dialects import RELAY_DIALECTS
-from providers.http.relay import HttpRelay
 from providers.http.upstream import Upstream
-from translation.lowering.reasoning import may_think
 from translation.representation.json_types import Json
-from translation.representation.loss import Loss
-from translation.representation.profile import Profile
-from translation.representation.turn import Turn
 
 _CACHE_S: Final = 60.0
 """The seconds for which the list of models is cached. A restarted server may have another context window."""
@@ -51,14 +44,6 @@ class VllmServerProvider(TwoPassProvider):
     async def fetch_model_capabilities(self, model: str, request_fields: Mapping[str, Any]) -> Mapping[str, bool | int]:
         window = await self.find_context_window(model)
         return {} if window is None else {"max_context_window": window}
-
-    def prepare_relay(self, dialect: Dialect, body: Json, credentials: Sequence[str] = ()) -> HttpRelay:
-        losses = [NOT_CALLED] if prevents_relayed_calls(body) else []
-        return HttpRelay(self._upstream, RELAY_DIALECTS[dialect], body, losses, credentials)
-
-    def _unenforced_losses(self, turn: Turn, profile: Profile) -> Sequence[Loss]:
-        in_tokens = profile.two_pass == "on" and may_think(turn)
-        return [NOT_CALLED] if not in_tokens and prevents_calls(turn.tools, turn.tool_choice, turn.text_format) else ()
 
 
 def _parse_context_windows(answer: Json) -> dict[str, int]:
