@@ -8,11 +8,10 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
 
 import orjson
@@ -37,11 +36,13 @@ FAILED_UPSTREAM: Final = "upstream_failed"
 _SERVER_ERROR = 500
 """The lowest status of failures that the client did not cause."""
 
-_NO_FIELDS: Mapping[str, object] = MappingProxyType({})
+_NO_FIELDS: dict[str, object] = {}
+"""The fields of a context that has none yet. Nothing is added to it."""
 
-_BOUND_FIELDS: ContextVar[Mapping[str, object]] = ContextVar("bound_fields", default=_NO_FIELDS)
-"""All bound fields in one context variable. structlog uses one variable per field, and searches all variables of the
-context with every line and at both ends of a request."""
+_BOUND_FIELDS: ContextVar[dict[str, object]] = ContextVar("bound_fields", default=_NO_FIELDS)
+"""All bound fields in one dictionary, which a request has from its start, and shares with its tasks and threads.
+structlog uses a context variable per field, and searches all variables of the context with every line and at both ends
+of a request."""
 
 
 _access_log = structlog.get_logger("gateway.access")
@@ -118,21 +119,21 @@ class _WriterHandler(logging.Handler):
             self.handleError(record)
 
 
-def render_request(
-    method: str, path: str, status: int, ms: float, fields: Mapping[str, object], now: datetime
-) -> bytes:
+def render_request(method: str, path: str, status: int, ms: float, fields: dict[str, object], now: datetime) -> bytes:
     """Returns the access line of a request that has ended, without its line end. `ms` is the duration of the request,
-    and `fields` are its bound fields.
+    and `fields` are its bound fields, to which the line's own are added.
 
     It is a warning if the request failed because of the server or an upstream. If the level hides access lines, only a
     warning is written, and the line is empty.
     """
     level = "warning" if status >= _SERVER_ERROR or ("error_status" in fields and has_failed(fields)) else "info"
-    own = {"method": method, "path": path[:MAX_LOGGED_CHARS], "status": status, "ms": ms}
+    fields["method"], fields["path"] = method, path[:MAX_LOGGED_CHARS]
+    fields["status"], fields["ms"] = status, ms
     if _access_stream is None:
-        getattr(_access_log, level)("request", **{**fields, **own})
+        getattr(_access_log, level)("request", **fields)
         return b""
-    return _encode_fields({**fields, **own, "level": level, "timestamp": now, "message": "request"})
+    fields["level"], fields["timestamp"], fields["message"] = level, now, "request"
+    return _encode_fields(fields)
 
 
 def write_request_lines(lines: Sequence[bytes]) -> None:
@@ -175,40 +176,49 @@ def _add_bound_fields(_logger: object, _method: str, fields: structlog.typing.Ev
     return {**_BOUND_FIELDS.get(), **fields}
 
 
-def read_bound_fields() -> Mapping[str, object]:
-    """Returns the fields that every log line of this context has in addition to its own."""
-    return _BOUND_FIELDS.get()
+def read_bound_fields() -> dict[str, object]:
+    """Returns the fields that every log line of this context has in addition to its own. The caller may add some."""
+    fields = _BOUND_FIELDS.get()
+    if fields is _NO_FIELDS:
+        fields = {}
+        _BOUND_FIELDS.set(fields)
+    return fields
 
 
 def bind_fields(**fields: object) -> None:
-    """Adds fields to every further log line of this context and of its copies, which belong to one request."""
-    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
+    """Adds fields to every further log line of the request that this context serves."""
+    read_bound_fields().update(fields)
 
 
 def add_fields(fields: Mapping[str, object]) -> None:
     """Does the same as `bind_fields` with fields that are in a mapping already."""
-    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), **fields})
+    read_bound_fields().update(fields)
 
 
 def bind_client(key_name: str) -> None:
-    """Adds the name of the client's key to every further log line of this context."""
-    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), "client": key_name})
+    """Adds the name of the client's key to every further log line of the request."""
+    read_bound_fields()["client"] = key_name
 
 
 def bind_attempt(provider: str, number: int) -> None:
-    """Adds the upstream that is asked next, and the number of the attempt, to every further log line of this
-    context."""
-    _BOUND_FIELDS.set({**_BOUND_FIELDS.get(), "provider": provider, "attempts": number})
+    """Adds the upstream that is asked next, and the number of the attempt, to every further log line of the request."""
+    fields = read_bound_fields()
+    fields["provider"], fields["attempts"] = provider, number
 
 
-def reset_fields(**fields: object) -> None:
-    """Replaces all bound fields by these."""
+def begin_fields(**fields: object) -> None:
+    """Gives this context bound fields of its own, which are these."""
     _BOUND_FIELDS.set(fields)
 
 
-def replace_fields(fields: Mapping[str, object]) -> None:
-    """Replaces all bound fields by these, which nobody changes any more."""
-    _BOUND_FIELDS.set(fields)
+def copy_fields() -> None:
+    """Gives this context bound fields of its own, which begin as a copy of those that it shares so far."""
+    _BOUND_FIELDS.set({**_BOUND_FIELDS.get()})
+
+
+def clear_fields() -> None:
+    """Leaves this context without bound fields. The other contexts of its request keep theirs."""
+    _BOUND_FIELDS.set(_NO_FIELDS)
 
 
 def read_bound_request_id() -> str | None:
@@ -229,11 +239,6 @@ def read_bound_upstream() -> tuple[str | None, int] | None:
     if not isinstance(attempts, int) or not attempts:
         return None, 0
     return provider if isinstance(provider, str) else None, attempts
-
-
-def adopt_fields(context: Context) -> None:
-    """Replaces all bound fields by the fields of another context, such as a copy of this one that a thread used."""
-    _BOUND_FIELDS.set(context.get(_BOUND_FIELDS, _NO_FIELDS))
 
 
 def bind_tool_warnings(warnings: Sequence[Json]) -> None:
@@ -257,9 +262,7 @@ def bind_losses(losses: Iterable[Loss]) -> None:
 def bind_usage(usage: Usage | None) -> None:
     """Adds the token counts of a reply to the request's log line, as `add_usage_fields` does."""
     if usage is not None:
-        fields = {**_BOUND_FIELDS.get()}
-        add_usage_fields(fields, usage)
-        _BOUND_FIELDS.set(fields)
+        add_usage_fields(read_bound_fields(), usage)
 
 
 def add_usage_fields(fields: dict[str, object], usage: Usage) -> None:

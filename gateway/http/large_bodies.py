@@ -9,7 +9,6 @@ from typing import Final, ParamSpec, TypeVar
 from dataplane.body_weight import INLINE_BYTES
 from dataplane.sharing.fair_turns import OwnerQueue, current_owner
 from dataplane.sharing.work_pool import run_in_pool
-from gateway.logs import adopt_fields
 
 _FREE_BYTES: Final = 8 * 1024
 """Bodies up to this weight are processed at once. Of heavier ones, one is processed per iteration of the event loop."""
@@ -63,7 +62,7 @@ class LargeBodyPool:
 
         Bodies of medium weight wait for an iteration of the event loop, so that many of them do not delay other
         requests. While a thread works, the interpreter lets the event loop run every few milliseconds. Fields that the
-        function binds for the request's log line are bound for the caller too.
+        function binds are in the request's log line too.
         """
         if weight <= INLINE_BYTES:
             if weight > _FREE_BYTES:
@@ -73,8 +72,4 @@ class LargeBodyPool:
 
     async def call_apart(self, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
         """Calls a function that takes long in a thread, as `call_weighed` does for a heavy body."""
-        context = copy_context()
-        try:
-            return await run_in_pool(partial(context.run, partial(function, *args, **named)))
-        finally:
-            adopt_fields(context)
+        return await run_in_pool(partial(copy_context().run, partial(function, *args, **named)))

@@ -15,10 +15,11 @@ from dataplane.http_protocol import CLIENT, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
 from gateway.logs import (
+    begin_fields,
     bind_fields,
+    clear_fields,
     read_bound_fields,
     render_request,
-    reset_fields,
     write_request_lines,
 )
 from providers.new_id import draw_random_bytes
@@ -102,9 +103,9 @@ class RequestMeter(Protocol):
         """The request is over: what runs on in its context does not belong to it."""
         ...
 
-    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The request has ended. `fields` are bound to its log lines. Returns the fields of the last of them, which is
-        written next. Called once, after `leave`."""
+    def end(self, status: int, elapsed_ns: int, fields: dict[str, object]) -> None:
+        """The request has ended. `fields` are bound to its log lines. Those that only the last line has, which is
+        written next, are added to them. Called once, after `leave`."""
         ...
 
 
@@ -128,8 +129,8 @@ class EndedRequest(NamedTuple):
     status: int
     elapsed_ns: int
     meter: RequestMeter | None
-    fields: Mapping[str, object]
-    """The fields that were bound to its log lines."""
+    fields: dict[str, object]
+    """A copy of the fields that were bound to its log lines."""
 
 
 class EndedRequests:
@@ -152,8 +153,9 @@ class EndedRequests:
             loop.call_soon(self.write, context=Context())
         if meter is not None:
             meter.leave()
-        self._requests.append(EndedRequest(method, path, status, elapsed_ns, meter, read_bound_fields()))
-        reset_fields()
+        fields = {**read_bound_fields()}  # tasks that the request has left behind have the original
+        self._requests.append(EndedRequest(method, path, status, elapsed_ns, meter, fields))
+        clear_fields()
 
     def write(self) -> None:
         """Counts and logs the requests that were added so far."""
@@ -165,7 +167,7 @@ class EndedRequests:
             elapsed_ms = (elapsed_ns + 50_000) // 100_000 / 10
             try:
                 if meter is not None:
-                    fields = meter.end(status, elapsed_ns, fields)
+                    meter.end(status, elapsed_ns, fields)
                 elif self._meters is not None:
                     self._meters.end_socket(fields)
             except Exception:  # the other requests have to be counted and logged
@@ -219,8 +221,8 @@ class RequestMiddleware:
         began = time.perf_counter_ns()
         reply_sender = ReplySender(send, scope.get(CLIENT), ids)
         scope[BODY_SEND] = send
-        # A pipelined request starts in the context of the request before it, whose fields must be removed.
-        reset_fields(request_id=request_id)
+        # A pipelined request starts in the context of the request before it.
+        begin_fields(request_id=request_id)
         CURRENT_IDS.set(ids)
         meters = self._meters
         meter = meters.begin_request(scope, began) if meters is not None and kind == "http" else None

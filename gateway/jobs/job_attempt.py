@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final, Protocol
 
@@ -40,9 +40,9 @@ class JobNotResumable(Exception):
 class JobMeter(Protocol):
     """Measures one run of a job."""
 
-    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The run has ended. `fields` are bound to its log lines. Returns the fields of the last of them, which is
-        written next. It must not raise."""
+    def end(self, status: int, elapsed_ns: int, fields: dict[str, object]) -> None:
+        """The run has ended. `fields` are bound to its log lines. Those that only the last line has, which is written
+        next, are added to them. It must not raise."""
         ...
 
 

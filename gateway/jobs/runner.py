@@ -20,7 +20,7 @@ from gateway.errors import StoreUnavailable
 from gateway.http.auth import ANONYMOUS
 from gateway.http.guard import DrainState
 from gateway.jobs.job_attempt import JobAttempt, JobNotResumable, UnstartedRun
-from gateway.logs import bind_fields, has_failed, log_round_faults, read_bound_fields, replace_fields, reset_fields
+from gateway.logs import begin_fields, bind_fields, has_failed, log_round_faults, read_bound_fields
 from gateway.replies.log_replay import LAST_OPENING_EVENT
 from gateway.state.store import Store
 from gateway.state.values import Job, LeaseLost, NewResponse, OwnerShares
@@ -257,7 +257,7 @@ class JobRunner:
         self._wake_up.set()
 
     async def _run_job(self, job: Job, run: UnstartedRun | None, *, queued: bool) -> None:
-        reset_fields(response=job.response_id, client=job.owner)
+        begin_fields(response=job.response_id, client=job.owner)
         CURRENT_IDS.set(ids := RequestIds(job.response_id))  # the id of all its log lines, on every replica
         current_owner.set(NO_OWNER if job.owner == ANONYMOUS.owner else job.owner)
         attempt = self._build_attempt(job)
@@ -307,7 +307,7 @@ class JobRunner:
             elapsed_ns = time.perf_counter_ns() - began_ns
             bind_fields(**ids.list_log_fields())
             if meter is not None:
-                replace_fields(meter.end(status, elapsed_ns, read_bound_fields()))
+                meter.end(status, elapsed_ns, read_bound_fields())
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("job", status=status, ms=round(elapsed_ns / 1e6, 1))
 

@@ -355,11 +355,8 @@ class RequestFigures(LogObserver):
         """The request is over: what runs on in its context is another one."""
         self.is_over = True
 
-    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The request has ended: lets readers count it. `fields` are bound to its log lines.
-
-        Returns the fields of its last log line, with its times.
-        """
+    def end(self, status: int, elapsed_ns: int, fields: dict[str, object]) -> None:
+        """The request has ended: lets readers count it. `fields` are bound to its log lines, and get its times."""
         if self._attempt_began:  # nobody read the reply
             if self.trace is not None and not self.is_shared:
                 self.trace.note_result("client_gone")
@@ -369,7 +366,7 @@ class RequestFigures(LogObserver):
             if "queue_ms" in fields and isinstance(queue_ms := fields["queue_ms"], float):
                 overhead_ns -= int(queue_ms * 1e6)
             self.overhead_ns = overhead_ns = overhead_ns if overhead_ns > 0 else 0
-            fields = {**fields, "overhead_ms": round_ms(overhead_ns)}
+            fields["overhead_ms"] = round_ms(overhead_ns)
             if self._usage is not None:
                 add_usage_fields(fields, self._usage)
             if self.first_content and self.streams:
@@ -382,7 +379,6 @@ class RequestFigures(LogObserver):
             self.trace.end(self, status, elapsed_ns, fields)
         # The figures may be kept: the scope has the headers of the client, and the token counts the upstream's object.
         self.scope, self._usage, self.is_over = _ENDED, None, True
-        return fields
 
 
 def round_ms(elapsed_ns: int) -> float:

@@ -16,7 +16,7 @@ from gateway.errors import GatewayError, StoreUnavailable
 from gateway.http.auth import Principal
 from gateway.http.error_forms import bind_failure
 from gateway.http.guard import ClientDisconnected, RequestGuard
-from gateway.logs import bind_fields, has_failed, read_bound_fields, read_bound_request_id, replace_fields
+from gateway.logs import bind_fields, copy_fields, has_failed, read_bound_fields, read_bound_request_id
 from gateway.planning.plan import TranslationPlan
 from gateway.replies.endpoints import Endpoint
 from gateway.replies.event_stream import require_response
@@ -214,6 +214,7 @@ class TurnRunner:
     async def run(self, create: TurnRequest) -> None:
         """Runs a `response.create` event: sends the events of its response, or one error instead. It raises nothing."""
         began_ns = time.perf_counter_ns()
+        copy_fields()  # the connection and its other turns have log lines of their own
         meter = self._service.watch.begin_request(self._scope, began_ns)
         ids = RequestIds(read_bound_request_id() or "")  # the turns of a connection share its id
         CURRENT_IDS.set(ids)
@@ -238,7 +239,7 @@ class TurnRunner:
                 await writer.close()
             bind_fields(**ids.list_log_fields())
             elapsed_ns = time.perf_counter_ns() - began_ns
-            replace_fields(meter.end(status, elapsed_ns, read_bound_fields()))
+            meter.end(status, elapsed_ns, read_bound_fields())
             log = _access.warning if has_failed(read_bound_fields()) else _access.info
             log("turn", status=status, ms=round_ms(elapsed_ns))
 

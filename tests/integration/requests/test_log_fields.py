@@ -39,7 +39,7 @@ def test_all_fields_that_the_code_binds_have_a_row() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in ("bind_fields", "reset_fields")
+        and node.func.id in ("begin_fields", "bind_fields")
         for keyword in node.keywords
         if keyword.arg is not None
     }
@@ -66,3 +66,15 @@ async def test_a_line_says_who_what_where_how_long_and_how_much(tmp_path: Path) 
     assert {tried["upstream"] for tried in both["tried"]} == {"gone", "second"}
     failed = next(line for line in lines if line["message"] == "job" and "error" in line)
     assert (failed["error"], failed["level"], failed["attempts"]) == ("upstream_error", "warning", 1)
+
+
+async def test_the_turns_of_a_connection_share_no_fields(tmp_path: Path) -> None:
+    async with traffic.serving_site(tmp_path) as site:
+        await traffic.talk(site)
+    answered, refused = (line for line in site.read_lines() if line["message"] == "turn")
+    (connection,) = (line for line in site.read_lines() if line.get("method") == "WEBSOCKET")
+    of_turns = {"model", "provider", "attempts", "input_tokens", "overhead_ms", "upstream_request_id"}
+    assert of_turns <= answered.keys()
+    assert of_turns & refused.keys() == {"model"}
+    assert refused["model"] == "unknown"
+    assert of_turns & connection.keys() == set()

@@ -36,7 +36,7 @@ from gateway.errors import (
     VectorStoreQuotaExceeded,
 )
 from gateway.http.error_forms import bind_failure, build_error_reply
-from gateway.logs import read_bound_fields, reset_fields
+from gateway.logs import clear_fields, read_bound_fields
 from providers.errors import (
     ContextLengthExceeded,
     ProviderError,
@@ -105,7 +105,7 @@ def test_every_failure_has_a_row_of_its_own(kind: type[Exception]) -> None:
 def test_the_log_names_the_limit_that_refused_a_request(kind: type[Exception]) -> None:
     """Each limit is a key of the configuration, and each refusal with 429 by the gateway itself has one."""
     error = example(kind)
-    reset_fields()
+    clear_fields()
     bind_failure(error)
     limit = read_bound_fields().get("limit")
     is_refusal = isinstance(error, GatewayError) and ERROR_REPLIES.get(kind, ERROR_REPLIES[Exception]).status == 429

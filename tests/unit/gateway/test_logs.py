@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextvars import copy_context
 from datetime import UTC, datetime
 from io import BytesIO
@@ -17,13 +18,15 @@ from gateway.http.error_forms import bind_failure, name_upstreams
 from gateway.log_writer import LogWriter
 from gateway.logs import (
     _render_line,
+    begin_fields,
     bind_fields,
     bind_losses,
     bind_usage,
+    clear_fields,
+    copy_fields,
     log_round_faults,
     read_bound_fields,
     render_request,
-    reset_fields,
     write_request_lines,
 )
 from providers.errors import (
@@ -40,7 +43,7 @@ from translation.representation.loss import Loss
 @pytest.fixture(autouse=True)
 def _nothing_is_noted() -> None:
     """Clears fields that an earlier test bound outside of a request."""
-    reset_fields()
+    clear_fields()
 
 
 def written(method: str, **fields: Any) -> dict[str, Any]:
@@ -60,11 +63,11 @@ def test_a_line_has_a_level_a_time_and_a_message() -> None:
 
 
 def test_bound_fields_are_in_every_line_until_they_change() -> None:
-    reset_fields(client="a", model="m")
+    begin_fields(client="a", model="m")
     bind_fields(model="n", provider="p")
     line = written("warning", provider="its own")
     assert (line["client"], line["model"], line["provider"]) == ("a", "n", "its own")
-    reset_fields(response="resp_1")
+    begin_fields(response="resp_1")
     assert written("info").keys() == {"response", "level", "timestamp", "message"}
 
 
@@ -77,7 +80,7 @@ def test_the_line_of_a_request_has_the_beginning_of_a_long_path(monkeypatch: pyt
 def test_the_line_of_a_request_is_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     written_to = BytesIO()
     monkeypatch.setattr(logs, "_access_stream", LogWriter(written_to))
-    reset_fields(client="a")
+    begin_fields(client="a")
     write_request(200)
     line = json.loads(written_to.getvalue())
     assert line.pop("timestamp").endswith("Z")
@@ -142,8 +145,26 @@ def test_a_status_of_the_upstream_is_in_the_line() -> None:
     assert read_bound_fields()["upstream_status"] == 500
 
 
-def test_fields_bound_in_a_copied_context_stay_there() -> None:
-    reset_fields(client="a")
+def test_fields_that_a_task_or_thread_of_a_request_binds_are_in_its_line() -> None:
+    begin_fields(client="a")
+    copy_context().run(bind_fields, model="m")
+    assert written("info")["model"] == "m"
+
+
+@pytest.mark.parametrize("separate", [copy_fields, begin_fields, clear_fields])
+def test_fields_of_a_context_that_was_separated_stay_there(separate: Callable[[], None]) -> None:
+    def bind() -> None:
+        separate()
+        bind_fields(model="m")
+        assert written("info")["model"] == "m"
+
+    begin_fields(client="a")
+    copy_context().run(bind)
+    assert "model" not in written("info")
+    assert written("info")["client"] == "a"
+
+
+def test_fields_bound_outside_of_a_request_stay_in_their_context() -> None:
     copy_context().run(bind_fields, model="m")
     assert "model" not in written("info")
 

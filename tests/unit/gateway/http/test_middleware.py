@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.http.middleware import BODY_SEND, RequestMiddleware
-from gateway.logs import bind_fields, read_bound_fields, reset_fields
+from gateway.logs import begin_fields, bind_fields, read_bound_fields
 
 MADE = "req_"
 
@@ -86,7 +86,7 @@ async def test_nothing_of_the_request_it_waited_behind_is_in_its_line() -> None:
         await send({"type": "http.response.start", "status": 401, "headers": []})
 
     # A server starts the next request on a connection in the context of the last.
-    reset_fields(client="another", error="upstream_timeout")
+    begin_fields(client="another", error="upstream_timeout")
     with capture_logs(processors=[_merge]) as lines:
         await ask(app=refuse_all)
     assert lines[0].keys() == {"event", "log_level", "method", "path", "status", "request_id", "ms"}

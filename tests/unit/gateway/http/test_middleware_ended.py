@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
+from contextvars import copy_context
 from io import BytesIO
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gateway import logs
 from gateway.http.middleware import EndedRequests
 from gateway.log_writer import LogWriter
-from gateway.logs import bind_fields, read_bound_fields, reset_fields
+from gateway.logs import begin_fields, bind_fields, read_bound_fields
 
 
 class Meter:
@@ -23,11 +24,11 @@ class Meter:
     def leave(self) -> None:
         self.is_over = True
 
-    def end(self, status: int, elapsed_ns: int, fields: Mapping[str, object]) -> Mapping[str, object]:
+    def end(self, status: int, elapsed_ns: int, fields: dict[str, object]) -> None:
         assert self.is_over
         if not self.name:
             raise ValueError("a fault of a meter")
-        return {**fields, "meter": self.name}
+        fields["meter"] = self.name
 
 
 class Written(BytesIO):
@@ -50,7 +51,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Written:
 
 
 def add(ended: EndedRequests, path: str, meter: Meter | None) -> None:
-    reset_fields(request_id=path)
+    begin_fields(request_id=path)
     bind_fields(model="m")
     ended.add("POST", path, 200, 1_450_000, meter)
 
@@ -120,3 +121,15 @@ def test_a_loop_that_ended_before_it_wrote_lines_leaves_them_to_the_next(written
 async def interrupt(work: Coroutine[None, None, None]) -> None:
     await work
     raise KeyboardInterrupt
+
+
+async def test_a_task_that_outlives_its_request_has_only_what_the_request_had_bound(written: Written) -> None:
+    ended = EndedRequests()
+    begin_fields(request_id="/a")
+    left_behind = copy_context()
+    ended.add("POST", "/a", 200, 1_450_000, Meter("a"))
+    left_behind.run(bind_fields, model="late")
+    await asyncio.sleep(0)
+    (line,) = map(json.loads, written.getvalue().splitlines())
+    assert (line["meter"], line.get("model")) == ("a", None)
+    assert left_behind.run(read_bound_fields) == {"request_id": "/a", "model": "late"}

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.config.settings import Settings
 from gateway.histograms import OVERHEAD_BOUNDS, SECONDS_BOUNDS, Histogram
-from gateway.logs import read_bound_fields, reset_fields
+from gateway.logs import clear_fields, read_bound_fields
 from gateway.metrics.labels import RouteLabels
 from gateway.metrics.reader import MetricsReader
 from gateway.metrics.samples import Series
@@ -35,7 +35,7 @@ def _begin(meter: MetricsReader, *, streams: bool = False, is_shared: bool = Fal
 
 def _end(figures: RequestFigures, elapsed_ns: int = 1) -> None:
     """Ends a request whose log line has no failure, whatever its attempts have bound."""
-    reset_fields()
+    clear_fields()
     figures.end(200, elapsed_ns, read_bound_fields())
 
 
