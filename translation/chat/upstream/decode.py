@@ -301,9 +301,8 @@ class ChatDecoder:
             events.append(Started(chunk.get("model") or "", chunk.get("id")))
         if "usage" in chunk:
             events += self._read_usage(chunk["usage"])
-        if not _SOURCE_KEYS.isdisjoint(chunk):
+        if not _NOTED_KEYS.isdisjoint(chunk):
             self._source_keys |= dict.fromkeys(self._new_source_keys(chunk))
-        if not _FACT_KEY_SET.isdisjoint(chunk):
             for key, fact in self._new_facts(chunk):
                 self._facts[key] = fact
                 events.append(Noted(facts={key: fact}))
