@@ -24,7 +24,9 @@ _DEFINITIONS: Final = ("$defs", "definitions")
 _OTHER_REFERENCE: Final = re.compile(rb'"(?:\$ref|ref)":"#(?!/(?:\$defs|definitions)/)')
 """A reference to a place that a schema no longer has inside another one."""
 
-_REPLY: Final = re.compile(rf'\s*\{{\s*"{_KEY}"\s*:\s*(.*?)\s*\}}\s*', re.DOTALL)
+_REPLY_HEAD: Final = re.compile(rf'\{{\s*"{_KEY}"\s*:')
+"""The beginning of a reply. What follows is no part of the pattern: a lazy group between optional white space takes the
+cube of the length of a long run of it, which models write that do not find the end of their JSON."""
 
 ValueForm: TypeAlias = Literal["text", "json"]
 """How the client gets the value: a string without its quotes, or any value as JSON."""
@@ -67,13 +69,15 @@ def require_enum(schema: Json | None) -> None:
 
 def unwrap_value(text: str, form: ValueForm) -> str:
     """Returns the value in a model's reply. A reply that is not such an object is returned unchanged."""
-    match = _REPLY.fullmatch(text)
-    if match is None:
+    reply = text.strip()
+    head = _REPLY_HEAD.match(reply)
+    if head is None or not reply.endswith("}"):
         return text
+    written = reply[head.end() : -1].strip()
     try:
-        value = orjson.loads(match[1])
+        value = orjson.loads(written)
     except orjson.JSONDecodeError:
         return text
     if form == "json":
-        return match[1]
+        return written
     return value if isinstance(value, str) else text

@@ -15,6 +15,8 @@ REPLIES: dict[str, tuple[str, str, str]] = {
     "a reply that was cut off": ('{"value": "a', '{"value": "a', '{"value": "a'),
     "a plain text": ("I cannot do that.", "I cannot do that.", "I cannot do that."),
     "another JSON value": ("[1]", "[1]", "[1]"),
+    "nothing as the value": ('{"value":}', '{"value":}', '{"value":}'),
+    "a text that ends after its object": ('{"value": 1} So', '{"value": 1} So', '{"value": 1} So'),
 }
 
 
