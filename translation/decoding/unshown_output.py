@@ -1,6 +1,6 @@
 """Events for parts of replies that no client is shown, so that they are reported and not dropped silently.
 
-They are media under keys that no API documents, and final texts beside what was streamed.
+They are media under keys that no API documents, images of the thinking, and final texts beside what was streamed.
 """
 
 from collections.abc import Set
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from translation.representation.events import Event, Opaque
 from translation.representation.json_types import Json
-from translation.representation.loss import FINAL_TEXT
+from translation.representation.loss import FINAL_TEXT, THOUGHT_IMAGE
 
 _MEDIA_KEYS: Final = frozenset({"audio", "audios", "file", "files", "image", "images", "media", "video", "videos"})
 """Names of keys that hold media, whatever their values look like."""
@@ -32,6 +32,11 @@ def find_unknown_media(message: Json, known_keys: Set[str], dialect: str) -> lis
 def build_final_text_event() -> Opaque:
     """Returns the event for a final text that is another form of the text that was streamed, which stands."""
     return Opaque("gateway", {"type": FINAL_TEXT.removeprefix("output.")}, is_output=True)
+
+
+def build_thought_image_event(dialect: str) -> Opaque:
+    """Returns the event for an image in a model's thinking, whose form has text only."""
+    return Opaque(dialect, {"type": THOUGHT_IMAGE.removeprefix("output.")}, is_output=True)
 
 
 def _is_media(value: Any) -> bool:

@@ -15,6 +15,7 @@ from translation.representation.events import (
     Opaque,
     PartStarted,
 )
+from translation.representation.loss import THOUGHT_IMAGE
 
 UNREPORTED_FACT: Final = "unreported"
 """The name of the fact that a reply lacks something: a result that was requested, by the client's parameter, or output
@@ -43,6 +44,8 @@ _OUTPUT_APART: Final = frozenset({Opaque})
 _PLACES: Final = frozenset({ItemStarted, PartStarted, Opaque, Annotated})
 """The types of events that say where output is, or that it has no place, and that have more output than text."""
 _PLACES_AND_END: Final = _PLACES | {Finished}
+
+_THOUGHT_IMAGE: Final = THOUGHT_IMAGE.removeprefix("output.")
 
 _VISIBLE_PARTS: Final = frozenset({"output_text", "refusal"}) | _THOUGHT_PARTS
 
@@ -113,7 +116,7 @@ class InvisibleOutputCheck:
             self._has_answer = self._has_answer or kind not in _THOUGHT_PARTS
 
     def _end(self, finished: Finished) -> list[Event]:
-        if not self._has_answer:
+        if not (self._has_answer or self._invisible.keys() == {_THOUGHT_IMAGE}):
             kinds = ", ".join(kind[:_MAX_KIND_CHARS] for kind in self._invisible)
             message = f"the model replied with output that this API has no form for: {kinds}"
             return [Failed("upstream_error", message, usage=finished.usage)]

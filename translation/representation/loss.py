@@ -8,6 +8,9 @@ from translation.representation.json_types import Json
 FINAL_TEXT: Final = "output.final_text"
 """The name of what a reply lacks if the upstream's final text is another form of the text that it streamed."""
 
+THOUGHT_IMAGE: Final = "output.thought_image"
+"""The name of what a reply lacks if the model tried out images while it thought. They are no answer."""
+
 OTHER_CHOICE: Final = "output.choice"
 """The name of what a reply lacks if the upstream sent choices that were not requested."""
 

@@ -18,8 +18,10 @@ from translation.representation.turn import Turn
 from translation.tools.arguments import parse_past_arguments
 from translation.tools.searches import SEARCH_ITEM
 
+_IMAGE_ITEM: Final = "image_generation_call"
+
 _PLACEHOLDER_SIGNATURE: Final = "skip_thought_signature_validator"
-"""The signature for calls that another family made, or whose signature is lost.
+"""The signature for calls and images that another family made, or whose signature is lost.
 https://ai.google.dev/gemini-api/docs/thought-signatures#faqs"""
 
 
@@ -60,11 +62,13 @@ class _ContentsWriter(TurnWriter):
         """Thought parts that go before the next text or call."""
         self._call_signatures: dict[str, str] = {}
         """Call id -> signature of a call that follows."""
+        self._image_signatures: list[str] = []
+        """Signatures of images that follow."""
         self._text_signatures: list[Json] = []
         """Details with signatures of texts that follow."""
 
     def _build_item_writers(self) -> dict[str, WriteItem]:
-        return super()._build_item_writers() | {SEARCH_ITEM: self._add_search}
+        return super()._build_item_writers() | {SEARCH_ITEM: self._add_search, _IMAGE_ITEM: self._add_image}
 
     def _add_user_content(self, parts: Sequence[Json], index: int) -> None:
         if lowered := lower_parts(parts, f"input[{index}].content", self._losses):
@@ -92,6 +96,8 @@ class _ContentsWriter(TurnWriter):
         for detail in own_details:
             if detail["type"] == details.CALL_TYPE:
                 self._call_signatures[detail["call_id"]] = detail["signature"]
+            elif detail["type"] == details.IMAGE_TYPE:
+                self._image_signatures.append(detail["signature"])
             elif detail["type"] == details.TEXT_TYPE:
                 self._sign_text(detail)
 
@@ -107,6 +113,18 @@ class _ContentsWriter(TurnWriter):
         self._append_part({"functionCall": function_call} | ({"thoughtSignature": signature} if signature else {}))
         self._open_calls.append(index)
 
+    def _add_image(self, _index: int, item: Item) -> None:
+        """Adds an image that a model made as a part of the model, with its signature: Gemini refuses those without one.
+        https://ai.google.dev/gemini-api/docs/thought-signatures"""
+        if not item.get("result"):
+            self._losses.append(Loss("input", f"{_IMAGE_ITEM} dropped"))
+            return
+        medium = {"mimeType": f"image/{item.get('output_format') or 'png'}", "data": item["result"]}
+        signature = self._image_signatures.pop(0) if self._image_signatures else None
+        if signature is None and self._requires_signatures:
+            signature = _PLACEHOLDER_SIGNATURE
+        self._append_part({"inlineData": medium} | ({"thoughtSignature": signature} if signature else {}))
+
     def _add_search(self, _index: int, item: Item) -> None:
         """Reports the loss of another model's search. The API has no part for past searches, not for its own either."""
         if not details.is_own_search(item):
@@ -117,6 +135,7 @@ class _ContentsWriter(TurnWriter):
             if self._open_parts:
                 self._open_parts.append({"text": ""} | _signature_field(detail))
         self._text_signatures = []
+        self._image_signatures = []
         if self._pending_thoughts:
             self._losses.append(Loss("input", "reasoning dropped"))
             self._pending_thoughts = []

@@ -4,6 +4,7 @@ from typing import Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.context_overflow import find_bare_error
+from translation.decoding.unshown_output import build_thought_image_event
 from translation.decoding.usage import clamp_part, read_count
 from translation.errors import ProtocolViolation
 from translation.gemini.upstream import details
@@ -51,9 +52,9 @@ class GeminiDecoder(ChunkDecoder):
     chunk.
 
     Thoughts become summaries, as Gemini calls them. The searches of a reply are one item after its text. Signatures are
-    in the `details` of a reasoning item: of the open one, or of a separate one before the signed call or after the
-    signed text. Raises ProtocolViolation for input that is not a reply of this API. A reply that broke off ends with
-    Failed. The profile is not used, because Gemini parses its models' text itself.
+    in the `details` of a reasoning item: of the open one, or of a separate one before the signed call or image, or
+    after the signed text. Raises ProtocolViolation for input that is not a reply of this API. A reply that broke off
+    ends with Failed. The profile is not used, because Gemini parses its models' text itself.
     """
 
     def __init__(self, new_id: NewId, _profile: Profile = DEFAULT_PROFILE) -> None:
@@ -179,7 +180,11 @@ class GeminiDecoder(ChunkDecoder):
         if isinstance(call := part.get("functionCall"), dict):
             return self._emit_call(call, signature)
         if isinstance(medium := part.get("inlineData"), dict):
-            return self._emit_image(medium)
+            if part.get("thought"):
+                # An image that the model only tried out: it makes one like it again as its answer.
+                # https://ai.google.dev/gemini-api/docs/image-generation#thinking-process
+                return [*self._emit_thought("", signature), build_thought_image_event("gemini")]
+            return self._emit_image(medium, signature)
         # A part of Gemini's own tools, which requests do not enable.
         return [Opaque("gemini", part, is_output=True)]
 
@@ -218,7 +223,7 @@ class GeminiDecoder(ChunkDecoder):
         events += self._writer.open_call(call_id, name=name, call_id=call_id, arguments=arguments)
         return events + self._writer.close_call(call_id)
 
-    def _emit_image(self, medium: Json) -> list[Event]:
+    def _emit_image(self, medium: Json, signature: str) -> list[Event]:
         kind, data = str(medium.get("mimeType")), medium.get("data")
         if not kind.startswith("image/") or not isinstance(data, str):
             return self._fail(Failed("upstream_error", f"the model replied with {kind}, which is not supported"))
@@ -229,6 +234,8 @@ class GeminiDecoder(ChunkDecoder):
             "result": data,
             "output_format": kind.removeprefix("image/"),
         }
+        if signature:
+            self._details.append(details.detail_of_image(signature))
         return [*self._end_block(), *self._writer.write_item(image)]
 
     def _end_block(self, status: ItemStatus = "completed") -> list[Event]:

@@ -1,6 +1,7 @@
 """Builds and reads the `details` of items: Gemini's signatures, which later turns send back verbatim.
 
 `gemini.call`     the signature of the call with this `call_id`
+`gemini.image`    the signature of the next image
 `gemini.text`     the signature of the text before it, or, if `empty`, of a part without text after that text
 `gemini.thought`  the signature of the thought in the same item
 `gemini.search`   says that Gemini made this search, and is no signature
@@ -14,6 +15,7 @@ from typing import Final
 from translation.representation.json_types import Item, Json
 
 CALL_TYPE: Final = "gemini.call"
+IMAGE_TYPE: Final = "gemini.image"
 TEXT_TYPE: Final = "gemini.text"
 THOUGHT_TYPE: Final = "gemini.thought"
 
@@ -22,6 +24,10 @@ SEARCH_DETAIL: Final[Json] = {"type": "gemini.search"}
 
 def detail_of_call(signature: str, call_id: str) -> Json:
     return {"type": CALL_TYPE, "call_id": call_id, "signature": signature}
+
+
+def detail_of_image(signature: str) -> Json:
+    return {"type": IMAGE_TYPE, "signature": signature}
 
 
 def detail_of_text(signature: str, *, empty: bool) -> Json:
@@ -43,7 +49,7 @@ def gemini_details(item: Item) -> Iterator[Json]:
     details = item.get("details")
     for detail in details if isinstance(details, list) else ():
         match detail:
-            case {"type": "gemini.text" | "gemini.thought", "signature": str(signature)} if signature:
+            case {"type": "gemini.image" | "gemini.text" | "gemini.thought", "signature": str(signature)} if signature:
                 yield detail
             case {"type": "gemini.call", "call_id": str(), "signature": str(signature)} if signature:
                 yield detail

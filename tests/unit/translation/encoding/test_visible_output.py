@@ -64,6 +64,13 @@ def test_a_reply_of_which_nothing_is_shown_fails() -> None:
         assert "image_generation_call" in end.message
 
 
+@pytest.mark.parametrize("visible", [None, frozenset({"message"})])
+def test_images_of_the_thinking_alone_are_a_loss_and_no_failure(visible: frozenset[str] | None) -> None:
+    lost = "output.thought_image"
+    events = [Opaque("gemini", {"type": "thought_image"}, is_output=True), END]
+    assert feed(visible, *events) == [events[0], Noted(facts={UNREPORTED_FACT: lost}), replace(END, lacks=(lost,))]
+
+
 def test_parts_of_dialects_count_and_events_around_the_answer_do_not() -> None:
     *_, noted, _ = feed(frozenset({"message"}), *TEXT, Opaque("gemini", {"executableCode": {}}, is_output=True), END)
     assert noted == Noted(facts={UNREPORTED_FACT: "output.executableCode"})

@@ -29,6 +29,10 @@ def lowered(
     return system, contents, list(map(str, losses))
 
 
+def image(**more: Any) -> Item:
+    return {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "QUJD", **more}
+
+
 CASES: dict[str, tuple[list[Item], list[Json]]] = {
     "a question and an answer": ([HI, message("assistant", "Hel", "lo")], [user("Hi"), model("Hello")]),
     "an answer without words": ([HI, message("assistant", "")], [user("Hi")]),
@@ -53,6 +57,24 @@ CASES: dict[str, tuple[list[Item], list[Json]]] = {
     "consecutive messages": (
         [HI, message("assistant", "Yes"), message("user"), message("assistant", "?")],
         [user("Hi"), model("Yes", "?")],
+    ),
+    "images that models made": (
+        [HI, message("assistant", "Here:"), image(), image(output_format="webp"), message("user", "Thanks")],
+        [
+            user("Hi"),
+            model("Here:", PIXELS, {"inlineData": {"mimeType": "image/webp", "data": "QUJD"}}),
+            user("Thanks"),
+        ],
+    ),
+    "signed images": (
+        [
+            reasoning("Hm.", signed("image")),
+            image(),
+            reasoning(None, signed("image")),
+            message("user", "Again"),
+            image(),
+        ],
+        [model({"text": "Hm.", "thought": True}, PIXELS | {"thoughtSignature": "s"}), user("Again"), model(PIXELS)],
     ),
     "calls of one id": (
         [call("x"), output("x", "a"), call("x"), output("x", "b")],
@@ -265,6 +287,11 @@ PROFILES: dict[str, tuple[Profile, list[Item], tuple[str, list[Json], list[str]]
         [{"type": "web_search_call", "id": "ws", "details": [{"type": "gemini.search"}]}, HI],
         ("", [user("Hi")], []),
     ),
+    "an image without data": (
+        DEFAULT_PROFILE,
+        [HI, image(result=None)],
+        ("", [user("Hi")], ["input=image_generation_call dropped"]),
+    ),
     "a search of another upstream": (
         DEFAULT_PROFILE,
         [{"type": "web_search_call", "id": "ws"}, HI],
@@ -299,6 +326,8 @@ def test_the_newest_models_get_a_placeholder_for_a_signature_that_is_missing() -
     assert contents[1] == model(called("x", SKIP), called("y"))
     assert contents[3] == model(called("z", "s"))
     assert losses == []
+    _, contents, _ = lowered([HI, image()], name="gemini-3-pro-image-preview")
+    assert contents[1] == model(PIXELS | {"thoughtSignature": SKIP})
 
 
 REFUSED: dict[str, tuple[list[Item], str, str]] = {

@@ -46,6 +46,14 @@ def function_call(number: int, name: str, arguments: str, call_id: str) -> Item:
     }
 
 
+IMAGE: Json = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+
+
+def image(item_id: str) -> Item:
+    result = {"status": "completed", "result": "QUJD", "output_format": "png"}
+    return {"id": item_id, "type": "image_generation_call", **result}
+
+
 def signed_call(call_id: str, signature: str = "s") -> Json:
     return {"type": "gemini.call", "call_id": call_id, "signature": signature}
 
@@ -167,16 +175,27 @@ ITEMS: dict[str, tuple[list[Json], list[Item]]] = {
         [function_call(1, "f", "[1]", "tc_1")],
     ),
     "an image": (
-        [chunk(text("Here:"), {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}, reason="STOP")],
+        [chunk(text("Here:"), IMAGE, reason="STOP")],
+        [message("msg_1", "Here:"), image("ig_1")],
+    ),
+    "a signed image has its signature in the reasoning before it": (
+        [chunk(thought("Hm."), IMAGE | {"thoughtSignature": "s"}, reason="STOP")],
+        [reasoning("rs_1", "Hm.", {"type": "gemini.image", "signature": "s"}), image("ig_1")],
+    ),
+    "an image of the thinking is no answer": (
+        [chunk(thought("Hm."), IMAGE | {"thought": True}, thought("Yes.")), chunk(IMAGE, reason="STOP")],
+        [reasoning("rs_1", "Hm.Yes."), image("ig_1")],
+    ),
+    "a sound of the thinking is no answer": (
+        [chunk({"inlineData": {"mimeType": "audio/pcm", "data": ""}, "thought": True}, text("a"), reason="STOP")],
+        [message("msg_1", "a")],
+    ),
+    "a signed image of the thinking": (
+        [chunk(text("a"), IMAGE | {"thought": True, "thoughtSignature": "s"}, text("b"), reason="STOP")],
         [
-            message("msg_1", "Here:"),
-            {
-                "id": "ig_1",
-                "type": "image_generation_call",
-                "status": "completed",
-                "result": "QUJD",
-                "output_format": "png",
-            },
+            message("msg_1", "a"),
+            reasoning("rs_1", None, {"type": "gemini.thought", "signature": "s"}),
+            message("msg_2", "b"),
         ],
     ),
     "text cut at its length": (
@@ -419,3 +438,9 @@ def test_nothing_is_read_after_a_candidate_that_failed() -> None:
     events = decoded({"candidates": [broken, {"index": 1, "content": {"parts": [text("no")]}}]})
     assert isinstance(events[-1], Failed)
     assert not any(isinstance(event, Opaque) for event in events)
+
+
+def test_images_of_the_thinking_are_reported_without_their_bytes() -> None:
+    events = decoded(chunk(IMAGE | {"thought": True}, IMAGE, reason="STOP"))
+    reports = [event for event in events if isinstance(event, Opaque)]
+    assert [(report.payload, report.is_output) for report in reports] == [({"type": "thought_image"}, True)]
