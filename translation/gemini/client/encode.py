@@ -91,7 +91,11 @@ class GeminiEncoder(EventEncoder):
     def _encode_failure(self, failed: Failed, /) -> bytes:
         payload = orjson.dumps(self._build_error(failed))
         if self._form == "events":
-            return payload + b"\n\n"  # the API's SDKs look for the bare object among the events
+            # Google's SDK for Go raises only for the bare object. That for JavaScript raises for an event only in its
+            # newest versions, and for the bare object if no other frame is in the same read. All its versions raise for
+            # a stream that does not end with a blank line. Whoever raises for the event does not read on.
+            # `throwIfStreamErrorChunk` in googleapis/js-genai, `iterateResponseStream` in googleapis/go-genai
+            return b"data: %b\n\n%b" % (payload, payload)
         return self._frame_payload(payload) + b"]\n"
 
     def _encode_end(self, finished: Finished, /) -> bytes:

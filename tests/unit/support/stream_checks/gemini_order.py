@@ -17,16 +17,17 @@ _CANDIDATE = {"content", "index", "finishReason", "finishMessage", "groundingMet
 def read_chunks(wire: bytes) -> list[Json]:
     """The chunks of a stream of events, whose frames must be exactly as the API's SDKs read them. Skips blank lines.
 
-    A bare object among them is an error.
+    An error is an event, and after it the same bare object, with which the stream ends.
     """
     *frames, rest = wire.lstrip(b"\n").split(b"\n\n")
-    assert rest == b"", "the stream ends inside a frame"
     chunks = []
     for frame in frames:
         line = frame.lstrip(b"\n")
-        assert line.startswith((b"data: {", b'{"error":')), line
+        assert line.startswith(b"data: {"), line
         assert b"\n" not in line
         chunks.append(orjson.loads(line.removeprefix(b"data: ")))
+    assert all("error" not in chunk for chunk in chunks[:-1])
+    assert rest == (orjson.dumps(chunks[-1]) if "error" in chunks[-1] else b""), "the stream ends inside a frame"
     return chunks
 
 

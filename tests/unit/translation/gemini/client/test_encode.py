@@ -1,11 +1,14 @@
 """Encodes events as replies of Gemini's API, streamed and whole: cases that the recordings do not have."""
 
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 import pytest
 
 from tests.unit.support.stream_checks.gemini_order import check_content_reply, check_content_stream, read_chunks
+from tests.unit.support.stream_checks.gemini_sdks import SDK_READERS, SdkError
 from tests.unit.support.translator_drivers import feed_to_end
 from tests.unit.translation.gemini.client.test_encode_golden import HEAD, build_error
 from translation.gemini.client.collect import ContentCollector
@@ -292,13 +295,63 @@ def test_counts_are_those_that_are_known() -> None:
     }
 
 
+FAILED: list[Event] = [
+    *text_item(0, "Hi")[:3],
+    Noted(usage=Usage(1, 1)),
+    Opaque("x", {}),
+    Failed("upstream_error", "no"),
+]
+
+
+def write_events(events: list[Event]) -> bytes:
+    return feed_to_end(GeminiEncoder(HEAD, form="events", thoughts=False, build_error=build_error), events)
+
+
+def cut_after(wire: bytes, delimiter: bytes) -> list[bytes]:
+    """Cuts a stream into reads that end with the delimiter."""
+    return [piece for piece in re.split(b"(?<=%b)" % re.escape(delimiter), wire) if piece]
+
+
+READS: dict[str, Callable[[bytes], list[bytes]]] = {
+    "one read": lambda wire: [wire],
+    "a read for each frame": lambda wire: cut_after(wire, b"\n\n"),
+    "reads that end after a brace": lambda wire: cut_after(wire, b"}"),
+    "a read for each byte": lambda wire: [bytes([byte]) for byte in wire],
+}
+
+
+@pytest.mark.parametrize("cut", READS.values(), ids=READS)
+@pytest.mark.parametrize("read", SDK_READERS.values(), ids=SDK_READERS)
+def test_every_sdk_raises_for_a_stream_that_fails_however_it_arrives(
+    read: Callable[[Sequence[bytes]], list[Any]], cut: Callable[[bytes], list[bytes]]
+) -> None:
+    with pytest.raises(SdkError):
+        read(cut(write_events(FAILED)))
+    with pytest.raises(SdkError):
+        read(cut(write_events(FAILED[-1:])))
+
+
+@pytest.mark.parametrize("cut", READS.values(), ids=READS)
+@pytest.mark.parametrize("name", ["JavaScript", "Python", "Go"])
+def test_the_newest_sdks_raise_the_status_of_the_failure(name: str, cut: Callable[[bytes], list[bytes]]) -> None:
+    with pytest.raises(SdkError) as raised:
+        SDK_READERS[name](cut(write_events(FAILED)))
+    assert raised.value.code == 502
+
+
+@pytest.mark.parametrize("cut", READS.values(), ids=READS)
+@pytest.mark.parametrize("read", SDK_READERS.values(), ids=SDK_READERS)
+def test_no_sdk_raises_for_a_stream_that_ends(
+    read: Callable[[Sequence[bytes]], list[Any]], cut: Callable[[bytes], list[bytes]]
+) -> None:
+    wire = write_events([*text_item(0, "Hi"), Finished("stop")])
+    assert read(cut(wire)) == read_chunks(wire)
+
+
 def test_a_failure_ends_a_stream_in_the_form_that_sdks_raise_on() -> None:
-    failed = [*text_item(0, "Hi")[:3], Noted(usage=Usage(1, 1)), Opaque("x", {}), Failed("upstream_error", "no")]
-    events = GeminiEncoder(HEAD, form="events", thoughts=False, build_error=build_error)
-    wire = feed_to_end(events, failed)
+    failed = FAILED
+    wire = write_events(failed)
     assert read_chunks(wire)[-1]["error"]["message"] == "no"
-    assert wire.endswith(b"}\n\n")
-    assert b'\n\n{"error"' in wire
     array = GeminiEncoder(HEAD, form="array", thoughts=False, build_error=build_error)
     assert orjson.loads(feed_to_end(array, failed))[-1]["error"]["status"] == "INTERNAL"
     at_once = GeminiEncoder(HEAD, form="array", thoughts=False, build_error=build_error)
