@@ -112,7 +112,11 @@ def _lift_tools(params: Mapping[str, Any]) -> list[Json]:
 
 
 def _lift_function(function: Json) -> Json:
-    return _build_typed("function", _pick_keys(function, _FUNCTION_KEYS))
+    """Without `strict` a function of the Chat API is not strict, and one of the Responses API is.
+
+    Source: developers.openai.com/api/docs/guides/function-calling, "Strict mode".
+    """
+    return {"strict": False, **_build_typed("function", _pick_keys(function, _FUNCTION_KEYS))}
 
 
 def _lift_custom_tool(custom: Json) -> Json:

@@ -58,8 +58,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
 
     Raises InvalidRequest for a history or a tool that no chat upstream accepts (a call without its output, a name with
     a space), and Unrepresentable for what chat cannot represent. Nulls, empty `tools`, and parameters of tools without
-    tools are never sent. `strict` is sent as given. The returned `losses` are those of this step only: what lifting
-    lost is in `turn.losses`.
+    tools are never sent, nor is `strict: false`, which is chat's default. The returned `losses` are those of this step
+    only: what lifting lost is in `turn.losses`.
     """
     losses: list[Loss] = []
     messages = lower_items(turn, profile, losses)
@@ -93,6 +93,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         body[profile.raw_text_field] = "none"
     if turn.thinking is not None:
         _THINKING_SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
+    else:
+        switch_thinking_by_effort(body, profile)
     if turn.stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
@@ -155,6 +157,18 @@ def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: l
 
 def _switch_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
     body["chat_template_kwargs"] = {**(body.get("chat_template_kwargs") or {}), "enable_thinking": thinking}
+
+
+def switch_thinking_by_effort(body: Json, profile: Profile) -> None:
+    """Turns thinking off by the switch of the model's template if a chat body asks for no effort, in place.
+
+    llama.cpp and vLLM ignore the effort `none` in versions before summer 2026, and the model thinks. The client's own
+    arguments of the template count more.
+    """
+    if body.get("reasoning_effort") == "none" and profile.thinking_switch == "chat_template_kwargs":
+        arguments = body.get("chat_template_kwargs")
+        if arguments is None or isinstance(arguments, dict):
+            body["chat_template_kwargs"] = {"enable_thinking": False, **(arguments or {})}
 
 
 def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> None:

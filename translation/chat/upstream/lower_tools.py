@@ -111,7 +111,8 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss]) -> Json:
     keys = _TOOL_KEYS[kind]
     lowered: Json = {}
     for key in keys:
-        if (value := tool.get(key)) is not None:
+        # `strict: false` is what chat's functions are without it, and some servers refuse keys that they do not know.
+        if (value := tool.get(key)) is not None and not (key == "strict" and value is False):
             lowered[key] = value
     if len(tool) > 1 + len(lowered):
         losses += [

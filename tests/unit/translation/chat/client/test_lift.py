@@ -74,18 +74,20 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": None}}},
         {"text_format": {"type": "json_schema", "name": "n", "schema": SCHEMA}},
     ),
-    "functions, flat, and strict only as given": (
+    "functions, flat, and strict only if they say so": (
         {
             "tools": [
-                {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": False}},
+                {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}},
                 {"type": "function", "function": {"name": "g", "description": None}},
+                {"type": "function", "function": {"name": "h", "strict": None}},
             ],
             "parallel_tool_calls": True,
         },
         {
             "tools": [
-                {"type": "function", "name": "f", "parameters": SCHEMA, "strict": False},
-                {"type": "function", "name": "g"},
+                {"type": "function", "name": "f", "parameters": SCHEMA, "strict": True},
+                {"type": "function", "name": "g", "strict": False},
+                {"type": "function", "name": "h", "strict": False},
             ],
             "parallel_tool_calls": True,
         },
@@ -152,7 +154,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     "the old functions, which are called one at a time": (
         {"functions": [{"name": "f", "parameters": SCHEMA}], "function_call": {"name": "f"}},
         {
-            "tools": [{"type": "function", "name": "f", "parameters": SCHEMA}],
+            "tools": [{"type": "function", "name": "f", "parameters": SCHEMA, "strict": False}],
             "tool_choice": {"type": "function", "name": "f"},
             "parallel_tool_calls": False,
         },
@@ -163,7 +165,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     ),
     "tools win over the old functions": (
         {"functions": [{"name": "f"}], "tools": [{"type": "function", "function": {"name": "g"}}]},
-        {"tools": [{"type": "function", "name": "g"}], "losses": (Loss("functions", "dropped"),)},
+        {"tools": [{"type": "function", "name": "g", "strict": False}], "losses": (Loss("functions", "dropped"),)},
     ),
     "what the endpoint does not know, as it is": (
         {"top_k": 3, "provider": {"order": ["x"]}, "moderation": None},

@@ -217,6 +217,23 @@ def test_developer_messages_have_the_role_the_upstream_knows(role: str) -> None:
     assert relayed({"role": "developer", "content": "x"}, developer_role=role) == {"role": role, "content": "x"}
 
 
+@pytest.mark.parametrize(
+    ("effort", "given", "expected"),
+    [
+        ("none", None, {"enable_thinking": False}),
+        ("none", {"a": 1}, {"a": 1, "enable_thinking": False}),
+        ("none", {"enable_thinking": True}, {"enable_thinking": True}),
+        ("low", None, None),
+    ],
+)
+def test_no_effort_turns_thinking_off_where_a_template_does(effort: str, given: Json | None, expected: Json) -> None:
+    body = {"model": "m", "messages": [QUESTION], "reasoning_effort": effort, "chat_template_kwargs": given}
+    lowered = relay_body(body, Profile(thinking_switch="chat_template_kwargs"), model="theirs")
+    assert lowered.body.get("chat_template_kwargs") == expected
+    assert lowered.body["reasoning_effort"] == effort
+    assert "chat_template_kwargs" not in relay_body({**body, "chat_template_kwargs": None}, Profile(), model="m").body
+
+
 def test_an_effort_the_upstream_has_no_field_for_is_a_loss() -> None:
     body = {"model": "m", "messages": [QUESTION], "reasoning_effort": "low"}
     lowered = relay_body(body, Profile(effort_field="none"), model="theirs")

@@ -24,14 +24,14 @@ OPENROUTER = Profile(
 )
 VLLM = Profile(thinking_switch="chat_template_kwargs", extra_params=frozenset({"chat_template_kwargs", "top_k"}))
 
-F = {"type": "function", "name": "f", "parameters": {"type": "object", "$defs": {}}, "strict": False}
+F = {"type": "function", "name": "f", "parameters": {"type": "object", "$defs": {}}, "strict": True}
 G = {"type": "function", "name": "g", "description": "does g", "parameters": None, "strict": None}
 P = {"type": "custom", "name": "p"}
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: A"}
 
 CHAT_F = {
     "type": "function",
-    "function": {"name": "f", "parameters": {"type": "object", "properties": {}, "$defs": {}}, "strict": False},
+    "function": {"name": "f", "parameters": {"type": "object", "properties": {}, "$defs": {}}, "strict": True},
 }
 CHAT_G = {"type": "function", "function": {"name": "g", "description": "does g"}}
 CHAT_P = {"type": "custom", "custom": {"name": "p"}}
@@ -124,6 +124,31 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
         {"reasoning": {"effort": "low", "max_tokens": 9}},
     ),
     "an empty reasoning object is not sent": ({"reasoning": {"effort": None}}, OPENROUTER, {}),
+    "no effort at an upstream that thinks by its template": (
+        {"reasoning": {"effort": "none"}, "extra": {"chat_template_kwargs": {"a": 1}}},
+        VLLM,
+        {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False, "a": 1}},
+    ),
+    "no effort, and arguments of the template that say otherwise": (
+        {"reasoning": {"effort": "none"}, "extra": {"chat_template_kwargs": {"enable_thinking": True}}},
+        VLLM,
+        {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
+    ),
+    "no effort, and thinking that is on": (
+        {"reasoning": {"effort": "none"}, "thinking": True},
+        VLLM,
+        {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
+    ),
+    "no effort, and arguments of the template that only the upstream can judge": (
+        {"reasoning": {"effort": "none"}, "extra": {"chat_template_kwargs": ["a"]}},
+        VLLM,
+        {"reasoning_effort": "none", "chat_template_kwargs": ["a"]},
+    ),
+    "some effort at an upstream that thinks by its template": (
+        {"reasoning": {"effort": "low"}},
+        VLLM,
+        {"reasoning_effort": "low"},
+    ),
     "thinking beside effort": (
         {"reasoning": {"effort": "low"}, "thinking": True},
         OPENROUTER,
@@ -138,6 +163,11 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
     "parameters the upstream has beyond the API": ({"extra": {"top_k": 5}}, VLLM, {"top_k": 5}),
     "no tools": ({"tools": [], "tool_choice": "auto", "parallel_tool_calls": True}, DEFAULT_PROFILE, {}),
     "no tools, and none are to be used": ({"tool_choice": "none"}, DEFAULT_PROFILE, {}),
+    "a tool that is not strict, as chat's tools are by default": (
+        {"tools": [{**G, "strict": False}]},
+        DEFAULT_PROFILE,
+        {"tools": [CHAT_G]},
+    ),
     "tools are nested, strict as given, nulls left out": (
         {"tools": [F, G], "tool_choice": "auto", "parallel_tool_calls": False},
         DEFAULT_PROFILE,
