@@ -234,5 +234,12 @@ def _check_history(items: Sequence[Item], facts: RequestFacts) -> list[Item]:
 
 
 def drop_unfinished_calls(items: Sequence[Item]) -> list[Item]:
-    """Removes incomplete tool calls. They were never run and have no output, and no model accepts such a call."""
-    return [item for item in items if not (item.get("status") == "incomplete" and "call_id" in item)]
+    """Removes incomplete tool calls. They were never run and have no output, and no model accepts such a call.
+
+    An incomplete output of a tool stays: it is what a client sends for a call that failed.
+    """
+    return [item for item in items if not (item.get("status") == "incomplete" and _is_call(item))]
+
+
+def _is_call(item: Item) -> bool:
+    return "call_id" in item and not item["type"].endswith("_output")

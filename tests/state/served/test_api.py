@@ -114,15 +114,19 @@ async def test_a_deleted_response_in_the_middle_is_still_history_of_later_respon
     assert [text for role, text in sent_messages(upstream) if role == "user"] == ["One", "Two", "Three", "Four"]
 
 
-async def test_a_call_and_its_output_are_part_of_a_chain(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
-    upstream.on("/chat/completions", chat_calls(("add", '{"a":1}')), chat_text("Done"))
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+async def test_a_call_and_its_output_are_part_of_a_chain(
+    status: str, client: AsyncOpenAI, upstream: ScriptedUpstream
+) -> None:
+    upstream.on("/chat/completions", chat_calls(("add", '{"a":1}')), chat_text("Done"), chat_text("Yes"))
     tools: Any = [{"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}]
     first = await client.responses.create(model="m", input="Add", tools=tools)
     call: Any = first.output[-1]
-    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "2"}
-    await client.responses.create(model="m", input=[output], tools=tools, previous_response_id=first.id)
-    roles = [message["role"] for message in upstream.requests[-1].json["messages"]]
-    assert roles == ["user", "assistant", "tool"]
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "2", "status": status}
+    second = await client.responses.create(model="m", input=[output], tools=tools, previous_response_id=first.id)
+    await client.responses.create(model="m", input="Sure?", tools=tools, previous_response_id=second.id)
+    roles = [[message["role"] for message in request.json["messages"]] for request in upstream.requests[-2:]]
+    assert roles == [["user", "assistant", "tool"], ["user", "assistant", "tool", "assistant", "user"]]
 
 
 async def test_an_item_that_the_history_has_already_is_refused(client: AsyncOpenAI, upstream: ScriptedUpstream) -> None:
