@@ -7,8 +7,9 @@ import orjson
 from translation.framing import sse
 from translation.representation.json_types import Json
 
-_UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index"})
-"""Keys of a delta whose values are whole and may be repeated. They are replaced, not appended."""
+_UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index", "format"})
+"""Keys of a delta whose values are whole and may be repeated. They are replaced, not appended. `format` is that of
+OpenRouter's `reasoning_details`."""
 
 
 def build_completion_stream(completion: Json) -> bytes:

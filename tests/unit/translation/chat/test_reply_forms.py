@@ -55,6 +55,16 @@ def chunks(*deltas: Json, **last: Any) -> bytes:
 
 
 PIECES: dict[str, tuple[list[Json], Json]] = {
+    "details of reasoning keep the name of their form": (
+        [
+            {"reasoning_details": [{"type": "reasoning.text", "text": "a", "format": "x-v1", "index": 0}]},
+            {"reasoning_details": [{"type": "reasoning.text", "text": "b", "format": "x-v1", "index": 0}]},
+        ],
+        {
+            "content": None,
+            "reasoning_details": [{"type": "reasoning.text", "text": "ab", "format": "x-v1", "index": 0}],
+        },
+    ),
     "texts are joined": (
         [{"role": "assistant", "content": ""}, {"content": "Hel"}, {"content": "lo"}],
         {"content": "Hello"},
