@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from translation.chat.reply_objects import MCP_CALLS, PARAGRAPH_GAP
-from translation.hosted.citations.cited_text import POSITION_KEYS
 from translation.representation.delta_runs import TextKey
 from translation.representation.events import (
     Annotated,
@@ -26,6 +25,7 @@ from translation.representation.events import (
     Progressed,
 )
 from translation.representation.item_indexes import ItemIndexes
+from translation.representation.items import move_annotation
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 
@@ -35,7 +35,6 @@ _LISTS: Final = "mcp_list_tools"
 _MCP_CALL: Final = "mcp_call"
 _TEXT_KINDS: Final = ("message", "reasoning")
 _SUMMARY: Final = "summary_text"
-_ANSWER: Final = "output_text"
 _UPSTREAM_ONLY: Final = "details"
 
 
@@ -74,7 +73,6 @@ class HostedCallsStage:
         """The indexes of items that begin with a gap."""
         self._gap_index: int | None = None
         """The index of the item whose leading gap is pending."""
-        self._positions = _JoinedPositions()
 
     def delta_observers(self, _text_key: TextKey) -> None:
         """Returns None: every delta has to be fed."""
@@ -124,18 +122,15 @@ class HostedCallsStage:
             return
         moved = self._indexes.move(event)
         kind = self._kinds.get(source_index)
-        if isinstance(moved, PartStarted):
-            self._positions.start(moved)
-            if moved.part.get("type") == _SUMMARY:
-                self._gapped.discard(source_index)  # summaries are always paragraphs
+        if isinstance(moved, PartStarted) and moved.part.get("type") == _SUMMARY:
+            self._gapped.discard(source_index)  # summaries are always paragraphs
         elif isinstance(moved, Delta) and kind is not None and moved.text:
             self._kinds_with_text.add(kind)
             if source_index in self._gapped and source_index == self._gap_index:
                 self._gap_index = None
-                self._positions.add(moved, gap=PARAGRAPH_GAP)
                 moved = replace(moved, text=PARAGRAPH_GAP + moved.text)
-            else:
-                self._positions.add(moved)
+        elif isinstance(moved, Annotated) and source_index in self._gapped and moved.part_index == 0:
+            moved = replace(moved, annotation=move_annotation(moved.annotation, len(PARAGRAPH_GAP)))
         elif source_index in self._gapped and isinstance(moved, PartEnded) and moved.part is not None:
             if moved.part_index == 0:
                 moved = replace(moved, part=_with_gap(moved.part))
@@ -144,7 +139,7 @@ class HostedCallsStage:
             if source_index in self._gapped and moved.item.get("content"):
                 first, *others = moved.item["content"]
                 moved = replace(moved, item={**moved.item, "content": [_with_gap(first), *others]})
-        events.append(self._positions.move(moved) if self._joins_texts else moved)
+        events.append(moved)
 
     def _is_visible(self, item: Item) -> bool:
         return item["type"] == _MCP_CALL and item["server_label"] in self._visible_servers
@@ -156,51 +151,6 @@ class HostedCallsStage:
             self._report_loss(build_server_loss(item["server_label"]))
 
 
-class _JoinedPositions:
-    """Where the parts of answers begin in the one text that they are joined to: their citations have positions in
-    it."""
-
-    def __init__(self) -> None:
-        self._starts: dict[TextKey, int | None] = {}
-        """The position of each part of an answer; None as long as it has no text."""
-        self._length = 0
-
-    def start(self, event: PartStarted) -> None:
-        if event.part.get("type") == _ANSWER:
-            self._starts[event.index, event.part_index] = None
-
-    def add(self, delta: Delta, gap: str = "") -> None:
-        """Adds a text, and the gap that precedes it."""
-        key = (delta.index, delta.part_index)
-        if key in self._starts:
-            self._length += len(gap)
-            if self._starts[key] is None:
-                self._starts[key] = self._length
-            self._length += len(delta.text)
-
-    def move(self, event: _ItemEvent) -> _ItemEvent:
-        """Returns an event whose citations have positions in the joined text."""
-        match event:
-            case Annotated():
-                return replace(event, annotation=self._move_one(event.annotation, (event.index, event.part_index)))
-            case PartEnded() if event.part is not None:
-                return replace(event, part=self._move_part(event.part, (event.index, event.part_index)))
-            case ItemEnded() if event.item is not None and isinstance(parts := event.item.get("content"), list):
-                content = [self._move_part(part, (event.index, number)) for number, part in enumerate(parts)]
-                return replace(event, item={**event.item, "content": content})
-        return event
-
-    def _move_part(self, part: Json, key: TextKey) -> Json:
-        if not part.get("annotations"):
-            return part
-        return {**part, "annotations": [self._move_one(each, key) for each in part["annotations"]]}
-
-    def _move_one(self, annotation: Json, key: TextKey) -> Json:
-        start = self._starts.get(key) or 0
-        moved = {name: annotation[name] + start for name in POSITION_KEYS if type(annotation.get(name)) is int}
-        return {**annotation, **moved} if start else annotation
-
-
 def build_server_loss(label: str) -> Loss:
     """Returns the loss of a request whose model does not get the tools of an unreachable server."""
     return Loss("tools", f"MCP server {label} left out")
@@ -208,4 +158,9 @@ def build_server_loss(label: str) -> Loss:
 
 def _with_gap(part: Json) -> Json:
     """Returns an upstream's final part with the same leading gap as its first delta."""
-    return {**part, "text": PARAGRAPH_GAP + part["text"]} if part.get("text") else part
+    if not part.get("text"):
+        return part
+    moved = {**part, "text": PARAGRAPH_GAP + part["text"]}
+    if part.get("annotations"):
+        moved["annotations"] = [move_annotation(each, len(PARAGRAPH_GAP)) for each in part["annotations"]]
+    return moved

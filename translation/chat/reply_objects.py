@@ -139,14 +139,6 @@ def build_citation(annotation: Any) -> Json | None:
             return None
 
 
-def build_citations(item: Item) -> Iterator[Json]:
-    """Yields chat annotations for all citations of a whole item that chat can represent."""
-    for part in item.get("content") or ():
-        for annotation in part.get("annotations") or ():
-            if (citation := build_citation(annotation)) is not None:
-                yield citation
-
-
 def build_finish(finished: Finished, *, called: bool, legacy: bool) -> Json:
     """Returns a choice's `finish_reason` as an object to merge. `legacy` is for clients that sent `functions`.
 

@@ -118,3 +118,15 @@ def text_of(item_type: str, part: Json) -> str:
     """Returns the text of a part of an item; empty for a part that has none."""
     field = text_field_of((item_type, part.get("type")))
     return "" if field is None else part.get(field.key) or ""
+
+
+POSITION_KEYS: Final = ("start_index", "end_index", "index")
+"""The keys of annotations that are positions in their text, in characters."""
+
+
+def move_annotation(annotation: Json, distance: int) -> Json:
+    """Returns an annotation of a text that begins `distance` characters later."""
+    if not distance:
+        return annotation
+    moved = {key: annotation[key] + distance for key in POSITION_KEYS if type(annotation.get(key)) is int}
+    return {**annotation, **moved}

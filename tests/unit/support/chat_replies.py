@@ -190,6 +190,15 @@ TURNS: dict[str, list[Event]] = {
         Annotated(0, 0, FILE_CITED),
         text(0)[-2:],
     ),
+    "citations of a later message": turn(
+        thought(0, "hm"),
+        text(1, "I ", "search", ". "),
+        whole(2, {"id": "ws_2", "type": "web_search_call", "status": "completed"}),
+        text(3, "a", "b")[:-2],
+        Annotated(3, 0, CITED),
+        Annotated(3, 0, FILE_CITED),
+        text(3)[-2:],
+    ),
     "what chat has no word for": turn(
         whole(0, {"id": "ws_0", "type": "web_search_call", "status": "completed"}),
         ItemStarted(1, {"id": "ci_1", "type": "code_interpreter_call"}),

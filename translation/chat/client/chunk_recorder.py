@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from translation.chat import reply_objects
 from translation.encoding.visible_output import FILE_CITATION
-from translation.representation.events import Annotated, Delta, Event, ItemEnded, ItemStarted, Noted
+from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, Noted
 from translation.representation.json_types import Json
 
 _CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
@@ -35,12 +35,14 @@ class ChunkRecorder:
                     )
             elif isinstance(event, Noted):
                 self._mcp_calls = (event.facts or {}).get(reply_objects.MCP_CALLS, self._mcp_calls)
-            elif isinstance(event, Annotated):
-                if event.annotation.get("type") == FILE_CITATION:
-                    self._file_citations.append(event.annotation)
             elif isinstance(event, ItemEnded) and event.index in self._call_numbers:
                 status = event.status if event.item is None else event.item.get("status", event.status)
                 self._tool_calls.append({"index": self._call_numbers[event.index], "status": status})
+
+    def add_citation(self, annotation: Json) -> None:
+        """Records an annotation of the answer if it cites a file. Its positions are those in the whole answer."""
+        if annotation.get("type") == FILE_CITATION:
+            self._file_citations.append(annotation)
 
     def build_extensions(self) -> Json:
         """Returns the value of `extensions`.

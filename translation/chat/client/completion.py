@@ -3,13 +3,14 @@
 Does not know the upstream's dialect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
+from translation.representation.items import move_annotation
 from translation.representation.json_types import Item, Json
 
 _LISTED_PART_TYPES = ("text", "image_url")
@@ -69,6 +70,7 @@ class CompletionCollector(TurnReplyCollector):
         annotations: list[Json] = []
         details: list[Json] = []
         images: list[Json] = []
+        length = 0
         for index, item in enumerate(items):
             call_field = reply_objects.REPLY_FIELDS.get((item["type"], None))
             if call_field is not None:
@@ -82,10 +84,12 @@ class CompletionCollector(TurnReplyCollector):
                     and reply_objects.is_own_paragraph((index, part_index), part_type)
                 ):
                     pieces[field].append(reply_objects.PARAGRAPH_GAP)
+                if field == "content":
+                    annotations += self._take_citations(item, part_index, length)
+                    length += len(text)
                 pieces[field].append(text)
             if (image := reply_objects.build_image_entry(item)) is not None:
                 images.append({**image, "index": len(images)})
-            annotations += reply_objects.build_citations(item)
             details += item.get("details") or ()
         texts = {field: "".join(parts) if parts else None for field, parts in pieces.items()}
         message: Json = {"role": "assistant", "content": texts["content"], "refusal": texts["refusal"]}
@@ -104,6 +108,16 @@ class CompletionCollector(TurnReplyCollector):
         if calls:
             message["tool_calls"] = calls
         return message
+
+    def _take_citations(self, item: Item, part_index: int | None, start: int) -> Iterator[Json]:
+        """Yields chat's annotations of a part of a message. `start` is where its text begins in the answer."""
+        part = {} if part_index is None else item["content"][part_index]
+        for annotation in part.get("annotations") or ():
+            moved = move_annotation(annotation, start)
+            if self._chunk_recorder is not None:
+                self._chunk_recorder.add_citation(moved)
+            if (citation := reply_objects.build_citation(moved)) is not None:
+                yield citation
 
 
 def build_stored_message(message: Json) -> Json:

@@ -30,10 +30,26 @@ from translation.representation.events import (
     Started,
     Usage,
 )
+from translation.representation.items import move_annotation
 from translation.representation.json_types import Json
 
 _PartKey: TypeAlias = tuple[int, int | None]
 """The index of an item, and of a part of it; None for the text of the item itself, such as arguments."""
+
+
+class _SentText:
+    """A text that is being sent: its frame template, None until that is built, and how much of it was sent.
+
+    The template of a text that chat has no field for is empty, so that its deltas give no bytes.
+    """
+
+    __slots__ = ("field", "length", "template")
+
+    def __init__(self, field: reply_objects.ReplyField | None) -> None:
+        self.field = field
+        self.template: tuple[bytes, ...] | None = None
+        self.length = 0
+
 
 _TEXT_PLACEHOLDER = "\x00"
 """Marks where the text goes while the frame template of a text is built."""
@@ -139,22 +155,24 @@ class ChatEncoder(StreamEnd):
         self._calls = CallFields(legacy_functions=legacy_functions)
         self._part_types: dict[_PartKey, str | None] = {}
         self._written_parts: set[_PartKey] = set()
-        self._frame_templates: dict[_PartKey, tuple[bytes, ...]] = {}
+        self._texts: dict[_PartKey, _SentText] = {}
+        """In the order in which they began."""
 
     def feed(self, batch: Sequence[Event]) -> bytes:
         """Returns the whole frames of one batch; empty bytes if chat can represent nothing of it."""
         if self._chunk_recorder is not None:
             self._chunk_recorder.feed(batch)
         frames: list[bytes] = []
-        templates = self._frame_templates
+        texts = self._texts
         for event in batch:
             match event:
                 case Delta():
-                    template = templates.get((event.index, event.part_index))
-                    if template is None or event.logprobs:
+                    text = texts.get((event.index, event.part_index))
+                    if text is None or text.template is None or event.logprobs:
                         self._write_text(event, frames)
                     else:
-                        frames.append(orjson.dumps(event.text).join(template))
+                        text.length += len(event.text)
+                        frames.append(orjson.dumps(event.text).join(text.template))
                 case ItemStarted():
                     self._start_item(event, frames)
                 case PartStarted():
@@ -162,13 +180,13 @@ class ChatEncoder(StreamEnd):
                 case ItemEnded():
                     self._end_item(event, frames)
                 case Annotated():
-                    if (citation := reply_objects.build_citation(event.annotation)) is not None:
-                        self._write_delta({"annotations": [citation]}, frames)
+                    self._write_citation(event, frames)
                 case Noted():
                     self.usage = event.usage or self.usage
                     self._warnings |= reply_objects.build_warnings(event.facts or {})
                     if self._chunks.add_facts(reply_objects.build_facts(event.facts or {})):
-                        templates.clear()
+                        for text in texts.values():
+                            text.template = None
                 case Finished():
                     self._finish(event, frames)
                 case Failed():
@@ -208,19 +226,35 @@ class ChatEncoder(StreamEnd):
         if self._reasoning_fields and event.item.get("details"):
             self._write_delta({DETAILS_FIELD: event.item["details"]}, frames)
 
+    def _write_citation(self, event: Annotated, frames: list[bytes]) -> None:
+        """Writes a citation with its positions in the whole answer, to which clients join the texts of all messages."""
+        start = 0
+        for key, text in self._texts.items():
+            if key == (event.index, event.part_index):
+                break
+            if text.field == "content":
+                start += text.length
+        moved = move_annotation(event.annotation, start)
+        if self._chunk_recorder is not None:
+            self._chunk_recorder.add_citation(moved)
+        if (citation := reply_objects.build_citation(moved)) is not None:
+            self._write_delta({"annotations": [citation]}, frames)
+
     def _write_text(self, event: Delta, frames: list[bytes]) -> None:
         """Writes a delta without a frame template: the first of its text, or one with log probabilities.
 
-        It also builds the template for the deltas that follow. The template of a text that chat has no field for is
-        empty, so that its deltas give no bytes.
+        It also builds the template for the deltas that follow.
         """
         key = (event.index, event.part_index)
         part_type = None if event.part_index is None else self._part_types[key]
         field = reply_objects.REPLY_FIELDS.get((self._item_types[event.index], part_type))
+        if (sent := self._texts.get(key)) is None:
+            sent = self._texts[key] = _SentText(field)
         if field is None or (field == "reasoning" and not self._reasoning_fields):
-            self._frame_templates[key] = ()
+            sent.template = ()
             return
         text = event.text
+        sent.length += len(text)
         if field == "reasoning":
             if (
                 key not in self._written_parts
@@ -235,8 +269,8 @@ class ChatEncoder(StreamEnd):
             logprobs: Json = {"content": None, "refusal": None, field: event.logprobs}
             frames.append(self._chunks.build_chunk({field: text}, logprobs=logprobs))
             return
-        template = self._frame_templates[key] = self._chunks.build_template(self._placeholder_delta(field, event.index))
-        frames.append(orjson.dumps(text).join(template))
+        sent.template = self._chunks.build_template(self._placeholder_delta(field, event.index))
+        frames.append(orjson.dumps(text).join(sent.template))
 
     def _placeholder_delta(self, field: reply_objects.ReplyField, index: int) -> Json:
         """Returns the `delta` object of a chunk for one field, with a placeholder for the text."""

@@ -1,7 +1,7 @@
 """Replaces the markers of one text of an answer by citations, while the text comes in pieces."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from translation.hosted.citations.citables import Citable
 from translation.hosted.citations.citation_table import (
@@ -11,13 +11,11 @@ from translation.hosted.citations.citation_table import (
     CitationTable,
 )
 from translation.hosted.citations.link_finder import LinkFinder
+from translation.representation.items import POSITION_KEYS
 from translation.representation.json_types import Json
 
 Piece: TypeAlias = str | Json
 """A piece of the text as it is sent, or an annotation, which is sent between the pieces."""
-
-POSITION_KEYS: Final = ("start_index", "end_index", "index")
-"""The keys of annotations that are positions in their text."""
 
 
 class _Replacement(NamedTuple):

@@ -1,10 +1,20 @@
 """Replies with hosted tools in chat: dropped items, reported calls, and paragraphs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import pytest
 
 from gateway.replies.hosted_calls import HostedCallsStage
 from tests.tool_rounds import text, whole
+from tests.unit.support.chat_replies import accumulate, read_stream
 from tests.unit.support.event_grammar import EventGrammar
+from tests.unit.support.stream_checks.gemini_order import check_content_stream
+from tests.unit.support.translator_drivers import feed_to_end
+from tests.unit.translation.gemini.client.test_encode_golden import HEAD, build_error
+from translation.chat.client.completion import CompletionCollector
+from translation.chat.client.encode import ChatEncoder
+from translation.gemini.client.collect import ContentCollector
+from translation.gemini.client.encode import GeminiEncoder
 from translation.representation.collector import TurnCollector
 from translation.representation.events import (
     Annotated,
@@ -133,13 +143,69 @@ def cited(index: int, content: str, citation: Item) -> list[Event]:
     ]
 
 
-def test_citations_have_positions_in_the_joined_text() -> None:
+def test_citations_have_positions_in_their_text_with_its_gap() -> None:
     citation = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
     events = passed(Started("m"), *cited(0, "😀b", citation), *call(1), *cited(2, "cd", citation), Finished("stop"))
-    joined = "".join(event.text for event in events if isinstance(event, Delta))
-    assert joined == "😀b\n\ncd"
+    contents = texts(events)
+    assert contents == ["😀b", "\n\ncd"]
     first, second = [event.annotation for event in events if isinstance(event, Annotated)]
-    assert [joined[each["start_index"] : each["end_index"]] for each in (first, second)] == ["😀", "c"]
+    assert contents[0][first["start_index"] : first["end_index"]] == "😀"
+    assert contents[1][second["start_index"] : second["end_index"]] == "c"
     collector = TurnCollector()
     collector.feed(events)
     assert [part["annotations"] for item in collector.items for part in item["content"]] == [[first], [second]]
+
+
+def cite_in_completion(events: Sequence[Event]) -> list[str]:
+    """The places of a completion's content that its citations name."""
+    collector = CompletionCollector(completion_id="c", created=1, model="m", reasoning_fields=frozenset())
+    collector.feed(events)
+    return find_cited(collector.result()["choices"][0]["message"])
+
+
+def cite_in_chunks(events: Sequence[Event]) -> list[str]:
+    """The same of a stream of chunks."""
+    encoder = ChatEncoder(completion_id="c", created=1, model="m", reasoning_fields=frozenset(), include_usage=False)
+    return find_cited(accumulate(read_stream(feed_to_end(encoder, list(events))))["message"])
+
+
+def find_cited(message: Item) -> list[str]:
+    cited = [each["url_citation"] for each in message["annotations"]]
+    return [message["content"][each["start_index"] : each["end_index"]] for each in cited]
+
+
+def cite_in_content(events: Sequence[Event]) -> list[str]:
+    """The places that the grounding of a reply of Gemini's API names, whose offsets are in bytes."""
+    collector = ContentCollector(HEAD, thoughts=False)
+    collector.feed(events)
+    return find_grounded(collector.result())
+
+
+def cite_in_contents(events: Sequence[Event]) -> list[str]:
+    """The same of a stream of replies."""
+    encoder = GeminiEncoder(HEAD, form="events", thoughts=False, build_error=build_error)
+    return find_grounded(check_content_stream(feed_to_end(encoder, list(events))))
+
+
+def find_grounded(reply: Item) -> list[str]:
+    (candidate,) = reply["candidates"]
+    answer = "".join(part["text"] for part in candidate["content"]["parts"]).encode()
+    segments = [each["segment"] for each in candidate["groundingMetadata"]["groundingSupports"]]
+    found = [answer[each.get("startIndex", 0) : each["endIndex"]].decode() for each in segments]
+    assert found == [each["text"] for each in segments]
+    return found
+
+
+JOINED_FORMS = {
+    "a completion": cite_in_completion,
+    "chunks": cite_in_chunks,
+    "a reply of Gemini": cite_in_content,
+    "replies of Gemini": cite_in_contents,
+}
+
+
+@pytest.mark.parametrize("form", JOINED_FORMS.values(), ids=JOINED_FORMS)
+def test_clients_find_what_is_cited_in_the_joined_text(form: Callable[[Sequence[Event]], list[str]]) -> None:
+    citation = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
+    events = passed(Started("m"), *cited(0, "😀b", citation), *call(1), *cited(2, "cd", citation), Finished("stop"))
+    assert form(events) == ["😀", "c"]

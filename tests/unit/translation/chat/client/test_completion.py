@@ -9,6 +9,7 @@ from tests.unit.support.chat_replies import (
     COMPLETION,
     DETAILS,
     FAILED,
+    FILE_CITED,
     LOGPROB,
     TURNS,
     USAGE,
@@ -66,6 +67,17 @@ MESSAGES: dict[str, Json] = {
         "content": "a",
         "annotations": [
             {"type": "url_citation", "url_citation": {key: CITED[key] for key in CITED if key != "type"}},
+        ],
+    },
+    "citations of a later message": {
+        "content": "I search. ab",
+        "reasoning": "hm",
+        "reasoning_content": "hm",
+        "annotations": [
+            {
+                "type": "url_citation",
+                "url_citation": {"url": "u", "title": "t", "start_index": 10, "end_index": 11},
+            },
         ],
     },
     "what chat has no word for": {"content": "a"},
@@ -150,6 +162,11 @@ def test_extensions_have_each_chunk_unchanged() -> None:
             {"index": 0, "status": "completed"},
         ],
     }
+
+
+def test_extensions_cite_files_at_their_place_in_the_whole_answer() -> None:
+    completion = collect(TURNS["citations of a later message"], extensions=True)
+    assert completion["extensions"]["file_citations"] == [{**FILE_CITED, "index": 10}]
 
 
 def test_extensions_report_a_truncated_call() -> None:
