@@ -80,6 +80,9 @@ def _list_losses(request: Json, settings: Json) -> Iterator[Loss]:
     yield from (Loss(f"{key:.50}", "dropped") for key in sorted(unknown))
     yield from (Loss(path, "dropped") for path in find_unknown_in_content(request))
     yield from (Loss(key, "dropped") for key in ("taskType", "title", "autoTruncate") if settings.get(key))
+    if settings.get("autoTruncate") is False:
+        # `/v1/embeddings` has no such parameter. Most servers refuse a text that is too long; Ollama's shortens it.
+        yield Loss("autoTruncate", "not enforced")
 
 
 def build_embedded_content(vector: Sequence[float], token_count: int | None) -> Json:

@@ -61,8 +61,10 @@ def lift_embed(body: Json, losses: list[Loss]) -> Json:
     check_body(_embed_adapter(), body)
     texts = body.get("input")
     lifted = _build_request(body, [texts] if isinstance(texts, str) and texts else list(texts or ()), losses)
-    if body.get("truncate"):
-        losses.append(Loss("truncate", "dropped"))
+    if body.get("truncate") is not None:
+        # `/v1/embeddings` has no such parameter. Most servers refuse a text that is too long; Ollama's shortens it.
+        # `EmbeddingsMiddleware` in middleware/openai.go of ollama/ollama
+        losses.append(Loss("truncate", "dropped" if body["truncate"] else "not enforced"))
     if body.get("dimensions"):
         lifted["dimensions"] = body["dimensions"]
     return lifted

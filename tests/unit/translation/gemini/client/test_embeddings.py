@@ -68,8 +68,15 @@ def test_unknown_keys_of_a_part_are_lost_by_name() -> None:
 
 def test_parameters_without_an_effect_are_no_losses() -> None:
     losses: list[Loss] = []
-    lift_embed_content({"content": HI, "autoTruncate": False, "title": "", "taskType": None}, "m", losses)
+    lift_embed_content({"content": HI, "autoTruncate": None, "title": "", "taskType": None}, "m", losses)
     assert losses == []
+
+
+@pytest.mark.parametrize("body", [{"autoTruncate": False}, {"embedContentConfig": {"autoTruncate": False}}])
+def test_that_no_text_may_be_shortened_is_a_loss_because_the_upstream_may(body: Json) -> None:
+    losses: list[Loss] = []
+    lift_embed_content({"content": HI, **body}, "m", losses)
+    assert losses == [Loss("autoTruncate", "not enforced")]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,16 @@ def test_unsupported_embedding_options_are_losses() -> None:
     assert losses == [Loss("options.num_ctx", "dropped"), Loss("truncate", "dropped")]
 
 
+@pytest.mark.parametrize(
+    ("choice", "losses"),
+    [(True, [Loss("truncate", "dropped")]), (False, [Loss("truncate", "not enforced")]), (None, [])],
+)
+def test_every_choice_about_texts_that_are_too_long_is_a_loss(choice: bool | None, losses: list[Loss]) -> None:
+    found: list[Loss] = []
+    lift_embed({"model": "m", "input": "a", "truncate": choice}, found)
+    assert found == losses
+
+
 def test_the_older_api_embeds_one_text() -> None:
     losses: list[Loss] = []
     assert lift_plain_embed({"model": "m", "prompt": "a"}, losses)["input"] == ["a"]
