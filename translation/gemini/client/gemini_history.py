@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.gemini.client.parts import lift_medium
+from translation.gemini.client.parts import lift_medium, lift_result_medium
 from translation.gemini.client.signatures import unpack_signature
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
@@ -180,7 +180,7 @@ class _History:
         parts = [
             lifted
             for position, part in enumerate(response.get("parts") or ())
-            for lifted in lift_medium(part, f"{param}.parts[{position}]", self._losses)
+            for lifted in lift_result_medium(part, f"{param}.parts[{position}]", self._losses)
         ]
         text = _describe_result(response["response"])
         item: Item = {

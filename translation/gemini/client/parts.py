@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import orjson
+
 from translation.errors import Unrepresentable
 from translation.lowering.media import UNNAMED_FILE, UNNAMED_PDF
 from translation.representation.items import new_input_text
@@ -26,6 +28,27 @@ def lift_medium(part: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
 
     Yields nothing for a part of another kind. Raises Unrepresentable for a file that only Google's servers have.
     """
+    for lifted in _lift_part(part, param, losses):
+        if _find_lost_name(part, lifted) is not None:
+            losses.append(
+                Loss(f"{param}.{'inlineData' if 'inlineData' in part else 'fileData'}.displayName", "dropped")
+            )
+        yield lifted
+
+
+def lift_result_medium(part: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
+    """Yields the parts of a medium beside a function's response, as `lift_medium` does.
+
+    The response refers to a medium by its name, so an image or a recording, which has none here, follows a text with
+    the reference. https://ai.google.dev/gemini-api/docs/function-calling#multimodal
+    """
+    for lifted in _lift_part(part, param, losses):
+        if (name := _find_lost_name(part, lifted)) is not None:
+            yield new_input_text(f"{orjson.dumps({'$ref': name}).decode()} is:")
+        yield lifted
+
+
+def _lift_part(part: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
     losses += [Loss(f"{param}.{key}", "dropped") for key in _HINTS if key in part]
     if "text" in part:
         yield new_input_text(part["text"])
@@ -33,6 +56,12 @@ def lift_medium(part: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
         yield _lift_blob(part["inlineData"])
     elif "fileData" in part:
         yield _lift_file(part["fileData"], f"{param}.fileData")
+
+
+def _find_lost_name(part: Json, lifted: Json) -> str | None:
+    """Returns the name of a medium, unless the part that it was lifted to has the name, as files do."""
+    medium = part.get("inlineData") or part.get("fileData") or {}
+    return None if lifted["type"] == "input_file" else medium.get("displayName") or None
 
 
 def _lift_blob(blob: Json) -> Json:

@@ -100,6 +100,55 @@ def test_the_media_of_a_result_are_parts_and_words_beside_it_follow() -> None:
     ]
 
 
+NAMED: dict[str, tuple[Json, list[Json]]] = {
+    "an image": (
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA", "displayName": 'a"b.png'}},
+        [
+            {"type": "input_text", "text": '{"$ref":"a\\"b.png"} is:'},
+            {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+        ],
+    ),
+    "an image on the web": (
+        {"fileData": {"mimeType": "image/png", "fileUri": "https://a.example/b", "displayName": "b"}},
+        [
+            {"type": "input_text", "text": '{"$ref":"b"} is:'},
+            {"type": "input_image", "image_url": "https://a.example/b"},
+        ],
+    ),
+    "a recording": (
+        {"inlineData": {"mimeType": "audio/wav", "data": "AAAA", "displayName": "c"}},
+        [
+            {"type": "input_text", "text": '{"$ref":"c"} is:'},
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        ],
+    ),
+    "a file, which has its name": (
+        {"inlineData": {"mimeType": "text/plain", "data": "AAAA", "displayName": "a.txt"}},
+        [{"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,AAAA"}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("part", "lifted"), NAMED.values(), ids=NAMED)
+def test_the_name_of_a_medium_to_which_a_result_refers_reaches_the_model(part: Json, lifted: list[Json]) -> None:
+    losses: list[Loss] = []
+    result = {"output": {"it": {"$ref": "the name"}}}
+    output = lift_contents([model(call()), user(response(result=result, parts=[part]))], losses)[1]["output"]
+    assert output == [{"type": "input_text", "text": '{"it":{"$ref":"the name"}}'}, *lifted]
+    assert losses == []
+
+
+def test_the_name_of_an_image_to_which_nothing_refers_is_a_loss() -> None:
+    losses: list[Loss] = []
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA", "displayName": "a"}}
+    remote = {"fileData": {"mimeType": "image/png", "fileUri": "https://a.example/b", "displayName": "b"}}
+    assert [part["type"] for part in lift_contents([user(image, remote)], losses)[0]["content"]] == ["input_image"] * 2
+    assert [str(loss) for loss in losses] == [
+        "contents[0].parts[0].inlineData.displayName=dropped",
+        "contents[0].parts[1].fileData.displayName=dropped",
+    ]
+
+
 MEDIA: dict[str, tuple[Json, Json]] = {
     "a recording": (
         {"inlineData": {"mimeType": "audio/mpeg", "data": "AAAA"}},
