@@ -1,4 +1,4 @@
-"""Groups the items of an input that belong together, and selects items to drop or to summarize."""
+"""Groups the items of an input that belong together, selects items to drop or to summarize, and keeps an empty end."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def group_items(items: Sequence[Item]) -> list[list[int]]:
     calls: dict[str, list[int]] = {}
     after_model_item = False
     for index, item in enumerate(items):
-        if _is_model_item(item):
+        if is_model_item(item):
             if not after_model_item:
                 groups.append([])
             groups[-1].append(index)
@@ -58,7 +58,7 @@ def group_items(items: Sequence[Item]) -> list[list[int]]:
             group.append(index)
         else:
             groups.append([index])
-        after_model_item = _is_model_item(item)
+        after_model_item = is_model_item(item)
     return groups
 
 
@@ -78,7 +78,7 @@ def trim_items(items: Sequence[Item], share: float) -> list[Item]:
         remaining -= sizes[removed_count]
         removed_count += 1
     if removed_count:
-        while removed_count < len(removable) and _is_model_item(items[removable[removed_count][0]]):
+        while removed_count < len(removable) and is_model_item(items[removable[removed_count][0]]):
             removed_count += 1
     dropped = {index for group in removable[:removed_count] for index in group}
     return [item for index, item in enumerate(items) if index not in dropped]
@@ -108,21 +108,32 @@ def split_for_compaction(items: Sequence[Item], *, awaits_answer: bool) -> Compa
     return CompactionInput(instructions, summarizable, [items[index] for index in sorted(retained)])
 
 
+def is_model_item(item: Item) -> bool:
+    """Whether a model writes such an item: a message of the assistant, reasoning, a call."""
+    kind = item["type"]
+    if kind == "message":
+        return bool(item["role"] == "assistant")
+    return not kind.endswith("_output") and kind not in _CLIENT_ITEM_TYPES
+
+
 def is_user_message(item: Item) -> bool:
     """Whether this is a message of the user, and not a summary with the role of the user."""
     return item["type"] == "message" and item["role"] == "user" and not is_summary_message(item)
 
 
+def add_empty_end(items: list[Item], role: str) -> None:
+    """Adds an empty message of `role` if the items end with those of a model.
+
+    Call it if the last message of a client is not the assistant's: then no item came of it, and without one a model
+    would continue the answer before it, which the client did not ask for.
+    """
+    if items and is_model_item(items[-1]):
+        items.append({"type": "message", "role": role, "content": []})
+
+
 def is_summary_message(item: Item) -> bool:
     """Whether this item is a message that stands for a compaction item."""
     return item["type"] == "message" and str(item.get("id")).startswith(SUMMARY_ID_PREFIX)
-
-
-def _is_model_item(item: Item) -> bool:
-    kind = item["type"]
-    if kind == "message":
-        return bool(item["role"] == "assistant")
-    return not kind.endswith("_output") and kind not in _CLIENT_ITEM_TYPES
 
 
 def _answered_call_id(item: Item) -> str | None:
@@ -147,7 +158,7 @@ def _is_pending(items: Sequence[Item], group: Sequence[int]) -> bool:
     """Whether a call in this group waits for its output."""
     members = [items[index] for index in group]
     answered = {_answered_call_id(item) for item in members} - {None}
-    calls = (item for item in members if _is_model_item(item))
+    calls = (item for item in members if is_model_item(item))
     return any(
         answered.isdisjoint((call.get("call_id"), call.get("id")))
         for call in calls

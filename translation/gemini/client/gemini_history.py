@@ -8,6 +8,7 @@ import orjson
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.gemini.client.parts import lift_medium, lift_result_medium
 from translation.gemini.client.signatures import unpack_signature
+from translation.hygiene.item_groups import add_empty_end
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
@@ -36,6 +37,8 @@ def lift_contents(contents: Sequence[Json], losses: list[Loss]) -> list[Item]:
         else:
             history.add_user_parts(content["parts"], param)
     history.finish()
+    if contents and contents[-1].get("role") != "model":
+        add_empty_end(history.items, "user")
     return history.items
 
 

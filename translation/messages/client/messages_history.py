@@ -5,6 +5,7 @@ from typing import Final
 
 import orjson
 
+from translation.hygiene.item_groups import add_empty_end
 from translation.messages.client.mcp_servers import add_mcp_result, lift_mcp_use
 from translation.messages.client.parts import lift_answer_text, lift_block, lift_parts
 from translation.messages.client.searches import add_search_result, is_search_use, lift_search_use
@@ -50,6 +51,8 @@ def lift_history(messages: Sequence[Json], losses: list[Loss]) -> list[Item]:
                 # Such a message is for the turn that it is in. Then it stays in the client's history only.
                 if not (message.get("clear_at") == "next_user_message" and index < last_user):
                     items += _lift_system(message, param, losses)
+    if messages and (role := messages[-1]["role"]) != "assistant":
+        add_empty_end(items, "user" if role == "user" else "developer")
     return items
 
 
