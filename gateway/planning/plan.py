@@ -9,7 +9,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities
 from gateway.planning.hosted_tools import prepare_hosted_exchange
 from gateway.planning.managed_context import prepare_managed_exchange
-from gateway.planning.prepare_turn import find_needed_files, lift_request, prepare_exchange
+from gateway.planning.prepare_turn import lift_request, names_file, prepare_exchange
 from gateway.planning.resolver import Target
 from gateway.planning.stop_sequences import sends_stop
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
@@ -210,7 +210,7 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     if not has_accepted_names(turn, target.profile.tool_names):
         return None
     params = ClientParams(endpoint.param_names, body, turn, request.history_count or 0)
-    if request.files is not None and find_needed_files(turn, params):
+    if request.files is not None and names_file(endpoint, known, turn):
         return None  # the upstream does not have the files that the ids stand for
     plan_losses: list[Loss] = []
     try:

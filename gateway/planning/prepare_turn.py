@@ -24,6 +24,7 @@ from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn, remove_lines_of_turn
 from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in
 from translation.representation.delta_runs import DeltaRun, EventStage
+from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
@@ -62,6 +63,12 @@ def lift_request(request: AdmittedRequest, *, native_compaction: bool = False) -
             turn, params = windowed_turn, ClientParams(endpoint.param_names, body, windowed_turn, history_count)
     # Last, because a compacted context names files too.
     return (turn if request.files is None else _put_files_in(turn, request.files, target, params)), params
+
+
+def names_file(endpoint: Endpoint, body: Json, turn: Turn) -> bool:
+    """Whether a body that may be relayed, or its turn, names a file by its id."""
+    is_named = endpoint.request.names_file
+    return bool(find_file_ids(turn.items)) if is_named is None else is_named(body)
 
 
 def find_needed_files(turn: Turn, params: ClientParams) -> dict[str, str]:

@@ -272,6 +272,9 @@ class RequestForm:
     read_facts: Callable[[Json], RequestFacts]
     """Returns the facts of a validated body to which the defaults of its model were added."""
     lift: Lift
+    names_file: Callable[[Json], bool] | None = None
+    """Whether a validated body names a file by its id, for an API whose bodies that are relayed are lifted without
+    their items; None if the items tell."""
     merge_prompt: Callable[[Json, Json, Any], Json] | None = None
     """Returns a body with a stored prompt in place of its reference to one, for the prompt's content and the values of
     its variables; None if the API has no prompts. Raises InvalidRequest."""
@@ -303,6 +306,7 @@ class RequestForm:
             add_defaults=self.add_defaults,
             read_facts=self.read_facts,
             lift=self.lift,
+            names_file=self.names_file,
             own_params=self.own_params,
             expects_thinking=self.expects_thinking,
             continues_prefill=self.continues_prefill,

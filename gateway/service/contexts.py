@@ -15,7 +15,7 @@ from gateway.planning.compaction import build_sealed_item, build_summary_turn, r
 from gateway.planning.continued_history import HistorySource
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
-from gateway.planning.prepare_turn import lift_request, make_exchange_factory, prepare_exchange
+from gateway.planning.prepare_turn import lift_request, make_exchange_factory, names_file, prepare_exchange
 from gateway.planning.resolver import Target
 from gateway.planning.token_counting import count_tokens
 from gateway.replies.client_params import ClientParams, RejectionParams
@@ -31,7 +31,7 @@ from providers.errors import UpstreamRejected
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.hygiene.item_groups import is_user_message
-from translation.lowering.input_files import FileContent, find_file_ids, take_files_out
+from translation.lowering.input_files import FileContent, take_files_out
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.events import Usage
 from translation.representation.json_types import Item, Json
@@ -288,7 +288,7 @@ def _build_relayed_count(
     Raises InvalidRequest for a thread.
     """
     turn = endpoint.request.lift(body, relayed=True)
-    if (reads_files and find_file_ids(turn.items)) or not has_accepted_names(turn, target.profile.tool_names):
+    if (reads_files and names_file(endpoint, body, turn)) or not has_accepted_names(turn, target.profile.tool_names):
         return None
     input_losses: Sequence[Loss] = ()
     if relay.fit_input is not None:

@@ -25,6 +25,7 @@ from translation.messages.client.defaults import add_defaults
 from translation.messages.client.encode import PING_FRAME, MessagesEncoder
 from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.client.param_names import PARAM_NAMES
+from translation.messages.client.parts import has_file_source
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
 from translation.messages.relaying.calls import accepts_unchecked_inputs, relay_message
 from translation.messages.relaying.relay import MessagesRelay, is_message_filtered, read_message_reason
@@ -117,6 +118,7 @@ MESSAGES: Final = Endpoint(
         add_defaults=add_defaults,
         read_facts=read_facts,
         lift=lift,
+        names_file=has_file_source,
         add_header_params=add_header_params,
         expects_thinking=lambda body: body.get("thinking") is not None,
         continues_prefill=True,

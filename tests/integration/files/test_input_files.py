@@ -12,12 +12,17 @@ import pytest
 from tests.databases import ready_sqlite
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream, chat_text, responses_text
+from tests.upstream.anthropic import anthropic_text
+from tests.upstream.builders import json_reply
 
 Json = dict[str, Any]
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 PDF = b"%PDF-1.7 \xff\xfe"
 KEYS = {"ann": "key-of-ann-0123456789", "bob": "key-of-bob-0123456789"}
 UNKNOWN = "file-0000000000000000"
+COMPATIBLE: Json = {"type": "openai_compatible"}
+PROVIDERS: dict[str, Json] = {"messages": {"type": "anthropic", "api_key": "key-of-the-gateway"}}
+"""API of an upstream -> its provider, where it is not that of servers with OpenAI's APIs."""
 
 
 def data_url(media_type: str, content: bytes) -> str:
@@ -31,12 +36,14 @@ async def gateway(
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text("read"))
         upstream.on("/responses", responses_text("read"))
+        upstream.on("/messages", anthropic_text("read"))
+        upstream.on("/messages/count_tokens", json_reply({"input_tokens": 7}))
         config = {
             "auth": {"keys": [{"name": name, "key": key} for name, key in KEYS.items()]},
             "store": {"url": ready_sqlite(folder / "store.db") if has_store else None},
             "files": {"path": str(folder / "files")},
             "server": {"max_body_mb": 1},
-            "providers": {"up": {"type": "openai_compatible", "base_url": upstream.url, "dialects": [wire]}},
+            "providers": {"up": {"base_url": upstream.url, **PROVIDERS.get(wire, {**COMPATIBLE, "dialects": [wire]})}},
             "models": {"*": {"provider": "up", "capabilities": capabilities}},
         }
         with serving(config) as served:
@@ -244,3 +251,33 @@ async def test_a_compaction_returns_files_by_their_ids(tmp_path: Path, files: bo
         assert "base64" not in str(returned[0])
         again = await client.post("/responses", json={"model": "m", "input": returned})
         assert again.status_code == 200, again.text
+
+
+def relayed_messages(file_id: str) -> dict[str, list[Json]]:
+    source = {"type": "file", "file_id": file_id}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "image", "source": source}]}
+    return {
+        "a block": [{"role": "user", "content": [{"type": "image", "source": source}]}],
+        "a result": [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
+            {"role": "user", "content": [result]},
+        ],
+    }
+
+
+@pytest.mark.parametrize("path", ["/messages", "/messages/count_tokens"])
+@pytest.mark.parametrize("place", relayed_messages(""))
+async def test_files_are_not_relayed_to_anthropic_by_their_ids(tmp_path: Path, path: str, place: str) -> None:
+    async with gateway(tmp_path, wire="messages") as (client, upstream):
+        body = {"model": "m"} if "count" in path else {"model": "m", "max_tokens": 9}
+        messages = relayed_messages(await upload(client, "a.png", PNG))[place]
+        reply = await client.post(path, json={**body, "messages": messages})
+        assert reply.status_code == 200, reply.text
+        (request,) = upstream.requests
+        assert request.path.endswith(path)
+        assert base64.b64encode(PNG).decode() in request.content.decode()
+        for file_id in (await upload(client, "a.png", PNG, owner="bob"), UNKNOWN):
+            messages = relayed_messages(file_id)[place]
+            assert (await client.post(path, json={**body, "messages": messages})).status_code == 404
+        assert upstream.requests == [request]

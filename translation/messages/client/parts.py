@@ -38,6 +38,26 @@ def lift_block(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
     return _BLOCK_LIFTERS[kind](block, param, losses)
 
 
+def has_file_source(body: Json) -> bool:
+    """Whether a validated body names a file that a part of its turn would name, without lifting its messages."""
+    return any(_names_file_among(message.get("content")) for message in body["messages"])
+
+
+def _names_file_among(content: str | Sequence[Json] | None) -> bool:
+    return isinstance(content, list) and any(map(_is_of_file, content))
+
+
+def _is_of_file(block: Json) -> bool:
+    match block["type"]:
+        case "image" | "document":
+            source: Any = block.get("source") or {}
+            kind = source.get("type")
+            return kind == "file" or (kind == "content" and _names_file_among(source.get("content")))
+        case "tool_result":
+            return _names_file_among(block.get("content"))
+    return False
+
+
 def lift_answer_text(block: Json, losses: list[Loss]) -> Json:
     """Returns the part for a text of the assistant, with its citations of URLs. Others are appended to `losses`."""
     citations = block.get("citations")
