@@ -127,6 +127,8 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         replay_reasoning="none",
         max_tokens_field="max_completion_tokens",
         schema_shims=_ARRAY_ITEMS,
+        # The API refuses it without `store`, with which it would store completions that the gateway's client did not.
+        refused_params=frozenset({"metadata"}),
     ),
     "openrouter": Profile(
         replay_reasoning="reasoning_details",
@@ -196,20 +198,23 @@ _TEMPLATE_TYPES: Final[frozenset[ProviderType]] = frozenset(
 """Types of servers that write the prompt with the chat template of the model."""
 
 
+_ADDED_FIELDS: Final = ("extra_params", "refused_params")
+
+
 def build_profile(
     provider_type: ProviderType, overrides: Mapping[str, Any], family: ModelFamily | None = None
 ) -> Profile:
     """Returns the type's profile with what is known about the model's family, and with one model's overrides.
 
-    `extra_params` are added to the type's; every other field replaces the type's. The family's `text` counts only where
-    the text that reaches the gateway may not have been parsed.
+    `extra_params` and `refused_params` are added to the type's; every other field replaces the type's. The family's
+    `text` counts only where the text that reaches the gateway may not have been parsed.
     """
     profile = PROFILES[provider_type]
-    extra_params = profile.extra_params | frozenset(overrides.get("extra_params", ()))
+    added = {name: getattr(profile, name) | frozenset(overrides.get(name, ())) for name in _ADDED_FIELDS}
     if overrides.get("two_pass") == "on":
         profile = two_pass_profile(profile)
     fields = _family_fields(provider_type, family, two_pass=profile.two_pass == "on") if family is not None else {}
-    return replace(profile, **{**fields, **overrides, "extra_params": extra_params})
+    return replace(profile, **{**fields, **overrides, **added})
 
 
 def _family_fields(provider_type: ProviderType, family: ModelFamily, *, two_pass: bool) -> dict[str, Any]:

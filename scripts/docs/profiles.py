@@ -78,6 +78,8 @@ These are the effects of the fields:
 - **Length**: `max_tokens_field` is chat's name for the limit of an answer.
 - **Calls as text**: `text_tool_calls` describes tools in the prompt and parses calls from the text, for servers without tool support.
 - **Further fields** that an upstream accepts are listed in `extra_params` and forwarded unchanged.
+- **Refused fields** of chat requests are listed in `refused_params` and left out, which is a loss: `refused_params: [prompt_cache_key]` for Codex on Groq or Cerebras,
+  which answer this field with status 400 or 422.
 - **Default values** for request fields are in the model's `request_defaults`: `temperature`, or OpenRouter's routing,
   `request_defaults: {provider: {order: [deepinfra]}}`."""  # noqa: E501
 

@@ -177,6 +177,9 @@ class Profile:
     """The value of `parallel_tool_calls` for requests with tools that leave it out."""
     extra_params: frozenset[Name] = frozenset()
     """Request fields that are forwarded unchanged, in addition to the fields of the provider's type."""
+    refused_params: frozenset[Name] = frozenset()
+    """Fields of chat requests that the server refuses, although the reply means the same without them, such as
+    `prompt_cache_key`, in addition to the fields of the provider's type. They are left out, which is a loss."""
 
 
 DEFAULT_PROFILE = Profile()

@@ -20,9 +20,11 @@ def test_a_models_own_fields_replace_the_types() -> None:
     assert profile.thinking_switch == PROFILES["vllm"].thinking_switch
 
 
-def test_a_models_extra_params_are_added_to_the_types() -> None:
+def test_the_params_that_a_model_lists_are_added_to_the_types() -> None:
     extra_params = build_profile("openrouter", {"extra_params": frozenset({"mine"})}).extra_params
     assert extra_params == PROFILES["openrouter"].extra_params | {"mine"}
+    refused_params = build_profile("openai", {"refused_params": frozenset({"mine"})}).refused_params
+    assert refused_params == {"metadata", "mine"}
 
 
 def test_openrouters_routing_fields_are_forwarded() -> None:

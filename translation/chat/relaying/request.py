@@ -12,7 +12,7 @@ from translation.chat.reasoning import (
     list_text_fields,
 )
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
-from translation.chat.upstream.lower import switch_thinking_by_effort
+from translation.chat.upstream.lower import remove_refused_params, switch_thinking_by_effort
 from translation.chat.upstream.lower_items import add_required_fields
 from translation.chat.upstream.lower_tools import remove_format_beside_forced_call, restrict_to_chosen_tools
 from translation.errors import InvalidRequest
@@ -91,6 +91,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
         losses.append(Loss("reasoning_effort", "dropped"))
     switch_thinking_by_effort(relayed, profile)
+    if profile.refused_params:
+        losses += [Loss(name, "dropped") for name in remove_refused_params(relayed, profile)]
     if profile.schema_shims and isinstance(answer_format := relayed.get("response_format"), dict):
         relayed["response_format"] = _shim_format(answer_format, profile, losses)
     if relayed.get("tools"):

@@ -95,6 +95,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         _THINKING_SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
     else:
         switch_thinking_by_effort(body, profile)
+    if profile.refused_params:
+        losses += [Loss(TURN_PARAMS.get(name, name), "dropped") for name in remove_refused_params(body, profile)]
     if turn.stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
@@ -157,6 +159,18 @@ def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: l
 
 def _switch_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
     body["chat_template_kwargs"] = {**(body.get("chat_template_kwargs") or {}), "enable_thinking": thinking}
+
+
+def remove_refused_params(body: Json, profile: Profile) -> list[str]:
+    """Removes the parameters that the server refuses from a chat body, in place, and returns their names.
+
+    OpenAI accepts `metadata` together with `store: true`, so that it stays beside it.
+    """
+    required = {"metadata"} if body.get("store") else set()
+    removed = [name for name in body if name in profile.refused_params and name not in required]
+    for name in removed:
+        del body[name]
+    return removed
 
 
 def switch_thinking_by_effort(body: Json, profile: Profile) -> None:

@@ -234,6 +234,16 @@ def test_no_effort_turns_thinking_off_where_a_template_does(effort: str, given: 
     assert "chat_template_kwargs" not in relay_body({**body, "chat_template_kwargs": None}, Profile(), model="m").body
 
 
+@pytest.mark.parametrize(("store", "losses"), [(True, ["prompt_cache_key"]), (False, ["metadata", "prompt_cache_key"])])
+def test_what_the_server_refuses_is_a_loss_and_metadata_stays_beside_store(store: bool, losses: list[str]) -> None:
+    refused = {"metadata": {"a": "b"}, "prompt_cache_key": "k"}
+    body = {"model": "m", "messages": [QUESTION], "store": store, **refused}
+    lowered = relay_body(body, Profile(refused_params=frozenset(refused)), model="theirs")
+    assert [loss.param for loss in lowered.losses] == losses
+    assert refused.keys() - lowered.body.keys() == set(losses)
+    assert body.keys() >= refused.keys()
+
+
 def test_an_effort_the_upstream_has_no_field_for_is_a_loss() -> None:
     body = {"model": "m", "messages": [QUESTION], "reasoning_effort": "low"}
     lowered = relay_body(body, Profile(effort_field="none"), model="theirs")

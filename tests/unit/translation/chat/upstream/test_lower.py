@@ -235,6 +235,15 @@ LOSSES: dict[str, tuple[dict[str, Any], Profile, Json, list[str]]] = {
         {"reasoning_effort": "low"},
         ["reasoning.summary=as auto"],
     ),
+    "what the server refuses, though the reply means the same": (
+        {
+            "sampling": {"metadata": {"a": "b"}, "user": "u", "prompt_cache_key": "k", "store": True},
+            "reasoning": {"effort": "low"},
+        },
+        Profile(refused_params=frozenset({"metadata", "prompt_cache_key", "reasoning_effort", "safety_identifier"})),
+        {"user": "u"},
+        ["store=dropped", "metadata=dropped", "prompt_cache_key=dropped", "reasoning.effort=dropped"],
+    ),
     "effort where there is no word for it": (
         {"reasoning": {"effort": "low"}},
         Profile(effort_field="none"),
