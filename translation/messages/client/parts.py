@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from translation.errors import Unrepresentable
 from translation.lowering.media import UNNAMED_PDF
-from translation.messages.schema.blocks import DOCUMENT_SOURCES, IMAGE_SOURCES, require_known
+from translation.messages.schema.blocks import DOCUMENT_SOURCES, IMAGE_SOURCES, SOURCE_BLOCKS, require_known
+from translation.messages.schema.request import ROLES
 from translation.representation.items import new_input_text
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -28,9 +29,7 @@ def lift_block(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
     """Returns the parts of one block, whose path is `param`. Does and raises what `lift_parts` does."""
     kind = block["type"]
     if kind not in _BLOCK_LIFTERS:
-        raise Unrepresentable(
-            f"this model's upstream has no content blocks of type {kind!r:.100}: leave it out", param=param
-        )
+        raise _build_block_refusal(kind, param)
     citations = block.get("citations")
     # Documents have a switch for them. A text has those of an answer that it repeats.
     if citations and (not isinstance(citations, dict) or citations.get("enabled")):
@@ -38,9 +37,14 @@ def lift_block(block: Json, param: str, losses: list[Loss]) -> Iterator[Json]:
     return _BLOCK_LIFTERS[kind](block, param, losses)
 
 
+def _build_block_refusal(kind: str, param: str) -> Unrepresentable:
+    message = f"this model's upstream has no content blocks of type {kind!r:.100} there: leave it out"
+    return Unrepresentable(message, param=param)
+
+
 def has_file_source(body: Json) -> bool:
     """Whether a validated body names a file that a part of its turn would name, without lifting its messages."""
-    return any(_names_file_among(message.get("content")) for message in body["messages"])
+    return any(_names_file_among(message.get("content")) for message in body["messages"] if message["role"] in ROLES)
 
 
 def _names_file_among(content: str | Sequence[Json] | None) -> bool:
@@ -49,10 +53,16 @@ def _names_file_among(content: str | Sequence[Json] | None) -> bool:
 
 def _is_of_file(block: Json) -> bool:
     match block["type"]:
-        case "image" | "document":
-            source: Any = block.get("source") or {}
-            kind = source.get("type")
-            return kind == "file" or (kind == "content" and _names_file_among(source.get("content")))
+        case "image":
+            return bool(block["source"]["type"] == "file")
+        case "document":
+            source = block["source"]
+            if source["type"] != "content":
+                return bool(source["type"] == "file")
+            content = source["content"]
+            return not isinstance(content, str) and any(
+                part["type"] == "image" and _is_of_file(part) for part in content
+            )
         case "tool_result":
             return _names_file_among(block.get("content"))
     return False
@@ -119,7 +129,7 @@ def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json
         case "content":
             if title:
                 yield new_input_text(f"{title}:")
-            yield from lift_parts(source["content"], f"{param}.source.content", losses)
+            yield from _lift_source(source["content"], f"{param}.source.content", losses)
         case "file":
             yield {"type": "input_file", "file_id": source["file_id"], **({"filename": title} if title else {})}
         case "url":
@@ -127,6 +137,14 @@ def _lift_document(block: Json, param: str, losses: list[Loss]) -> Iterator[Json
         case _:
             data = f"data:{source['media_type']};base64,{source['data']}"
             yield {"type": "input_file", "file_data": data, "filename": title or UNNAMED_PDF}
+
+
+def _lift_source(content: str | Sequence[Json], param: str, losses: list[Loss]) -> list[Json]:
+    """Returns the parts of the content that a document is made of. Raises Unrepresentable for other blocks."""
+    for index, block in enumerate(() if isinstance(content, str) else content):
+        if block["type"] not in SOURCE_BLOCKS:
+            raise _build_block_refusal(block["type"], f"{param}[{index}]")
+    return lift_parts(content, param, losses)
 
 
 def _lift_search_result(block: Json, _param: str, _losses: list[Loss]) -> Iterator[Json]:

@@ -41,7 +41,10 @@ class ToolChanges:
         match tool:
             case {"type": "tool_reference", "name": str(name)}:
                 self._offered[name] = is_offered
-            case {"type": "tool_definition", "definition": {"name": str(name), "input_schema": dict()} as definition}:
+            case {
+                "type": "tool_definition",
+                "definition": {"name": str(name), "input_schema": dict()} as definition,
+            } if _is_function(definition):
                 self.defined.append((definition, f"{param}.tool.definition"))
                 self._offered[name] = True
             case {"type": str(kind)} if kind.startswith("mcp_"):
@@ -49,9 +52,18 @@ class ToolChanges:
             case _:
                 raise InvalidRequest(
                     f"Invalid value for '{param}.tool': send a tool_reference with a name, or a tool_definition whose "
-                    "definition has a name and an input_schema.",
+                    "definition has a name and an input_schema, as a tool of the request has.",
                     param=f"{param}.tool",
                 )
+
+
+def _is_function(definition: Json) -> bool:
+    """Whether the optional keys of a definition are those of a tool that the client runs."""
+    return (
+        definition.get("type") in (None, "custom")
+        and isinstance(definition.get("description"), str | None)
+        and isinstance(definition.get("strict"), bool | None)
+    )
 
 
 def apply_tool_changes(tools: Sequence[Json], messages: Sequence[Json]) -> list[Json]:

@@ -70,13 +70,6 @@ class PlainTextSource(TypedDict, total=False):
     data: Required[str]
 
 
-class BlocksSource(TypedDict, total=False):
-    """A document made of blocks."""
-
-    type: Required[Literal["content"]]
-    content: Required[str | list[Json]]
-
-
 class OtherSource(TypedDict, total=False):
     """A source of a type that is not listed here."""
 
@@ -94,6 +87,34 @@ ImageSource: TypeAlias = Annotated[
     discriminate_known("type", frozenset(IMAGE_SOURCES)),
 ]
 
+
+class ImageBlock(TypedDict, total=False):
+    type: Required[Literal["image"]]
+    source: Required[ImageSource]
+
+
+class OtherBlock(TypedDict, total=False):
+    """A block of a type that is not listed here. Only an upstream of the same API can have a use for it."""
+
+    type: Required[str]
+
+
+SOURCE_BLOCKS: Final = ("text", "image")
+"""The types of the blocks that documents are made of."""
+
+SourceBlock: TypeAlias = Annotated[
+    Annotated[TextBlock, Tag("text")] | Annotated[ImageBlock, Tag("image")] | Annotated[OtherBlock, Tag("other")],
+    discriminate_known("type", frozenset(SOURCE_BLOCKS)),
+]
+
+
+class BlocksSource(TypedDict, total=False):
+    """A document made of blocks."""
+
+    type: Required[Literal["content"]]
+    content: Required[str | Annotated[list[SourceBlock], Field(fail_fast=True)]]
+
+
 DocumentSource: TypeAlias = Annotated[
     Annotated[Base64Source, Tag("base64")]
     | Annotated[UrlSource, Tag("url")]
@@ -103,11 +124,6 @@ DocumentSource: TypeAlias = Annotated[
     | Annotated[OtherSource, Tag("other")],
     discriminate_known("type", frozenset(DOCUMENT_SOURCES)),
 ]
-
-
-class ImageBlock(TypedDict, total=False):
-    type: Required[Literal["image"]]
-    source: Required[ImageSource]
 
 
 class Citations(TypedDict, total=False):
@@ -198,12 +214,6 @@ class CompactionBlock(TypedDict, total=False):
     encrypted_content: str | None
     signature: str | None
     tool_changes: list[Json] | None
-
-
-class OtherBlock(TypedDict, total=False):
-    """A block of a type that is not listed here. Only an upstream of the same API can have a use for it."""
-
-    type: Required[str]
 
 
 _RESULT_TYPES = frozenset({"text", "image", "document", "search_result"})

@@ -53,14 +53,15 @@ class OtherMessage(TypedDict, total=False):
     role: Required[str]
 
 
-_ROLES: Final = ("user", "assistant", "system")
+ROLES: Final = ("user", "assistant", "system")
+"""The roles whose messages the schema knows."""
 
 Message: TypeAlias = Annotated[
     Annotated[TurnMessage, Tag("user")]
     | Annotated[TurnMessage, Tag("assistant")]
     | Annotated[InstructionMessage, Tag("system")]
     | Annotated[OtherMessage, Tag("other")],
-    discriminate_known("role", frozenset(_ROLES)),
+    discriminate_known("role", frozenset(ROLES)),
 ]
 
 
@@ -323,7 +324,7 @@ def check_known(body: Json) -> None:
     require_known(thinking.get("type"), "thinking.type", _THINKING_KINDS)
     require_known(choice.get("type"), "tool_choice.type", _CHOICES)
     for index, message in enumerate(body["messages"]):
-        require_known(message["role"], f"messages[{index}].role", _ROLES)
+        require_known(message["role"], f"messages[{index}].role", ROLES)
     if body.get("max_tokens") == 0:
         raise InvalidRequest(
             "Invalid value for 'max_tokens': it must be at least 1, but got 0.",

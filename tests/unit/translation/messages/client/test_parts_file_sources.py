@@ -44,6 +44,8 @@ OTHERS: dict[str, list[Json]] = {
     "a document of a string": user({"type": "document", "source": {"type": "content", "content": "a"}}),
     "a document of text": user(made_of(TEXT)),
     "a result without content": result(),
+    "a document in a document": user(made_of({"type": "document", "source": "file"})),
+    "a message of an unknown role": [*user(TEXT), {"role": "robot", "content": [5]}],
 }
 
 
@@ -61,5 +63,6 @@ def test_a_file_is_found_wherever_its_turn_names_it(messages: list[Json]) -> Non
 
 @pytest.mark.parametrize("messages", OTHERS.values(), ids=OTHERS)
 def test_other_content_names_no_file(messages: list[Json]) -> None:
-    assert not find_ids(messages)
-    assert not has_file_source({"messages": messages})
+    body = {"model": "m", "max_tokens": 9, "messages": messages}
+    validate(body)
+    assert not has_file_source(body)

@@ -1,5 +1,7 @@
 """Tools that are added and removed within a conversation."""
 
+from typing import Any
+
 import pytest
 
 from translation.errors import InvalidRequest
@@ -84,9 +86,25 @@ def test_toolsets_of_servers_are_a_loss_unless_they_are_relayed() -> None:
     assert losses == [Loss("messages", "mcp_toolset_reference dropped")]
 
 
-@pytest.mark.parametrize(
-    "tool", [None, {"type": "tool_reference"}, {"type": "tool_definition", "definition": {"name": "x"}}]
-)
+FUNCTION: Json = {"name": "x", "input_schema": SCHEMA}
+MALFORMED: dict[str, Any] = {
+    "nothing": None,
+    "a reference without a name": {"type": "tool_reference"},
+    **{
+        name: {"type": "tool_definition", "definition": definition}
+        for name, definition in {
+            "no definition": None,
+            "no schema": {"name": "x"},
+            "a type that is a number": {**FUNCTION, "type": 5},
+            "a type of Anthropic's": {**FUNCTION, "type": "mcp_toolset"},
+            "a description that is a number": {**FUNCTION, "description": 5},
+            "a switch that is a text": {**FUNCTION, "strict": "yes"},
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("tool", MALFORMED.values(), ids=MALFORMED)
 def test_a_malformed_change_is_refused_by_name(tool: object) -> None:
     with pytest.raises(InvalidRequest) as refused:
         lift_tools(TOOLS, [change("addition", tool)], [], relayed=False)
