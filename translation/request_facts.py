@@ -95,6 +95,8 @@ class RequestFacts:
     """The input of the Responses API, which may have sealed content, references and items to store."""
     sets_thinking: bool = False
     """Whether the request turns thinking on or off."""
+    starts_thinking: bool = False
+    """Whether the request turns thinking on, in an API whose replies have thinking only if the client expects it."""
     has_extensions: bool = False
     """Whether the client asked for fields that only this gateway has."""
     needs_translation: bool = False

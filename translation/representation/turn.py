@@ -81,6 +81,9 @@ class Turn:
     """Responses `reasoning`: effort, summary, max_tokens (extension)."""
     thinking: bool | None = None
     """The `thinking` extension: True asks for reasoning, False forbids it, None leaves it to the model."""
+    thinks_by_effort: bool = True
+    """Whether an effort in `reasoning` asks for thinking too. In the Messages API it is that of the answer; upstreams
+    with other APIs know no other effort than that of thinking."""
     sealed_reasoning: bool = False
     """Whether the reply must include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     search_sources: bool = False

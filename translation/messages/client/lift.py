@@ -38,6 +38,9 @@ _REFUSED_PARAMS: Final = {
 }
 """Parameter that only Anthropic's servers can follow -> why it is refused."""
 
+_MARK_KEYS: Final = ("type", "ttl")
+"""The keys of `cache_control` that the API has without a beta."""
+
 _MAX_USER_CHARS: Final = 64
 """The longest name of a user that OpenAI accepts. Claude Code sends a JSON text with ids of device and session."""
 
@@ -79,6 +82,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         text_format=_lift_format(params),
         reasoning=reasoning,
         thinking=thinking,
+        thinks_by_effort=thinking is not None or reasoning is None,
         cache_control=None if relayed else _find_cache_control(params),
         stream=params.get("stream", False),
         extra=_lift_extra(params, losses),
@@ -148,7 +152,10 @@ def _lift_format(params: Mapping[str, Any]) -> Json | None:
 
 
 def _find_cache_control(params: Mapping[str, Any]) -> Json | None:
-    """Returns the first `cache_control` of the request, a tool, the system prompt or the newest message, else None."""
+    """Returns the first `cache_control` of the request, a tool, the system prompt or the newest message, else None.
+
+    Keys that need a beta, such as the `scope` of Claude Code, are left out, as the client's betas are.
+    """
     system, content = params.get("system"), params["messages"][-1].get("content") if params["messages"] else None
     places = [params, *(params.get("tools") or ())]
     for blocks in (system, content):
@@ -156,7 +163,7 @@ def _find_cache_control(params: Mapping[str, Any]) -> Json | None:
     for place in places:
         mark = place.get("cache_control")
         if isinstance(mark, dict) and mark.get("type") == "ephemeral":
-            return mark
+            return {key: value for key, value in mark.items() if key in _MARK_KEYS and value is not None}
     return None
 
 
@@ -188,6 +195,7 @@ def read_facts(body: Json) -> RequestFacts:
         streams=bool(body.get("stream")),
         state=_NO_STATE if thread is None else StateFacts(thread=thread),
         tools=_read_tools(body) if body.get("tools") or body.get("mcp_servers") else _NO_TOOLS,
+        starts_thinking=(body.get("thinking") or {}).get("type") not in (None, "disabled"),
         has_extensions=bool(body.get("extensions")),
         lists_models=bool(body.get("models")),
         cache_key=body.get("prompt_cache_key"),

@@ -84,13 +84,11 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal:
         if summary:
             losses.append(Loss("reasoning.summary", "dropped"))
         return LoweredThinking({}, False, _answer_max_tokens(turn, profile))
+    if turn.thinking is None and budget is None and not turn.thinks_by_effort:
+        return _lower_answer_effort(turn, profile, effort, losses)
     if uses_token_budget(turn.model, profile):
         return _lower_budget(turn, profile, losses, budget or _budget_for_effort(effort, profile), refusal)
-    body: Json = {}
-    if effort is not None:
-        body["output_config"] = {"effort": _EFFORT_ALIASES.get(effort, effort)}
-        if effort in _EFFORT_ALIASES:
-            losses.append(Loss("reasoning.effort", f"{effort} as {_EFFORT_ALIASES[effort]}"))
+    body = _lower_effort(effort, losses)
     if budget is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
     if refusal:
@@ -99,6 +97,20 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal:
     # By default the API omits the text of the thinking and sends only its signature.
     body["thinking"] = {"type": "adaptive", "display": "summarized"}
     return LoweredThinking(body, True, turn.max_output_tokens or DEFAULT_MAX_TOKENS)
+
+
+def _lower_effort(effort: str | None, losses: list[Loss]) -> Json:
+    if effort in _EFFORT_ALIASES:
+        losses.append(Loss("reasoning.effort", f"{effort} as {_EFFORT_ALIASES[effort]}"))
+    return {} if effort is None else {"output_config": {"effort": _EFFORT_ALIASES.get(effort, effort)}}
+
+
+def _lower_answer_effort(turn: Turn, profile: Profile, effort: str | None, losses: list[Loss]) -> LoweredThinking:
+    """Returns the keys for the effort of an answer without thinking, which models before adaptive thinking lack."""
+    if uses_token_budget(turn.model, profile):
+        losses.append(Loss("reasoning.effort", "dropped"))
+        effort = None
+    return LoweredThinking(_lower_effort(effort, losses), False, _answer_max_tokens(turn, profile))
 
 
 def _budget_for_effort(effort: str | None, profile: Profile) -> int:

@@ -83,7 +83,10 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"thinking": {"type": "between_tools"}},
         {"thinking": True, "losses": (Loss("thinking", "between_tools as adaptive"),)},
     ),
-    "an effort alone": ({"output_config": {"effort": "low"}}, {"thinking": None, "reasoning": {"effort": "low"}}),
+    "an effort alone": (
+        {"output_config": {"effort": "low"}},
+        {"thinking": None, "reasoning": {"effort": "low"}, "thinks_by_effort": False},
+    ),
     "no thinking at all": (
         {"thinking": {"type": "disabled"}},
         {"thinking": False, "reasoning": None, "losses": ()},
@@ -370,6 +373,8 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
         ),
     ),
     "extensions": ({"extensions": True}, RequestFacts(has_extensions=True)),
+    "thinking": ({"thinking": {"type": "adaptive"}}, RequestFacts(starts_thinking=True)),
+    "no thinking": ({"thinking": {"type": "disabled"}}, RequestFacts()),
 }
 
 
@@ -396,6 +401,7 @@ MARKS: dict[str, Json] = {
     "the system prompt": {"system": [{"type": "text", "text": "a"}, MARKED_TEXT]},
     "a tool": {"tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": MARK}]},
     "the newest message": {"messages": [{"role": "user", "content": [MARKED_TEXT]}]},
+    "one with keys of betas": {"cache_control": {**MARK, "scope": "global"}},
 }
 
 
