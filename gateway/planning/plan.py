@@ -79,7 +79,9 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
         request = request.with_target(target)
     buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
     plan: RelayPlan | TranslationPlan | None = None
-    if request.tool_host is None and not buffers_sentences:
+    # A relay would forward the thinking that a client does not expect.
+    hides_thinking = request.hides_thinking and facts.starts_thinking
+    if request.tool_host is None and not (buffers_sentences or hides_thinking):
         relay = find_relay(request.endpoint, facts, target)
         if relay is not None:
             plan = _plan_relay(request, relay)

@@ -11,7 +11,16 @@ from gateway.sealing.sealer import SEAL_PREFIX
 from tests.serving import serving
 from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.upstream import Script, ScriptedUpstream
-from tests.upstream.anthropic import anthropic_text, block, closing, message, opening, text_block, text_deltas
+from tests.upstream.anthropic import (
+    anthropic_calls,
+    anthropic_text,
+    block,
+    closing,
+    message,
+    opening,
+    text_block,
+    text_deltas,
+)
 from tests.upstream.builders import json_reply, named_frame, sse_reply
 
 Json = dict[str, Any]
@@ -69,6 +78,23 @@ async def test_betas_of_the_operator_and_of_the_client_are_added_up() -> None:
         await client.post("/messages", json=BODY, headers={"anthropic-beta": ""})
     first, second = (request.headers["anthropic-beta"] for request in upstream.requests)
     assert (first, second) == (f"context-1m-2025-08-07,{BETA}", "context-1m-2025-08-07")
+
+
+@pytest.mark.parametrize("thinking", [True, {"type": "adaptive"}, {"type": "enabled", "budget_tokens": 1024}])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_thinking_of_a_default_is_hidden_from_a_client_that_did_not_request_it(
+    stream: bool, thinking: Any
+) -> None:
+    thinks = anthropic_calls(("c1", "look", {}), thinking=[{"type": "thinking", "thinking": "Hm.", "signature": "s"}])
+    body = {"model": "mine", "max_tokens": 5000, "messages": HELLO, "stream": stream}
+    body["tools"] = [{"name": "look", "input_schema": {"type": "object"}}]
+    async with gateway(thinks, defaults={"thinking": thinking}) as (client, upstream):
+        hidden = await client.post("/messages", json=body)
+        shown = await client.post("/messages", json={**body, "thinking": {"type": "adaptive"}})
+    assert upstream.requests[0].json["thinking"]["type"] != "disabled"
+    assert hidden.status_code == 200, hidden.text
+    assert '"thinking"' not in hidden.text
+    assert '"thinking"' in shown.text
 
 
 async def test_versions_and_betas_cannot_begin_another_request() -> None:
