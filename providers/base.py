@@ -15,6 +15,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import Turn
+from translation.request_facts import RelayedFeature
 
 Batch: TypeAlias = Sequence[Event]
 """The events that one upstream read contained."""
@@ -62,6 +63,11 @@ class Capabilities:
     relayed_kinds: frozenset[str] = frozenset()
     """Other kinds of tools that requests which are relayed to its Responses API may have. Requests with kinds that none
     of these keys names are translated. None for a server that leaves such tools out without an error."""
+    relayed_features: frozenset[RelayedFeature] = frozenset()
+    """What it honours in requests that are relayed to its Messages API: `documents` and `search_results` as blocks,
+    `text_format` (`output_config.format`), `thinking` (also `output_config.effort`), `tool_choice` (`none`, a tool by
+    its name, and `disable_parallel_tool_use`), and `typed_tools`, which Anthropic has defined. Requests with others are
+    translated. None for a server that leaves them out without an error."""
     trained_tools: frozenset[TrainedTool] = frozenset()
     """Hosted tools that its model knows from its training, and is offered in that form. `browser`: web searches as
     [gpt-oss knows them](tools.md#web-searches-of-gpt-oss). Other tools are offered as the gateway's own functions."""

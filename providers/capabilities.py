@@ -1,10 +1,12 @@
 """The default capabilities of each provider type. The configuration can override them."""
 
 from dataclasses import replace
+from typing import get_args
 
 from providers.base import Capabilities
 from providers.config import ProviderType
 from providers.relayed_paths import URL_PATHS, RelayedPathName
+from translation.request_facts import RelayedFeature
 from translation.tools.searches import SEARCH_KINDS
 
 _CHAT_CAPABILITIES = Capabilities(
@@ -47,6 +49,9 @@ FUNCTIONS_ONLY_TYPES: frozenset[ProviderType] = frozenset({"vllm", "llama_server
 """Types whose Responses API knows only functions. It refuses no other tools: llama.cpp leaves them out, and vLLM offers
 some as functions, whose calls then are no calls of the client's tools."""
 
+_ALL_FEATURES: frozenset[RelayedFeature] = frozenset(get_args(RelayedFeature))
+"""The features of a server with all of the Messages API. The servers of vLLM and llama.cpp leave out most of them."""
+
 _TEXT_PATHS: frozenset[RelayedPathName] = frozenset({"embeddings", "completions"})
 _TOKEN_PATHS: frozenset[RelayedPathName] = frozenset({"rerank", "tokenize", "detokenize"})
 _LISTENING_PATHS: frozenset[RelayedPathName] = frozenset({"transcriptions", "translations"})
@@ -64,7 +69,12 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         counting="responses",
         endpoints=_ALL_PATHS - _TOKEN_PATHS,
     ),
-    "openrouter": replace(_CHAT_CAPABILITIES, relayed_kinds=_RESPONSES_KINDS, endpoints=_TEXT_PATHS),
+    "openrouter": replace(
+        _CHAT_CAPABILITIES,
+        relayed_kinds=_RESPONSES_KINDS,
+        relayed_features=_ALL_FEATURES,
+        endpoints=_TEXT_PATHS,
+    ),
     "anthropic": Capabilities(
         prefill=True,
         service_tiers=True,
@@ -73,6 +83,7 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         parallel_tools=True,
         hosted_tools=SEARCH_KINDS,
         relayed_tools=SEARCH_KINDS | {"mcp"},
+        relayed_features=_ALL_FEATURES,
         images=True,
         files=True,
         reasoning=True,
@@ -124,5 +135,10 @@ CAPABILITIES: dict[ProviderType, Capabilities] = {
         models=True,
         counting="own",
     ),
-    "openai_compatible": replace(_CHAT_CAPABILITIES, relayed_kinds=_RESPONSES_KINDS, endpoints=_ALL_PATHS),
+    "openai_compatible": replace(
+        _CHAT_CAPABILITIES,
+        relayed_kinds=_RESPONSES_KINDS,
+        relayed_features=_ALL_FEATURES,
+        endpoints=_ALL_PATHS,
+    ),
 }

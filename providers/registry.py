@@ -35,6 +35,8 @@ def _build_http(name: str, config: ProviderConfig) -> Provider:
     # An upstream with both APIs gets turns as chat, because only chat has all parameters of a chat client.
     turn_dialect: WireDialect = next((name for name in ("chat", "responses") if name in dialects), "anthropic")
     dialect = PROVIDER_DEFAULTS[config.type].own_dialect or turn_dialect
+    if "messages" not in dialects:
+        capabilities = replace(capabilities, relayed_features=frozenset())
     if "responses" not in dialects:
         counting: CountMethod = "turn" if capabilities.counting == "responses" else capabilities.counting
         relayed_tools = capabilities.relayed_tools if "messages" in dialects else frozenset()

@@ -7,9 +7,14 @@ tuples, and each request reads some forty. Nobody changes facts that others have
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from translation.representation.json_types import Json
+
+RelayedFeature: TypeAlias = Literal[
+    "documents", "search_results", "text_format", "thinking", "tool_choice", "typed_tools"
+]
+"""What some servers leave out of a request in an API that they have, without an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class RequestFacts:
     """The input of the Responses API, which may have sealed content, references and items to store."""
     sets_thinking: bool = False
     """Whether the request turns thinking on or off."""
+    features: frozenset[RelayedFeature] = frozenset()
+    """The features that an upstream must have to get this body unchanged, in an API that some servers have in part."""
     starts_thinking: bool = False
     """Whether the request turns thinking on, in an API whose replies have thinking only if the client expects it."""
     has_extensions: bool = False

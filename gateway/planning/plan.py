@@ -185,7 +185,10 @@ def find_relay(endpoint: Endpoint, facts: RequestFacts, target: Target) -> Relay
     relay, can = endpoint.relay, target.capabilities
     if relay is None or relay.dialect not in target.relayed_dialects:
         return None
-    if facts.needs_translation or (facts.sets_thinking and target.profile.thinking_switch != "none"):
+    sets_thinking = facts.sets_thinking or "thinking" in facts.features
+    if facts.needs_translation or (sets_thinking and target.profile.thinking_switch != "none"):
+        return None
+    if not facts.features <= can.relayed_features:
         return None
     if facts.adds_stop and not sends_stop(target):
         return None

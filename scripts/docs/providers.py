@@ -263,7 +263,11 @@ providers:
     base_url: "http://localhost:11434/v1"
     dialects: [responses]
     capabilities: {tool_kinds: [function], hosted_tools: []}  # with both dialects: relayed_kinds: []
-```"""  # noqa: E501
+```
+
+The same is true of the Messages API: vLLM has no field for thinking, and llama.cpp and Ollama drop documents, `output_config.format` and choices of tools. Behind `vllm` and
+`llama_server` with `dialects: [chat, messages]` the gateway therefore translates such requests. For another such server, for example Ollama's `/v1/messages`,
+set `capabilities: {relayed_features: []}`."""  # noqa: E501
 
 _MORE = """\
 [Profiles](dialects.md#profiles) lists how each type's requests and replies differ, and which request fields beyond OpenAI's are

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +11,7 @@ from providers.config import EMBEDDED_TYPES, PROVIDER_DEFAULTS, TOKEN_PROMPT_TYP
 from providers.demo.files import MODEL_FILE
 from providers.registry import BUILDERS, build_provider
 from providers.relayed_paths import PathRelayer
+from translation.request_facts import RelayedFeature
 
 LOADING = EMBEDDED_TYPES - {"scripted"}
 
@@ -53,6 +54,19 @@ def test_the_engines_get_only_functions_in_their_responses_api(kind: ProviderTyp
     able = capabilities(kind, dialects=dialects)
     assert able.tool_kinds == {"function"}
     assert not able.hosted_tools | able.relayed_tools | able.relayed_kinds
+
+
+@pytest.mark.parametrize("kind", ["vllm", "llama_server"])
+def test_the_engines_have_no_more_of_the_messages_api_than_texts_images_and_functions(kind: ProviderType) -> None:
+    assert not capabilities(kind, dialects=["chat", "messages"]).relayed_features
+
+
+@pytest.mark.parametrize(
+    ("dialects", "has_all"), [(["chat", "messages"], True), (["messages"], True), (["chat"], False)]
+)
+def test_other_servers_with_the_messages_api_have_all_of_it(dialects: list[str], has_all: bool) -> None:
+    able = capabilities("openai_compatible", dialects=dialects)
+    assert able.relayed_features == (set(get_args(RelayedFeature)) if has_all else set())
 
 
 @pytest.mark.parametrize("dialects", [["responses"], ["chat", "responses"]])

@@ -7,6 +7,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.closed_schemas import close_objects
 from translation.messages.client.mcp_servers import lift_mcp_servers, list_toolset_losses
 from translation.messages.client.messages_history import lift_history
+from translation.messages.client.relayed_features import find_features
 from translation.messages.client.tools import lift_tool_choice, lift_tools
 from translation.messages.schema.request import REQUEST_FIELDS, check_known, find_unknown_in_request
 from translation.representation.json_types import Json
@@ -195,6 +196,7 @@ def read_facts(body: Json) -> RequestFacts:
         streams=bool(body.get("stream")),
         state=_NO_STATE if thread is None else StateFacts(thread=thread),
         tools=_read_tools(body) if body.get("tools") or body.get("mcp_servers") else _NO_TOOLS,
+        features=find_features(body),
         starts_thinking=(body.get("thinking") or {}).get("type") not in (None, "disabled"),
         has_extensions=bool(body.get("extensions")),
         lists_models=bool(body.get("models")),

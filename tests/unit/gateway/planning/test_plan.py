@@ -23,6 +23,14 @@ CUSTOM: Json = {"type": "custom", "custom": {"name": "sh"}}
 EXEC: Json = {"type": "custom", "name": "exec"}
 SPACE: Json = {"type": "namespace", "name": "notes", "description": "", "tools": [TOOL]}
 
+FEATURES: Json = {
+    "thinking": {"type": "disabled"},
+    "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+    "tools": [{"name": "f", "input_schema": {"type": "object"}}, {"type": "bash_20250124", "name": "bash"}],
+    "tool_choice": {"type": "none"},
+}
+"""Parameters of a Messages request that some servers leave out."""
+
 
 def dialect_of(endpoint: Endpoint) -> Dialect:
     assert endpoint.relay is not None
@@ -60,6 +68,11 @@ RELAYED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json]] = {
         RESPONSES,
         ("responses",),
         {"tools": [{"type": "of_the_future"}]},
+    ),
+    "a Messages request with all features": (
+        MESSAGES,
+        ("chat", "messages"),
+        {"max_tokens": 9, **FEATURES},
     ),
     "a search of a later version": (
         RESPONSES,
@@ -110,6 +123,21 @@ TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
         ("chat", "responses"),
         FUNCTIONS_ONLY,
         {"input": [ADDED, {"role": "user", "content": "Hi"}]},
+    ),
+    **{
+        f"{name} that a Messages server would leave out": (
+            MESSAGES,
+            ("chat", "messages"),
+            {"capabilities": {"relayed_features": []}},
+            {"max_tokens": 9, name: value},
+        )
+        for name, value in FEATURES.items()
+    },
+    "our own switch for the thinking of a Messages request": (
+        MESSAGES,
+        ("chat", "messages"),
+        SWITCHED,
+        {"max_tokens": 9, "thinking": {"type": "adaptive"}},
     ),
     "a budget for reasoning": (RESPONSES, ("responses",), {}, {"reasoning": {"max_tokens": 9}}),
 }

@@ -10,7 +10,7 @@ from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA, va
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.turn import Turn
-from translation.request_facts import RequestFacts, StateFacts, ToolFacts
+from translation.request_facts import RelayedFeature, RequestFacts, StateFacts, ToolFacts
 
 SCHEMA: Json = {"type": "object", "properties": {}}
 CLOSED: Json = {**SCHEMA, "additionalProperties": False}
@@ -352,6 +352,8 @@ HOSTED_SERVER: Json = {
 }
 ADD: Json = {"name": "add", "input_schema": SCHEMA}
 SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
+TYPED: frozenset[RelayedFeature] = frozenset({"typed_tools"})
+SWITCHED: frozenset[RelayedFeature] = frozenset({"thinking"})
 
 FACTS: dict[str, tuple[Json, RequestFacts]] = {
     "nothing": ({}, RequestFacts()),
@@ -359,22 +361,28 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
     "a stream": ({"stream": True}, RequestFacts(streams=True)),
     "a thread": ({"thread": {"type": "new"}}, RequestFacts(state=StateFacts(thread={"type": "new"}))),
     "tools of the client": ({"tools": [ADD]}, RequestFacts(tools=ToolFacts())),
-    "a search among tools": ({"tools": [ADD, SEARCH]}, RequestFacts(tools=ToolFacts(hosted=({"type": "web_search"},)))),
+    "a search among tools": (
+        {"tools": [ADD, SEARCH]},
+        RequestFacts(tools=ToolFacts(hosted=({"type": "web_search"},)), features=TYPED),
+    ),
     "a server": (
         {"mcp_servers": [SERVER]},
-        RequestFacts(tools=ToolFacts(hosted=(HOSTED_SERVER,), servers=(HOSTED_SERVER,), credentials=("secret",))),
+        RequestFacts(
+            tools=ToolFacts(hosted=(HOSTED_SERVER,), servers=(HOSTED_SERVER,), credentials=("secret",)), features=TYPED
+        ),
     ),
     "a server before a search": (
         {"mcp_servers": [SERVER], "tools": [SEARCH]},
         RequestFacts(
             tools=ToolFacts(
                 hosted=(HOSTED_SERVER, {"type": "web_search"}), servers=(HOSTED_SERVER,), credentials=("secret",)
-            )
+            ),
+            features=TYPED,
         ),
     ),
     "extensions": ({"extensions": True}, RequestFacts(has_extensions=True)),
-    "thinking": ({"thinking": {"type": "adaptive"}}, RequestFacts(starts_thinking=True)),
-    "no thinking": ({"thinking": {"type": "disabled"}}, RequestFacts()),
+    "thinking": ({"thinking": {"type": "adaptive"}}, RequestFacts(features=SWITCHED, starts_thinking=True)),
+    "no thinking": ({"thinking": {"type": "disabled"}}, RequestFacts(features=SWITCHED)),
 }
 
 
