@@ -17,6 +17,9 @@ _NUMBER_TYPES: Final = (int, float)
 _MESSAGE_INPUT_KEYS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 """The keys whose sum is the input: the `input_tokens` of the Messages API exclude tokens of the prefix cache."""
 
+_ESTIMATED_KEY: Final = _MESSAGE_INPUT_KEYS[0]
+"""The key that may have an estimate first. Source: `StreamConverter` in anthropic/anthropic.go of Ollama."""
+
 
 def read_count(reported: Any) -> int | None:
     """Returns a reported token count as an integer; None for a value that cannot be one: no number, a negative number,
@@ -46,15 +49,17 @@ def clamp_part(part: int | None, whole: int | None) -> int | None:
 def read_message_usage(reported: Any, before: Usage | None = None) -> Usage | None:
     """Returns the counts of a `usage` object of the Messages API, added to `before`, the earlier ones of the reply.
 
-    Counts never fall. Tokens of thinking are part of the output. `raw` has every key that was reported, with its latest
-    value. Returns `before` if `reported` is not an object.
+    Counts never fall, except that of the input, which may begin as an estimate. Zero is no count of an input. Tokens of
+    thinking are part of the output. `raw` has every key that was reported, with its latest value. Returns `before` if
+    `reported` is not an object.
     """
     if not isinstance(reported, dict):
         return before
     raw: Json = dict(before.raw or {}) if before else {}
     for key, value in reported.items():
         earlier, count = read_count(raw.get(key)), read_count(value)
-        if value is not None and (earlier is None or count is None or count > earlier):
+        is_counted = key == _ESTIMATED_KEY and bool(count)
+        if value is not None and (earlier is None or count is None or count > earlier or is_counted):
             raw[key] = value
     uncached, written, read = (read_count(raw.get(key)) for key in _MESSAGE_INPUT_KEYS)
     total = None if uncached is None else uncached + (written or 0) + (read or 0)

@@ -252,7 +252,9 @@ def counts(usage: Usage | None) -> Any:
 def test_input_tokens_include_cache_reads_and_writes() -> None:
     first = read_message_usage({"input_tokens": 5, "cache_creation_input_tokens": 7, "cache_read_input_tokens": 11})
     assert counts(first) == (23, None, 11, 7)
-    last = read_message_usage({"output_tokens": 3, "input_tokens": 2, "cache_read_input_tokens": None}, first)
+    last = read_message_usage(
+        {"output_tokens": 3, "cache_creation_input_tokens": 2, "cache_read_input_tokens": None}, first
+    )
     assert counts(last) == (23, 3, 11, 7)
     assert last is not None
     assert last.raw == {
@@ -261,6 +263,21 @@ def test_input_tokens_include_cache_reads_and_writes() -> None:
         "cache_read_input_tokens": 11,
         "output_tokens": 3,
     }
+
+
+COUNTED_INPUTS: dict[str, tuple[Json, int]] = {
+    "a smaller count": ({"input_tokens": 20}, 20),
+    "a larger count": ({"input_tokens": 40}, 40),
+    "nothing": ({}, 30),
+    "null": ({"input_tokens": None}, 30),
+    "zero": ({"input_tokens": 0}, 30),
+}
+
+
+@pytest.mark.parametrize(("reported", "expected"), COUNTED_INPUTS.values(), ids=COUNTED_INPUTS)
+def test_an_estimate_of_the_input_is_replaced_by_its_count(reported: Json, expected: int) -> None:
+    estimated = read_message_usage({"input_tokens": 30, "output_tokens": 0})
+    assert counts(read_message_usage({"output_tokens": 3, **reported}, estimated))[:2] == (expected, 3)
 
 
 THINKING_COUNTS: dict[str, tuple[Any, int | None]] = {
