@@ -84,6 +84,8 @@ class Turn:
     thinks_by_effort: bool = True
     """Whether an effort in `reasoning` asks for thinking too. In the Messages API it is that of the answer; upstreams
     with other APIs know no other effort than that of thinking."""
+    betas: Sequence[str] = ()
+    """The betas that the client named for the servers of the Messages API, which other servers do not know."""
     sealed_reasoning: bool = False
     """Whether the reply must include `reasoning.encrypted_content`, which the client can send back on a later turn."""
     search_sources: bool = False

@@ -84,6 +84,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         reasoning=reasoning,
         thinking=thinking,
         thinks_by_effort=thinking is not None or reasoning is None,
+        betas=tuple(params.get("anthropic_beta") or ()),
         cache_control=None if relayed else _find_cache_control(params),
         stream=params.get("stream", False),
         extra=_lift_extra(params, losses),

@@ -82,6 +82,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         }
     elif profile.cite_documents:
         enable_citations(messages)  # the API refuses it beside a format, whose JSON has no place for citations
+    if turn.betas:
+        losses.append(Loss("anthropic_beta", "dropped"))
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
     _add_extra(body, turn.extra, profile, losses, allows_top_k=allows_sampling and not thinking.thinks)

@@ -83,6 +83,7 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"thinking": {"type": "between_tools"}},
         {"thinking": True, "losses": (Loss("thinking", "between_tools as adaptive"),)},
     ),
+    "betas": ({"anthropic_beta": ["effort-2025-11-24"]}, {"betas": ("effort-2025-11-24",)}),
     "an effort alone": (
         {"output_config": {"effort": "low"}},
         {"thinking": None, "reasoning": {"effort": "low"}, "thinks_by_effort": False},

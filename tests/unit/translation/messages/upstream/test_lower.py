@@ -172,6 +172,12 @@ def test_thinking_is_requested_in_the_form_the_model_knows(
     assert lowered(model, **given) == (body, losses)
 
 
+def test_betas_of_the_client_are_a_loss() -> None:
+    body, losses = lowered(betas=("context-1m-2025-08-07",))
+    assert "anthropic_beta" not in body
+    assert losses == [Loss("anthropic_beta", "dropped")]
+
+
 def test_the_form_of_thinking_can_be_configured() -> None:
     adaptive, budget = (Profile(thinking_form=form) for form in ("adaptive", "budget"))
     assert lowered(OLD, adaptive, thinking=True)[0]["thinking"] == ADAPTIVE
