@@ -28,7 +28,7 @@ from providers.model_families import MODEL_FAMILIES, ModelFamily
 from providers.overrides import Number, WholeNumber
 from translation.chat.reasoning import ReasoningTextField
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|(?=[^:]*:)[0-9A-Fa-f:.]+")
 """Matches a host name, or an address of IPv4 or IPv6."""
 
 

@@ -12,10 +12,13 @@ _MAX_CHARS: Final = 2000
 
 _QUOTES: Final = "\"'\u2019\u201d\u00bb"
 _SENTENCE_END: Final = re.compile(
-    rf"(?:[.!?\u2026]++[{_QUOTES})\]*_`]*+\s++|[\u3002\uff01\uff1f]++[{_QUOTES}\u300d\u300f\uff09]*+\s*+|\n\s*+)(?=\S)"
+    rf"(?:(?<![.!?\u2026])[.!?\u2026]++[{_QUOTES})\]*_`]*+\s++"
+    rf"|(?<![\u3002\uff01\uff1f])[\u3002\uff01\uff1f]++[{_QUOTES}\u300d\u300f\uff09]*+\s*+"
+    r"|(?<!\s)[^\S\n]*+\n\s*+)(?=\S)"
 )
 """The end of a sentence or of a line, with the white space after it: a Latin full stop needs white space, a Chinese or
-Japanese one does not. The character that follows shows the end, so it does not matter where deltas are cut."""
+Japanese one does not. An end begins where a run of such characters begins, so a long run is read once. The character
+that follows shows the end, so it does not matter where deltas are cut."""
 
 
 class SentenceBuffer:

@@ -37,7 +37,7 @@ _BLOCKS: Final = frozenset(
 _NAME: Final = re.compile(r"/?([a-zA-Z][a-zA-Z0-9-]{0,30})")
 _TAG_STOP: Final = re.compile(r"[>\"']")
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0]+")
-_LINE_BREAKS: Final = re.compile(r"\s*\n\s*")
+_LINE_BREAKS: Final = re.compile(r"(?<!\s)[^\S\n]*+\n\s*+")
 
 
 class PageText(NamedTuple):

@@ -33,6 +33,8 @@ class LeadingThinkParser:
     def __init__(self) -> None:
         self.is_over = False
         """Whether all further text is returned unchanged."""
+        self._blanks: list[str] = []
+        """White space at the beginning of the text, before anything else."""
         self._pending = ""
         self._closing_tag: str | None = None
         """The tag that ends the reasoning, in lower case; None before the opening tag."""
@@ -41,8 +43,11 @@ class LeadingThinkParser:
         """Adds text. Returns the segments that it completes."""
         if self.is_over:
             return [("text", text)]
-        text = self._pending + text
-        self._pending = ""
+        if self._closing_tag is None and not self._pending and not text.strip():
+            self._blanks.append(text)
+            return []
+        text = "".join((*self._blanks, self._pending, text))
+        self._blanks, self._pending = [], ""
         if self._closing_tag is None:
             opening = _OPENING_TAG.match(text)
             if opening is None:
@@ -53,7 +58,8 @@ class LeadingThinkParser:
 
     def finish(self) -> list[tuple[str, str]]:
         """Ends the text. Returns the text that was held back, because it is no tag."""
-        pending, self._pending = self._pending, ""
+        pending = "".join((*self._blanks, self._pending))
+        self._blanks, self._pending = [], ""
         kind = "text" if self._closing_tag is None else "reasoning"
         return [(kind, pending)] if pending else []
 

@@ -22,8 +22,13 @@ _MIN_MAX_KEYWORDS: Final = (("minLength", "maxLength"), ("minItems", "maxItems")
 _MAX_REPETITIONS: Final = 10_000
 """The most repetitions that a schema or grammar may require, because llama.cpp makes a rule of each."""
 
-_LITERAL: Final = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]')
-_REPETITION: Final = re.compile(r"\{\s*(\d+)\s*(?:,\s*(\d+)?\s*)?\}")
+_LITERAL_START: Final = re.compile(r'\\.|(["\[])', re.DOTALL)
+_LITERALS: Final = {
+    '"': re.compile(r'"(?:\\.|[^"\\])*+"', re.DOTALL),
+    "[": re.compile(r"\[(?:\\.|[^\]\\])*+\]", re.DOTALL),
+}
+"""Beginning of a literal in GBNF -> the whole literal."""
+_REPETITION: Final = re.compile(r"\{\s*+(\d++)\s*+(?:,\s*+(?:(\d++)\s*+)?)?\}")
 
 
 def refuse_invalid_bounds(values: Mapping[str, Any]) -> None:
@@ -71,9 +76,25 @@ def _read_bound(value: Any) -> float | None:
 
 
 def _find_grammar_problems(grammar: str) -> Iterator[str]:
-    for least, most in _REPETITION.findall(_LITERAL.sub("", grammar)):
+    for least, most in _REPETITION.findall(_remove_literals(grammar)):
         # Nine digits are enough: a longer number is too large in any case.
         yield from _find_bound_problems(least[:9], int(least[:9]), most[:9], int(most[:9]) if most else None)
+
+
+def _remove_literals(grammar: str) -> str:
+    """Returns a grammar without its literals. Each of its characters is looked at at most three times."""
+    pieces: list[str] = []
+    position = 0
+    unclosed: set[str] = set()
+    while (start := _LITERAL_START.search(grammar, position)) is not None:
+        mark = start[1] or ""
+        # If one literal does not end, no further one of its kind does.
+        literal = _LITERALS[mark].match(grammar, start.start()) if mark and mark not in unclosed else None
+        if mark and literal is None:
+            unclosed.add(mark)
+        pieces.append(grammar[position : start.end() if literal is None else start.start()])
+        position = (start if literal is None else literal).end()
+    return "".join((*pieces, grammar[position:]))
 
 
 def _find_bound_problems(lower_name: str, lower: Any, upper_name: str, upper: Any) -> Iterator[str]:

@@ -16,7 +16,7 @@ from translation.errors import InvalidRequest
 _Normalizer: TypeAlias = Callable[[Any], Any]
 """Returns a value in the form that its schema describes. A value of another type is returned unchanged."""
 
-_SEPARATED: Final = re.compile(r"_+([a-z0-9])")
+_SEPARATED: Final = re.compile(r"(?<!_)_++([a-z0-9])")
 
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)

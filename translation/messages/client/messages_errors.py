@@ -46,7 +46,8 @@ _TYPES_BY_STATUS: Final = {
 """Status -> the API's type. Any other status below 500 is an invalid request."""
 
 _SPLIT_OVERFLOW: Final = re.compile(
-    r"context length is (?P<limit>\d+).*?\((?P<prompt>\d+) in the messages, (?P<answer>\d+) in the completion\)",
+    r"context length is (?P<limit>\d{1,12}+).{0,200}?"
+    r"\((?P<prompt>\d{1,12}+) in the messages, (?P<answer>\d{1,12}+) in the completion\)",
     re.DOTALL,
 )
 """Matches OpenAI's and vLLM's message for a prompt that would fit with a smaller limit for the answer."""
@@ -54,17 +55,17 @@ _SPLIT_OVERFLOW: Final = re.compile(
 _DIGIT_GROUPS: Final = re.compile(r"(?<=\d),(?=\d{3})")
 
 _COUNT: Final = re.compile(
-    r"(?<![\w.-])(\d+)(?= (?:(?:input|prompt|total) )?tokens?\b)"
+    r"(?<![\w.-])(\d{1,12})(?= (?:(?:input|prompt|total) )?tokens?\b)"
     r"|(?:tokens?|prompt|requested|resulted in)[ (:=]{1,3}(?:(?:count|length|size|of|is|has)[ (:=]{1,3})*"
-    r"(\d+)(?![\w-]|\.\d| (?:output|completion) )",
+    r"(\d{1,12})(?![\w-]|\.\d| (?:output|completion) )",
     re.IGNORECASE,
 )
 """Matches numbers of tokens. Any other number may be part of a model's name, a date, or the id of a request."""
 
 _LIMIT: Final = re.compile(
     r"(?:context (?:length|size|window)[^\d]{0,40}|(?:model )?length of |max(?:imum)?[^\d]{0,40}|limit[^\d]{0,20})"
-    r"(?<![\w.-])(\d+)(?![\w-]|\.\d)"
-    r"|(?<![\w.-])(\d+)(?: tokens?)? (?:maximum|limit)",
+    r"(?<![\w.-])(\d{1,12})(?![\w-]|\.\d)"
+    r"|(?<![\w.-])(\d{1,12})(?: tokens?)? (?:maximum|limit)",
     re.IGNORECASE,
 )
 

@@ -17,6 +17,9 @@ _QUOTES: Final = frozenset("\"'`")
 
 _NO_CALL_REASON: Final = "there is no call in it"
 
+_MAX_TAG_CHARS: Final = 256
+"""No tag is longer, with the name in it. So a text with many `<` is not compared as a whole at each of them."""
+
 _MAX_REREADS: Final = 8
 """The limit per answer, because a reread costs as much as the text that is read again."""
 
@@ -143,6 +146,8 @@ class BlockParser(StepParser):
         return start if start != -1 and self._may_become_tag(text, start) else len(text)
 
     def _may_become_tag(self, text: str, at: int) -> bool:
+        if len(text) - at > _MAX_TAG_CHARS:
+            return False
         rest = text[at:].lower()
         return may_become(self._closing, rest, 0) or self._may_open(rest)
 

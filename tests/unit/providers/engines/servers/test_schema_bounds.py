@@ -20,7 +20,10 @@ def test_contradictory_bounds_are_refused_wherever_they_are(what: str) -> None:
     assert refused.value.param == "tools"
 
 
-@pytest.mark.parametrize("grammar", ["root ::= [a-z]{5,2}", 'root ::= "a"{1000000}', "root ::= x{20000,}\nx ::= [}]"])
+@pytest.mark.parametrize(
+    "grammar",
+    ["root ::= [a-z]{5,2}", 'root ::= "a"{1000000}', "root ::= x{20000,}\nx ::= [}]", 'x{5,2} "[', 'x ["]{5,2}'],
+)
 def test_a_grammar_that_repeats_without_end_is_refused(grammar: str) -> None:
     with pytest.raises(InvalidRequest, match="is larger than") as refused:
         refuse_invalid_bounds({"grammar": grammar})
@@ -32,7 +35,9 @@ def test_bounds_over_the_limit_are_refused() -> None:
         refuse_invalid_bounds({"text": inside({"minLength": 10**9})})
 
 
-@pytest.mark.parametrize("grammar", ['root ::= "{5,2}" [{5,2}] [a-z]{2,5}', "root ::= [a-z]{2} [0-9]{1,}"])
+@pytest.mark.parametrize(
+    "grammar", ['root ::= "{5,2}" [{5,2}] [a-z]{2,5}', "root ::= [a-z]{2} [0-9]{1,}", r'root ::= "\"{5,2}"']
+)
 def test_grammars_that_end_are_left_alone(grammar: str) -> None:
     refuse_invalid_bounds({"grammar": grammar, "seed": "{5,2}"})
 

@@ -89,3 +89,8 @@ def test_an_error_names_its_request() -> None:
         "error": {"type": "invalid_request_error", "message": "no"},
         "request_id": "req_1",
     }
+
+
+def test_numbers_that_no_context_has_are_not_read() -> None:
+    message = f"context length is {'9' * 5000} (1 in the messages, 1 in the completion), limit {'9' * 5000} tokens"
+    assert describe_overflow(message) == f"prompt is too long: {message}"

@@ -202,3 +202,10 @@ def test_prose_in_a_block_is_part_of_the_answer(text: str, reason: str, truncate
 def test_a_failed_call_is_no_prose(text: str) -> None:
     (failed,) = unreadable("hermes", f"<tool_call>{text}</tool_call>")
     assert not failed.is_prose
+
+
+def test_many_brackets_before_a_closing_tag_are_no_tags() -> None:
+    parser = PARSER_FACTORIES["hermes"]()
+    outputs = [*parser.feed(f"<tool_call>{WRITTEN_F}{'<' * 300}</tool_call>!"), *parser.finish()]
+    assert [type(output) for output in outputs] == [CallStarted, CallArguments, CallEnded, PlainText]
+    assert outputs[-1] == PlainText("!")
