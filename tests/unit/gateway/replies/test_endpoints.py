@@ -23,6 +23,7 @@ READS_ADAPTED_BODY = {
     "add_defaults",
     "read_facts",
     "lift",
+    "names_file",
     "own_params",
     "expects_thinking",
     "continues_prefill",
