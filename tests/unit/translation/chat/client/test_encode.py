@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.support.chat_replies import (
+    CITED,
     FAILED,
     LOGPROB,
     TURNS,
@@ -20,7 +21,7 @@ from tests.unit.support.chat_replies import (
 from tests.unit.support.translator_drivers import feed_to_end
 from translation.chat.client.completion import CompletionCollector
 from translation.chat.client.encode import ChatEncoder
-from translation.representation.events import Delta, Event, Failed, Finished, Noted, Started
+from translation.representation.events import Annotated, Delta, Event, Failed, Finished, Noted, Started
 from translation.representation.json_types import Json
 
 BOTH = frozenset({"reasoning", "reasoning_content"})
@@ -142,6 +143,14 @@ def test_clients_with_legacy_functions_get_function_calls() -> None:
         {},
     ]
     assert chunks[-1]["choices"][0]["finish_reason"] == "function_call"
+
+
+def test_a_citation_ahead_of_its_text_begins_where_that_text_will() -> None:
+    later = text(1, "b")
+    cited = [*later[:2], Annotated(1, 0, CITED), *later[2:]]
+    written = deltas(turn(text(0, "aa"), cited))
+    (citation,) = [delta["annotations"][0]["url_citation"] for delta in written if "annotations" in delta]
+    assert (citation["start_index"], citation["end_index"]) == (2, 3)
 
 
 def test_with_usage_every_chunk_has_null_and_the_last_has_no_choices() -> None:
