@@ -4,6 +4,7 @@ Models write such texts when they do not find an end. `test_patterns.py` is abou
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 import pytest
@@ -75,7 +76,8 @@ class _Streamed:
         self._text = StreamedText()
 
     def feed(self, text: str) -> object:
-        return self._text.add(text)
+        self._text.add(text)
+        return None
 
 
 _CALL: Final = '{"name":"f","arguments":{"a":"'
@@ -115,8 +117,11 @@ _UNITS: Final = (*COMMON_UNITS, ".", "</", "<think", "[a](", "\u3010", '{"a":', 
 
 @pytest.mark.parametrize(("read", "beginnings"), FUNCTIONS.values(), ids=FUNCTIONS)
 def test_a_long_text_is_read_in_linear_time(read: Callable[[str], object], beginnings: tuple[str, ...]) -> None:
+    def read_hostile(hostile: HostileText, size: int) -> None:
+        read(hostile.build(size))
+
     for hostile in (HostileText(beginning, unit, "!") for beginning in beginnings for unit in _UNITS):
-        times = find_superlinear_time(lambda size, hostile=hostile: read(hostile.build(size)), _SIZE)
+        times = find_superlinear_time(partial(read_hostile, hostile), _SIZE)
         assert not times, hostile
 
 
@@ -124,7 +129,7 @@ def test_a_long_text_is_read_in_linear_time(read: Callable[[str], object], begin
 def test_a_long_stream_is_read_in_linear_time(
     factory: Callable[[], Reader], beginnings: tuple[str, ...], is_cut: bool
 ) -> None:
-    def read(size: int, beginning: str, unit: str) -> None:
+    def read(beginning: str, unit: str, size: int) -> None:
         reader = factory()
         text = HostileText("", unit, "").build(size)
         for piece in (beginning, *(text if is_cut else (text,))):
@@ -133,7 +138,5 @@ def test_a_long_stream_is_read_in_linear_time(
     for beginning in beginnings:
         for unit in _UNITS:
             size = _MANY_PIECES if is_cut else _SIZE
-            times = find_superlinear_time(
-                lambda size, beginning=beginning, unit=unit: read(size, beginning, unit), size
-            )
+            times = find_superlinear_time(partial(read, beginning, unit), size)
             assert not times, (beginning, unit)

@@ -67,8 +67,8 @@ def test_a_reply_of_which_nothing_is_shown_fails() -> None:
 @pytest.mark.parametrize("visible", [None, frozenset({"message"})])
 def test_images_of_the_thinking_alone_are_a_loss_and_no_failure(visible: frozenset[str] | None) -> None:
     lost = "output.thought_image"
-    events = [Opaque("gemini", {"type": "thought_image"}, is_output=True), END]
-    assert feed(visible, *events) == [events[0], Noted(facts={UNREPORTED_FACT: lost}), replace(END, lacks=(lost,))]
+    image = Opaque("gemini", {"type": "thought_image"}, is_output=True)
+    assert feed(visible, image, END) == [image, Noted(facts={UNREPORTED_FACT: lost}), replace(END, lacks=(lost,))]
 
 
 def test_parts_of_dialects_count_and_events_around_the_answer_do_not() -> None:
