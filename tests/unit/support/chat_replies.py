@@ -190,6 +190,7 @@ TURNS: dict[str, list[Event]] = {
         Annotated(0, 0, FILE_CITED),
         text(0)[-2:],
     ),
+    "a citation of an empty text": turn(text(0)[:-2], Annotated(0, 0, CITED), text(0)[-2:]),
     "citations of a later message": turn(
         thought(0, "hm"),
         text(1, "I ", "search", ". "),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from translation.chat import reply_objects
 from translation.encoding.visible_output import FILE_CITATION
 from translation.representation.events import Delta, Event, ItemEnded, ItemStarted, Noted
+from translation.representation.items import move_annotation
 from translation.representation.json_types import Json
 
 _CALL_BODY_KEYS: dict[reply_objects.ReplyField, str] = {"arguments": "function", "input": "custom"}
@@ -64,3 +65,14 @@ class ChunkRecorder:
             self._tool_calls.append(
                 {"index": self._call_numbers[event.index], _CALL_BODY_KEYS[field]: {field: event.text}}
             )
+
+
+def place_citation(annotation: Json, start: int, recorder: ChunkRecorder | None) -> Json | None:
+    """Returns chat's annotation for an annotation of a text that begins at `start` in the whole answer.
+
+    None if it does not cite a URL. Citations of files are recorded instead, if there is a recorder.
+    """
+    moved = move_annotation(annotation, start)
+    if recorder is not None:
+        recorder.add_citation(moved)
+    return reply_objects.build_citation(moved)

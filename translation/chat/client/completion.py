@@ -6,11 +6,10 @@ Does not know the upstream's dialect.
 from collections.abc import Iterator, Sequence
 
 from translation.chat import reply_objects
-from translation.chat.client.chunk_recorder import ChunkRecorder
+from translation.chat.client.chunk_recorder import ChunkRecorder, place_citation
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
-from translation.representation.items import move_annotation
 from translation.representation.json_types import Item, Json
 
 _LISTED_PART_TYPES = ("text", "image_url")
@@ -67,10 +66,8 @@ class CompletionCollector(TurnReplyCollector):
     def _build_message(self, items: Sequence[Item]) -> Json:
         pieces: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning": []}
         calls: list[Json] = []
-        annotations: list[Json] = []
         details: list[Json] = []
         images: list[Json] = []
-        length = 0
         for index, item in enumerate(items):
             call_field = reply_objects.REPLY_FIELDS.get((item["type"], None))
             if call_field is not None:
@@ -84,9 +81,6 @@ class CompletionCollector(TurnReplyCollector):
                     and reply_objects.is_own_paragraph((index, part_index), part_type)
                 ):
                     pieces[field].append(reply_objects.PARAGRAPH_GAP)
-                if field == "content":
-                    annotations += self._take_citations(item, part_index, length)
-                    length += len(text)
                 pieces[field].append(text)
             if (image := reply_objects.build_image_entry(item)) is not None:
                 images.append({**image, "index": len(images)})
@@ -101,23 +95,24 @@ class CompletionCollector(TurnReplyCollector):
             message[DETAILS_FIELD] = details
         if images:
             message["images"] = images
-        if annotations:
-            message["annotations"] = annotations
+        if citations := [*self._list_citations(items)]:
+            message["annotations"] = citations
         if self._legacy_functions and calls and "function" in calls[0]:
             message["function_call"] = calls.pop(0)["function"]
         if calls:
             message["tool_calls"] = calls
         return message
 
-    def _take_citations(self, item: Item, part_index: int | None, start: int) -> Iterator[Json]:
-        """Yields chat's annotations of a part of a message. `start` is where its text begins in the answer."""
-        part = {} if part_index is None else item["content"][part_index]
-        for annotation in part.get("annotations") or ():
-            moved = move_annotation(annotation, start)
-            if self._chunk_recorder is not None:
-                self._chunk_recorder.add_citation(moved)
-            if (citation := reply_objects.build_citation(moved)) is not None:
-                yield citation
+    def _list_citations(self, items: Sequence[Item]) -> Iterator[Json]:
+        """Yields chat's annotations of all texts, with their positions in the whole answer."""
+        start = 0
+        for item in items:
+            for part in item.get("content") or ():
+                for annotation in part.get("annotations") or ():
+                    if (citation := place_citation(annotation, start, self._chunk_recorder)) is not None:
+                        yield citation
+                if reply_objects.REPLY_FIELDS.get((item["type"], part.get("type"))) == "content":
+                    start += len(part["text"])
 
 
 def build_stored_message(message: Json) -> Json:

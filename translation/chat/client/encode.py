@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 import orjson
 
 from translation.chat import reply_objects
-from translation.chat.client.chunk_recorder import ChunkRecorder
+from translation.chat.client.chunk_recorder import ChunkRecorder, place_citation
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.event_encoder import StreamEnd
 from translation.framing import sse
@@ -30,7 +30,6 @@ from translation.representation.events import (
     Started,
     Usage,
 )
-from translation.representation.items import move_annotation
 from translation.representation.json_types import Json
 
 _PartKey: TypeAlias = tuple[int, int | None]
@@ -234,10 +233,7 @@ class ChatEncoder(StreamEnd):
                 break
             if text.field == "content":
                 start += text.length
-        moved = move_annotation(event.annotation, start)
-        if self._chunk_recorder is not None:
-            self._chunk_recorder.add_citation(moved)
-        if (citation := reply_objects.build_citation(moved)) is not None:
+        if (citation := place_citation(event.annotation, start, self._chunk_recorder)) is not None:
             self._write_delta({"annotations": [citation]}, frames)
 
     def _write_text(self, event: Delta, frames: list[bytes]) -> None:
