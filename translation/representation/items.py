@@ -124,6 +124,12 @@ POSITION_KEYS: Final = ("start_index", "end_index", "index")
 """The keys of annotations that are positions in their text, in characters."""
 
 
+def read_span(annotation: Json) -> tuple[int, int]:
+    """Returns where the cited text begins and ends, in characters; 0 for a position that is missing or no integer."""
+    start, end = (annotation.get(key) for key in ("start_index", "end_index"))
+    return start if type(start) is int else 0, end if type(end) is int else 0
+
+
 def move_annotation(annotation: Json, distance: int) -> Json:
     """Returns an annotation of a text that begins `distance` characters later."""
     if not distance:

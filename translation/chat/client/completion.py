@@ -10,6 +10,7 @@ from translation.chat.client.chunk_recorder import ChunkRecorder, place_citation
 from translation.chat.reasoning import DETAILS_FIELD
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
 
 _LISTED_PART_TYPES = ("text", "image_url")
@@ -112,7 +113,7 @@ class CompletionCollector(TurnReplyCollector):
                     if (citation := place_citation(annotation, start, self._chunk_recorder)) is not None:
                         yield citation
                 if reply_objects.REPLY_FIELDS.get((item["type"], part.get("type"))) == "content":
-                    start += len(part["text"])
+                    start += len(text_of(item["type"], part))
 
 
 def build_stored_message(message: Json) -> Json:

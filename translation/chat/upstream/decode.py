@@ -333,7 +333,7 @@ class ChatDecoder:
     def _new_facts(self, chunk: Json) -> list[tuple[str, Any]]:
         """Returns the facts of a chunk, as (key, value), that are not known yet."""
         known = self._facts
-        return [(key, fact) for key in FACT_KEYS if (fact := chunk.get(key)) is not None and fact != known.get(key)]
+        return [(key, fact) for key in FACT_KEYS if isinstance(fact := chunk.get(key), str) and fact != known.get(key)]
 
     def _new_source_keys(self, chunk: Json) -> list[str]:
         """Returns the keys of a chunk that list sources, and that no chunk before it had."""

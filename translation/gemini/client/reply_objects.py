@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from translation.decoding.usage import read_token_logprobs
 from translation.exact_numbers import parse_tool_data
 from translation.representation.events import Finished, FinishReason, Usage
-from translation.representation.items import text_of
+from translation.representation.items import read_span, text_of
 from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import render_reply_losses
 from translation.tools.arguments import find_arguments_fault
@@ -158,7 +159,7 @@ class Grounding:
         match annotation:
             case {"type": "url_citation", "url": str(url)}:
                 number = self._add_source(url, annotation.get("title") or url)
-                start, end = annotation.get("start_index") or 0, annotation.get("end_index") or 0
+                start, end = read_span(annotation)
                 offset = len(before.encode())
                 segment = {
                     "startIndex": offset + len(text[:start].encode()),
@@ -180,13 +181,13 @@ class Grounding:
 
 def build_logprobs(entries: Iterable[Json]) -> Json:
     """Returns the candidate's field with the log probabilities of its tokens; empty if there are none."""
-    entries = [*entries]
-    if not entries:
+    tokens = read_token_logprobs([*entries])
+    if tokens is None:
         return {}
     return {
         "logprobsResult": {
-            "chosenCandidates": [_logprob(entry) for entry in entries],
-            "topCandidates": [{"candidates": [_logprob(top) for top in entry["top_logprobs"]]} for entry in entries],
+            "chosenCandidates": [_logprob(entry) for entry in tokens],
+            "topCandidates": [{"candidates": [_logprob(top) for top in entry["top_logprobs"]]} for entry in tokens],
         }
     }
 

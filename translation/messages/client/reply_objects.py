@@ -10,7 +10,7 @@ from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
 from translation.messages.client.searches import build_search_result, build_search_use, has_pages
 from translation.representation.events import FINISH_MESSAGE, STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
 from translation.representation.item_seal import ItemSeal, seal_item
-from translation.representation.items import text_of
+from translation.representation.items import read_span, text_of
 from translation.representation.json_types import Item, Json
 from translation.tools.arguments import parse_past_arguments
 from translation.tools.searches import is_paused
@@ -136,12 +136,12 @@ def cite_url(annotation: Any, text: str) -> Json | None:
     """
     match annotation:
         case {"type": "url_citation", "url": str(url)}:
-            span = slice(annotation.get("start_index") or 0, annotation.get("end_index") or 0)
+            start, end = read_span(annotation)
             return {
                 "type": "web_search_result_location",
                 "url": url,
                 "title": annotation.get("title") or url,  # the AI SDK requires a text
-                "cited_text": text[span],
+                "cited_text": text[start:end],
                 "encrypted_index": "",
             }
     return None

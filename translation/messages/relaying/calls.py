@@ -94,10 +94,12 @@ def relay_message(message: Json, model: str | None) -> Json:
     """Returns a whole message of the upstream as the client gets it. `message` itself is not changed.
 
     `model` replaces the model's name; None keeps the upstream's. The inputs of calls become objects. Raises
-    ProtocolViolation for a call whose input is none.
+    ProtocolViolation for a call whose input is none, and for a stop reason that is no string.
     """
     relayed = message if model is None else {**message, "model": model}
     content = message.get("content")
+    if not isinstance(message.get("stop_reason"), str | None):
+        raise ProtocolViolation("the upstream's stop_reason is not a string")
     if not isinstance(content, list):
         return relayed
     is_cut = message.get("stop_reason") in CUT_STOP_REASONS
