@@ -18,6 +18,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import FINAL_TEXT, LOSSES, render_reply_losses
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
+from translation.responses.item_forms import complete_item
 from translation.responses.item_places import StreamedItem
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.event_numbers import EventNumbers, build_frame
@@ -37,6 +38,7 @@ from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
     OwnResponse,
     build_own_fields,
+    complete_output,
     has_items,
     is_item,
     is_response_filtered,
@@ -256,6 +258,10 @@ class ResponsesRelay(StreamEnd):
         elif not _has_own_values(event_type, event):
             return self.fail(_GARBLED)
         else:
+            is_to_store = event_type == ITEM_DONE and self._own.is_stored
+            if is_to_store and (item := complete_item(event["item"])) is not event["item"]:
+                event = {**event, "item": item}
+                frame = build_frame(event_type, event)
             if event_type in DELTA_EVENTS:
                 self._deltas.add(frame.payload)
             inserted = self._insert_deltas(self._find_missing_deltas(event_type, event), event)
@@ -359,14 +365,14 @@ class ResponsesRelay(StreamEnd):
 
         Raises ProtocolViolation if the two are different answers, and for output that cannot be stored.
         """
+        if self._own.is_stored:
+            response["output"] = complete_output(response["output"])
         if has_items(upstream_output):
             joined = join_output(upstream_output, response["output"], self._done_items.read(), open_items)
             response["output"] = joined.items
             if joined.has_other_form or self._deltas.has_other_form:
                 self.unreported = (FINAL_TEXT,)
                 response[LOSSES] = render_reply_losses(self.unreported)
-        elif self._own.is_stored:
-            raise ProtocolViolation(_GARBLED.message)
         is_empty = not response["output"] and response["status"] == "completed"
         if is_empty and self._numbers.find_last_type() in STREAMED_TEXTS:  # an item never ended
             raise ProtocolViolation("the upstream's response has no output, although the stream before it had")

@@ -15,6 +15,7 @@ from translation.representation.loss import LOSSES, MISSING_INCLUDED_LOGPROBS, r
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses import usage
 from translation.responses.client.encode import ResponsesEncoder
+from translation.responses.item_forms import complete_items
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
 from translation.responses.upstream.decode import ResponsesDecoder, read_incomplete_reason
@@ -75,7 +76,9 @@ def relay_response(
     if (counts := usage.fill_counts(body.get("usage"))) is not body.get("usage"):
         fields["usage"] = counts
     relayed_calls = RelayedCalls(calls)
-    output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
+    output = complete_output(body["output"]) if own.is_stored else body["output"]
+    if summarizes_reasoning:
+        output = rewrite_output(output)
     if (output := seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
         fields["output"] = output
     if (tools := remove_credentials(body.get("tools"))) is not body.get("tools"):
@@ -86,10 +89,25 @@ def relay_response(
         fields[LOSSES] = render_reply_losses((MISSING_INCLUDED_LOGPROBS,))
     if own.is_stored:
         status = body.get("status") or "completed"
-        if status not in TERMINAL_STATUSES or not has_items(body["output"]):
+        if status not in TERMINAL_STATUSES:
             raise ProtocolViolation("the upstream's response is not complete")
         fields["status"] = status
+        if not isinstance(body.get("usage"), dict):
+            fields["usage"] = None
     return body | fields if fields else body
+
+
+def complete_output(output: Any) -> list[Item]:
+    """Returns the items of a response to store in the form that later turns read, the same list if they have it.
+
+    Raises ProtocolViolation for items of another form, and for a value that is no list.
+    """
+    if not isinstance(output, list):
+        raise ProtocolViolation("the upstream's reply is not a response")
+    try:
+        return complete_items(output)
+    except TypeError as error:
+        raise ProtocolViolation(f"the upstream's response has an item that cannot be read: {error}") from error
 
 
 def _lacks_logprobs(output: list[Any]) -> bool:

@@ -187,7 +187,7 @@ class ResponsesDecoder:
         is_unknown = False
         if "incomplete" in statuses:
             status = "incomplete"
-            raw_reason = (response.get("incomplete_details") or {}).get("reason") or "incomplete"
+            raw_reason = str((response.get("incomplete_details") or {}).get("reason") or "incomplete")
             is_unknown = raw_reason not in _FINISH_REASONS
             reason = read_incomplete_reason(raw_reason)
         events += self._output.finish(response.get("output") or (), status)

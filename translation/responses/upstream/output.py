@@ -18,6 +18,7 @@ from translation.representation.events import (
 )
 from translation.representation.items import TEXT_FIELDS, NewId
 from translation.representation.json_types import Item, Json
+from translation.responses.item_forms import complete_item
 from translation.responses.item_places import StreamedItem, find_places
 from translation.responses.upstream.output_items import (
     OutputItem,
@@ -125,7 +126,7 @@ class OutputReader:
                 return []
             whole = {place.text_key: chunk.get(place.text_key)}
             events = build_missing_text(item.own_text, whole)
-            keep_streamed_text(item.own_text, whole)
+            whole = keep_streamed_text(item.own_text, whole)
             item.own_text.is_open = False
             return [*events, PartEnded(item.index, None, whole if isinstance(whole[place.text_key], str) else None)]
         if item is not None and item.is_open:
@@ -225,6 +226,8 @@ class OutputReader:
         return self._last_index
 
     def _start_item(self, output_index: int, item: Item) -> list[Event]:
+        if not isinstance(item["type"], str):
+            raise TypeError("the type of an item is not a string")
         index = self._count
         self._count += 1
         if item["type"] in items.CALL_TYPES and not (
@@ -302,8 +305,10 @@ class OutputReader:
         item.own_text.is_open = False
         if final is not None:
             status = "incomplete" if final.get("status") == "incomplete" else "completed"
-        whole = None if final is None else keep_streamed_texts(item, remove_nulls(final))
-        events.append(ItemEnded(item.index, whole, status))
+            final = complete_item(keep_streamed_texts(item, remove_nulls(final)))
+            if not final.get("id"):
+                final = {**final, "id": item.start["id"]}
+        events.append(ItemEnded(item.index, final, status))
         return events
 
 

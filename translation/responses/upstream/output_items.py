@@ -109,18 +109,24 @@ class OutputItem:
 
 
 def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
-    """Returns a final item with the texts that were streamed, where it has another form of them."""
-    parts = final.get("content") or ()
-    pairs = zip(_pair_texts(item, "content", parts) or (), parts, strict=False)
-    for text, part in [(text, part) for text, part in pairs if text is not None]:
-        keep_streamed_text(text, part)
-    keep_streamed_text(item.own_text, final)
-    return final
+    """Returns a final item with the texts that were streamed, where its own are another form of them or are missing."""
+    for list_key in ("content", "summary"):
+        parts = final.get(list_key) or ()
+        if texts := _pair_texts(item, list_key, parts):
+            pairs = zip(texts, parts, strict=True)
+            final = {
+                **final,
+                list_key: [part if text is None else keep_streamed_text(text, part) for text, part in pairs],
+            }
+    return keep_streamed_text(item.own_text, final)
 
 
-def keep_streamed_text(text: TextState, whole: Json) -> None:
-    if text.has_other_form and text.text_key is not None:
-        whole[text.text_key] = "".join(text.pieces)
+def keep_streamed_text(text: TextState, whole: Json) -> Json:
+    """Returns a final part or item with the text that was streamed, if its own is another form of it or is missing."""
+    is_streamed = text.has_other_form or (
+        text.pieces and text.text_key is not None and whole.get(text.text_key) is None
+    )
+    return {**whole, text.text_key: "".join(text.pieces)} if is_streamed and text.text_key is not None else whole
 
 
 def start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tuple[list[Event], TextState]:
@@ -319,9 +325,7 @@ def end_part(text: TextState, part: Json | None) -> list[Event]:
     annotations = [annotation for annotation in (part or {}).get("annotations") or () if isinstance(annotation, dict)]
     events += [Annotated(text.index, text.part_index, annotation) for annotation in annotations[text.annotations :]]
     text.is_open = False
-    whole = None if part is None else remove_nulls(part)
-    if whole is not None:
-        keep_streamed_text(text, whole)
+    whole = None if part is None else keep_streamed_text(text, remove_nulls(part))
     return [*events, PartEnded(text.index, text.part_index, whole)]
 
 

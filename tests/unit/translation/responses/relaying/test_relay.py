@@ -97,7 +97,15 @@ def test_an_end_of_no_known_status_has_that_of_its_name(status: Json) -> None:
     assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
 
 
-NO_ITEMS = [["a", 5], [{"id": "msg_1"}], [{"type": 5}], [None], "abc", {"type": "message"}]
+NO_ITEMS = [
+    ["a", 5],
+    [{"id": "msg_1"}],
+    [{"type": 5}],
+    [None],
+    [{**ITEM, "content": [{"type": "output_text", "text": 5}]}],
+    "abc",
+    {"type": "message"},
+]
 
 
 @pytest.mark.parametrize("output", NO_ITEMS, ids=str)
@@ -115,13 +123,33 @@ def test_a_stored_response_has_items_in_its_output(output: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "done", [{"output_index": "0", "item": ITEM}, {"output_index": 0, "item": "a"}, {"item": ITEM}]
+    "done",
+    [
+        {"output_index": "0", "item": ITEM},
+        {"output_index": 0, "item": "a"},
+        {"output_index": 0, "item": {**ITEM, "content": [{"text": "no type"}]}},
+        {"item": ITEM},
+    ],
 )
 def test_an_item_that_cannot_be_stored_ends_the_response(done: Json) -> None:
     stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
     stream.feed(CREATED + frame("response.output_item.done", 2, **done) + END)
     assert stream.response is not None
     assert (stream.response["status"], stream.response["output"]) == ("failed", [])
+
+
+def test_items_of_a_stored_response_get_the_texts_and_the_usage_that_they_lack() -> None:
+    item = {**ITEM, "content": [{"type": "output_text", "annotations": []}]}
+    completed = {**ITEM, "content": [{"type": "output_text", "annotations": [], "text": ""}]}
+    own = OwnResponse(None, OURS, is_stored=True)
+    relayed_whole = relay_response({**HEAD, "status": "completed", "output": [item], "usage": "many"}, own)
+    assert (relayed_whole["output"], relayed_whole["usage"]) == ([completed], None)
+    stream = ResponsesRelay(own)
+    done = frame("response.output_item.done", 2, output_index=0, item=item)
+    sent = stream.feed(CREATED + done + ending("completed", number=3, output=[item]))
+    assert frame("response.output_item.done", 2, output_index=0, item=completed) in sent
+    assert stream.response is not None
+    assert stream.response["output"] == [completed]
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
     ),
     "an item without an id": (
         [done(message("Hi", ""))],
-        [ItemStarted(0, items.new_message("msg_1")), *message_events("Hi", 0, "")[1:]],
+        [ItemStarted(0, items.new_message("msg_1")), *message_events("Hi", 0, "msg_1")[1:]],
     ),
     "empty deltas and deltas that are no text": (
         [delta(""), {**delta(""), "delta": None}, {**delta(""), "delta": 5}, delta("Hi")],

@@ -1,0 +1,94 @@
+"""Checks the form of whole items that an upstream sent, because clients and later turns read them.
+
+Upstreams leave out what is empty, which is completed. What has the wrong type cannot be read by anyone.
+"""
+
+from typing import Any, Final
+
+from translation.representation.items import CALL_TYPES, TEXT_FIELDS
+from translation.representation.json_types import Item, Json
+
+_PART_LISTS: Final = ("content", "summary")
+_LISTS_OF_PARTS: Final = ("annotations", "logprobs")
+
+_REQUIRED_TEXTS: Final = {
+    **dict.fromkeys(CALL_TYPES, ("call_id", "name")),
+    "compaction": ("encrypted_content",),
+    "mcp_call": ("name", "server_label"),
+    "mcp_approval_request": ("name", "server_label"),
+    "mcp_list_tools": ("server_label",),
+}
+"""Item type -> the keys without which an item can neither be answered nor sent again."""
+
+_MAY_LACK_TEXT: Final = "code_interpreter_call"
+"""The type of item whose text may be null: its code, if the server does not show it."""
+
+
+def complete_items(output: list[Any]) -> list[Item]:
+    """Returns whole items with all that `complete_item` adds, the same object if they lack nothing.
+
+    Raises TypeError for a value that is no item or not in the form of its type.
+    """
+    completed = [complete_item(item) for item in output]
+    return completed if any(new is not old for new, old in zip(completed, output, strict=True)) else output
+
+
+def complete_item(item: Any) -> Item:
+    """Returns a whole item with empty texts, an empty content and a role where it has none, the same object if it lacks
+    nothing.
+
+    Raises TypeError for a value that is no item, an item without the texts that its type requires, and ids, parts,
+    texts, annotations and log probabilities of the wrong type.
+    """
+    if not isinstance(item, dict) or not isinstance(kind := item.get("type"), str) or not kind:
+        raise TypeError("an item is not an object with a type")
+    if not isinstance(item.get("id"), str | None):
+        raise TypeError("the id of an item is not a string")
+    _check_required_texts(kind, item)
+    added = _find_missing_text(kind, None, item)
+    if kind == "message":
+        if item.get("role") is None:
+            added["role"] = "assistant"
+        if item.get("content") is None:
+            added["content"] = []
+    for key in _PART_LISTS:
+        if (parts := item.get(key)) is not None:
+            completed = _complete_parts(kind, parts)
+            if completed is not parts:
+                added[key] = completed
+    return {**item, **added} if added else item
+
+
+def _check_required_texts(kind: str, item: Item) -> None:
+    for key in _REQUIRED_TEXTS.get(kind, ()):
+        text = item.get(key)
+        if not isinstance(text, str) or (key == "name" and not text):
+            raise TypeError(f"an item of type {kind} has no {key}")
+
+
+def _complete_parts(item_type: str, parts: Any) -> list[Json]:
+    if not isinstance(parts, list):
+        raise TypeError("the parts of an item are not a list")
+    completed = [_complete_part(item_type, part) for part in parts]
+    return completed if any(new is not old for new, old in zip(completed, parts, strict=True)) else parts
+
+
+def _complete_part(item_type: str, part: Any) -> Json:
+    if not isinstance(part, dict) or not isinstance(part_type := part.get("type"), str):
+        raise TypeError("a part of an item is not an object with a type")
+    for key in _LISTS_OF_PARTS:
+        entries = part.get(key)
+        if entries is not None and not (isinstance(entries, list) and all(isinstance(each, dict) for each in entries)):
+            raise TypeError(f"{key} are not a list of objects")
+    added = _find_missing_text(item_type, part_type, part)
+    return {**part, **added} if added else part
+
+
+def _find_missing_text(item_type: str, part_type: str | None, whole: Json) -> Json:
+    """Returns the empty text that an item or a part lacks, by its key. Raises TypeError for a text of another type."""
+    field = TEXT_FIELDS.get((item_type, part_type))
+    if field is None or isinstance(text := whole.get(field.key), str):
+        return {}
+    if text is not None:
+        raise TypeError("a text is not a string")
+    return {} if item_type == _MAY_LACK_TEXT else {field.key: ""}
