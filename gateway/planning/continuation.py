@@ -12,6 +12,7 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.request_facts import RequestFacts
+from translation.responses.client.history_check import check_history
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
 
@@ -52,6 +53,19 @@ class Continuation:
     def history_count(self) -> int | None:
         """Returns the number of history items at the start of the input; None if the input is the client's own."""
         return len(self.history) if self.history or self.has_references else None
+
+
+@contextmanager
+def blame_malformed_history(state: Continuation) -> Iterator[None]:
+    """Explains a failure of planning by what an upstream stored earlier.
+
+    Raises InvalidRequest for an error of the body if a stored item is not in the form of its type.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError):
+        check_history(state.history, "conversation" if state.conversation_id is not None else "previous_response_id")
+        raise
 
 
 class EmptyHistory:
