@@ -6,8 +6,8 @@ import orjson
 
 from tests.agui_events import read_run
 from tests.faults.client_view import Json, client
-from tests.fuzz.mutations import mutated
-from tests.fuzz.wrong_types import DEMO, check_blame, with_wrong_types
+from tests.fuzz.damage.mutations import mutated
+from tests.fuzz.damage.wrong_types import DEMO, check_blame, with_wrong_types
 from tests.serving import serving
 
 BODIES = 300

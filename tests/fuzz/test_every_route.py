@@ -25,7 +25,7 @@ from tests import databases
 from tests.faults.client_view import CHAT, RESPONSES, Json
 from tests.faults.config import config
 from tests.fuzz import test_agui, test_gemini, test_generate, test_messages, test_ollama
-from tests.fuzz.mutations import mutated
+from tests.fuzz.damage.mutations import mutated
 from tests.fuzz.seeds import SEEDS
 from tests.upstream import ScriptedUpstream
 from tests.upstream.builders import json_reply

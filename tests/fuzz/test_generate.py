@@ -1,7 +1,7 @@
 """`/generate` blames every value of the wrong type on the field it was given for."""
 
 from tests.faults.client_view import Json, client
-from tests.fuzz.wrong_types import DEMO, check_blame, with_wrong_types
+from tests.fuzz.damage.wrong_types import DEMO, check_blame, with_wrong_types
 from tests.serving import serving
 
 SEED: Json = {

@@ -8,7 +8,7 @@ import pytest
 from tests.faults.client_view import MESSAGES, Json, client, read
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import MESSAGES_ROUTES
-from tests.fuzz.mutations import mutated
+from tests.fuzz.damage.mutations import mutated
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream
 from tests.upstream.faults import ANSWERS, sound

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.client_view import CHAT, RESPONSES, Json, client, read
 from tests.faults.config import LONG_S, config
 from tests.faults.routes import ROUTES
-from tests.fuzz.mutations import mutated
+from tests.fuzz.damage.mutations import mutated
 from tests.fuzz.seeds import SEEDS
 from tests.serving import serving
 from tests.upstream import ScriptedUpstream

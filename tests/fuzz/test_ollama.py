@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.client_view import Json
 from tests.faults.config import LONG_S, config
-from tests.fuzz.mutations import mutated
+from tests.fuzz.damage.mutations import mutated
 from tests.serving import serving
 from tests.unit.support.stream_checks.ollama_order import check_lines
 from tests.upstream import ScriptedUpstream

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.faults.client_view import CHAT, RESPONSES, Json, client
+from tests.fuzz.damage.wrong_types import DEMO, SAMPLES, check_blame, with_wrong_types
 from tests.fuzz.seeds import SEEDS
-from tests.fuzz.wrong_types import DEMO, SAMPLES, check_blame, with_wrong_types
 from tests.serving import serving
 
 PATHS = pytest.mark.parametrize("path", [RESPONSES, CHAT])

@@ -24,6 +24,8 @@ _ENDED: Final = "end_turn"
 _OTHER_REASON: Final = {True: (_ENDED, CLIENT_CALL), False: (CLIENT_CALL, _ENDED)}
 """Whether there are calls for the client -> the stop reason that contradicts that, and the right one."""
 
+ODD_STOP_REASON: Final = "the upstream's stop_reason is not a string"
+
 BROKEN_INPUT: Final = "the upstream ended the input of a tool before it was a JSON object"
 
 _UNCHECKED_BETA: Final = "fine-grained-tool-streaming"
@@ -99,7 +101,7 @@ def relay_message(message: Json, model: str | None) -> Json:
     relayed = message if model is None else {**message, "model": model}
     content = message.get("content")
     if not isinstance(message.get("stop_reason"), str | None):
-        raise ProtocolViolation("the upstream's stop_reason is not a string")
+        raise ProtocolViolation(ODD_STOP_REASON)
     if not isinstance(content, list):
         return relayed
     is_cut = message.get("stop_reason") in CUT_STOP_REASONS

@@ -15,6 +15,7 @@ from translation.messages.client.messages_errors import build_error_body, parse_
 from translation.messages.relaying.calls import (
     BROKEN_INPUT,
     CUT_STOP_REASONS,
+    ODD_STOP_REASON,
     REFUSAL,
     RelayedInputs,
     correct_stop_reason,
@@ -177,6 +178,8 @@ class MessagesRelay(StreamEnd):
                 return self._report(event)
             case {"type": "message_stop"} if not self._has_stop_reason:
                 return self._stop(replace(_BROKEN_OFF))
+            case {"type": "message_delta", "delta": {"stop_reason": reason}} if not isinstance(reason, str | None):
+                return self._stop(Failed("upstream_garbled", ODD_STOP_REASON))
             case {"type": "message_delta", "delta": {"stop_reason": str(reason)}} if self._has_broken_call(reason):
                 return self._stop(Failed("upstream_garbled", BROKEN_INPUT))
             case {"type": "message_stop"}:

@@ -12,6 +12,7 @@ from tests.unit.support.stream_checks.messages_order import check_message_stream
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
+from translation.messages.relaying.calls import relay_message
 from translation.messages.relaying.relay import MessagesRelay, is_message_filtered, read_message_reason
 from translation.messages.relaying.reply_forms import build_message, build_message_stream
 from translation.messages.relaying.request import relay_body, remove_sealed_blocks
@@ -249,6 +250,17 @@ def test_events_out_of_order_end_the_stream_as_failed(events: list[Json], is_nam
     assert relay.failed is not None
     assert relay.failed.code == "upstream_garbled"
     assert wire[-1] not in frames
+
+
+@pytest.mark.parametrize("reason", [3, True, ["end_turn"], {"type": "end_turn"}], ids=str)
+def test_a_stop_reason_that_is_no_text_ends_the_stream_as_failed(reason: Any) -> None:
+    relay = relay_of()
+    relay.feed(encode_data(orjson.dumps(_event("message_start", message={}))))
+    relay.feed(encode_data(orjson.dumps(_event("message_delta", delta={"stop_reason": reason}))))
+    assert relay.failed is not None
+    assert relay.failed.code == "upstream_garbled"
+    with pytest.raises(ProtocolViolation):
+        relay_message({"type": "message", "content": [], "stop_reason": reason}, None)
 
 
 def test_blocks_may_overlap() -> None:

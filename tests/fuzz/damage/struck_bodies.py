@@ -1,6 +1,6 @@
 """Copies of a body in which one value is missing or of another type, each place in turn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -13,10 +13,10 @@ MISSING: Final = object()
 SAMPLES: Final = (MISSING, 3, ["x"], {"x": "y"})
 
 
-def strike_places(body: Json) -> Iterator[tuple[Json, Place, Any]]:
+def strike_places(body: Json, samples: Sequence[Any] = SAMPLES) -> Iterator[tuple[Json, Place, Any]]:
     """Yields copies of a body with the place that was struck, and what stands there now."""
     for place in _places(body):
-        for sample in SAMPLES:
+        for sample in samples:
             struck = deepcopy(body)
             container: Any = struck
             for step in place[:-1]:
