@@ -1,8 +1,9 @@
 """Makes embeddings for vector stores with a provider of the configuration."""
 
 import hashlib
+from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -73,12 +74,27 @@ def _read_reply(whole: bytes, count: int, dimensions: int | None) -> list[Vector
 def read_vectors(reply: Json, count: int) -> list[list[float]]:
     """Returns the vectors of a reply, in the order of its `count` texts.
 
-    Raises ProtocolViolation for a reply that does not have one for each text.
+    Raises ProtocolViolation for a reply that does not have one for each text, and for one that is no list of numbers.
     """
     data = reply.get("data")
     entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    vectors = {entry.get("index", position): entry.get("embedding") for position, entry in enumerate(entries)}
-    ordered: list[Any] = [vectors.get(position) for position in range(count)]
-    if len(entries) != count or not all(isinstance(vector, list) for vector in ordered):
+    vectors: dict[Any, Any] = {}
+    for position, entry in enumerate(entries):
+        index = entry.get("index")
+        vectors[index if type(index) is int else position] = entry.get("embedding")
+    ordered = [vectors.get(position) for position in range(count)]
+    if len(entries) != count or None in ordered:
         raise ProtocolViolation(f"the upstream replied with {len(entries)} embeddings to {count} texts")
-    return ordered
+    if not all(map(_is_vector, ordered)):
+        raise ProtocolViolation("the upstream replied with an embedding that is not a list of numbers")
+    return cast(list[list[float]], ordered)
+
+
+def _is_vector(embedding: Any) -> bool:
+    if not isinstance(embedding, list) or not embedding:
+        return False
+    try:
+        array("d", embedding)  # one call for all numbers, of which there may be millions
+    except (TypeError, OverflowError):
+        return False
+    return True
