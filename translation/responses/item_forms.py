@@ -11,14 +11,13 @@ from translation.representation.json_types import Item, Json
 _PART_LISTS: Final = ("content", "summary")
 _LISTS_OF_PARTS: Final = ("annotations", "logprobs")
 
-_REQUIRED_TEXTS: Final = {
+_NAMES: Final = {
     **dict.fromkeys(CALL_TYPES, ("call_id", "name")),
-    "compaction": ("encrypted_content",),
     "mcp_call": ("name", "server_label"),
     "mcp_approval_request": ("name", "server_label"),
     "mcp_list_tools": ("server_label",),
 }
-"""Item type -> the keys without which an item can neither be answered nor sent again."""
+"""Item type -> the keys that say what an item calls. It has them from its first event on."""
 
 _MAY_LACK_TEXT: Final = "code_interpreter_call"
 """The type of item whose text may be null: its code, if the server does not show it."""
@@ -37,14 +36,16 @@ def complete_item(item: Any) -> Item:
     """Returns a whole item with empty texts, an empty content and a role where it has none, the same object if it lacks
     nothing.
 
-    Raises TypeError for a value that is no item, an item without the texts that its type requires, and ids, parts,
-    texts, annotations and log probabilities of the wrong type.
+    Raises TypeError for a value that is no item, a call without its names, a compaction without content, and ids,
+    parts, texts, annotations and log probabilities of the wrong type.
     """
     if not isinstance(item, dict) or not isinstance(kind := item.get("type"), str) or not kind:
         raise TypeError("an item is not an object with a type")
     if not isinstance(item.get("id"), str | None):
         raise TypeError("the id of an item is not a string")
-    _check_required_texts(kind, item)
+    check_names(item)
+    if kind == "compaction" and not isinstance(item.get("encrypted_content"), str):
+        raise TypeError("a compaction has no content")
     added = _find_missing_text(kind, None, item)
     if kind == "message":
         if item.get("role") is None:
@@ -59,11 +60,12 @@ def complete_item(item: Any) -> Item:
     return {**item, **added} if added else item
 
 
-def _check_required_texts(kind: str, item: Item) -> None:
-    for key in _REQUIRED_TEXTS.get(kind, ()):
-        text = item.get(key)
-        if not isinstance(text, str) or (key == "name" and not text):
-            raise TypeError(f"an item of type {kind} has no {key}")
+def check_names(item: Item) -> None:
+    """Raises TypeError for a call without the name of its tool, its id or its server."""
+    for key in _NAMES.get(item["type"], ()):
+        name = item.get(key)
+        if not isinstance(name, str) or (key == "name" and not name):
+            raise TypeError(f"an item of type {item['type']} has no {key}")
 
 
 def _complete_parts(item_type: str, parts: Any) -> list[Json]:

@@ -18,7 +18,7 @@ from translation.representation.events import (
 )
 from translation.representation.items import TEXT_FIELDS, NewId
 from translation.representation.json_types import Item, Json
-from translation.responses.item_forms import complete_item
+from translation.responses.item_forms import check_names, complete_item
 from translation.responses.item_places import StreamedItem, find_places
 from translation.responses.upstream.output_items import (
     OutputItem,
@@ -230,10 +230,7 @@ class OutputReader:
             raise TypeError("the type of an item is not a string")
         index = self._count
         self._count += 1
-        if item["type"] in items.CALL_TYPES and not (
-            isinstance(item["call_id"], str) and isinstance(item["name"], str) and item["name"]
-        ):
-            raise TypeError("a call has no call_id or no name")
+        check_names(item)
         self.has_calls = self.has_calls or item["type"] in items.CALL_TYPES
         start = remove_nulls(item)
         if not start.get("id"):

@@ -140,3 +140,11 @@ def test_streamed_text_stands_where_the_final_item_lacks_it() -> None:
     [ended] = [event for event in events if isinstance(event, ItemEnded)]
     assert ended.item is not None
     assert ended.item["summary"] == [{"type": "summary_text", "text": "thought"}]
+
+
+def test_a_call_has_its_names_from_its_first_event_on() -> None:
+    decoder = ResponsesDecoder(counting_ids())
+    decoder.feed({"type": "response.created", "response": {"id": "r", "model": "m"}})
+    added = {"type": "response.output_item.added", "output_index": 0, "item": {"type": "mcp_call", "name": "n"}}
+    with pytest.raises(ProtocolViolation):
+        decoder.feed(added)
