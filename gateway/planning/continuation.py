@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import structlog
+
 from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import NotFound
 from gateway.state.store import HistoryReader
@@ -15,6 +17,8 @@ from translation.request_facts import RequestFacts
 from translation.responses.client.history_check import check_history
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +59,19 @@ class Continuation:
         return len(self.history) if self.history or self.has_references else None
 
 
-@contextmanager
-def blame_malformed_history(state: Continuation) -> Iterator[None]:
-    """Explains a failure of planning by what an upstream stored earlier.
+def check_stored_items(facts: RequestFacts, history_count: int | None) -> None:
+    """Explains why a request could not be planned, if the history at the start of its input is the reason.
 
-    Raises InvalidRequest for an error of the body if a stored item is not in the form of its type.
+    Call it while the error is handled. Raises InvalidRequest for the first stored item that is not in the form of its
+    type; then the error is in the log.
     """
+    if not history_count or not isinstance(facts.input_value, list):
+        return
+    param = "previous_response_id" if facts.state.conversation_id is None else "conversation"
     try:
-        yield
-    except (AttributeError, LookupError, TypeError, ValueError):
-        check_history(state.history, "conversation" if state.conversation_id is not None else "previous_response_id")
+        check_history(facts.input_value[:history_count], param)
+    except InvalidRequest:
+        _log.warning("stored_item_unreadable", exc_info=True)
         raise
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.capability_check import apply_capabilities
+from gateway.planning.continuation import check_stored_items
 from gateway.planning.hosted_tools import prepare_hosted_exchange
 from gateway.planning.managed_context import prepare_managed_exchange
 from gateway.planning.prepare_turn import lift_request, names_file, prepare_exchange
@@ -72,28 +73,32 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
     reasoning cannot be loaded; Unrepresentable for the first loss of a strict request.
     """
     facts, target = request.facts, request.target
-    if target.reasoning_seal is not None and isinstance(facts.input_value, list):
-        target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
-    if facts.wants_summary:
-        target = target.with_summaries
-        request = request.with_target(target)
-    buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
-    plan: RelayPlan | TranslationPlan | None = None
-    # A relay would forward the thinking that a client does not expect.
-    hides_thinking = request.hides_thinking and facts.starts_thinking
-    if request.tool_host is None and not (buffers_sentences or hides_thinking):
-        relay = find_relay(request.endpoint, facts, target)
-        if relay is not None:
-            plan = _plan_relay(request, relay)
-    if plan is None:
-        if request.refusal is not None:
-            raise request.refusal
-        plan = _plan_translation(request)
-    if buffers_sentences and isinstance(plan, TranslationPlan):
-        plan.event_stage = SentenceBuffer(plan.event_stage)
-    if plan.losses:
-        require_no_loss(plan.losses, strict=request.is_strict)
-    return plan
+    try:
+        if target.reasoning_seal is not None and isinstance(facts.input_value, list):
+            target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
+        if facts.wants_summary:
+            target = target.with_summaries
+            request = request.with_target(target)
+        buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
+        plan: RelayPlan | TranslationPlan | None = None
+        # A relay would forward the thinking that a client does not expect.
+        hides_thinking = request.hides_thinking and facts.starts_thinking
+        if request.tool_host is None and not (buffers_sentences or hides_thinking):
+            relay = find_relay(request.endpoint, facts, target)
+            if relay is not None:
+                plan = _plan_relay(request, relay)
+        if plan is None:
+            if request.refusal is not None:
+                raise request.refusal
+            plan = _plan_translation(request)
+        if buffers_sentences and isinstance(plan, TranslationPlan):
+            plan.event_stage = SentenceBuffer(plan.event_stage)
+        if plan.losses:
+            require_no_loss(plan.losses, strict=request.is_strict)
+        return plan
+    except (AttributeError, LookupError, TypeError, ValueError):
+        check_stored_items(facts, request.history_count)
+        raise
 
 
 def find_tool_host(

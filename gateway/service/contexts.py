@@ -12,6 +12,7 @@ from gateway.errors import NotFound
 from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.compaction import build_sealed_item, build_summary_turn, request_summary, require_compactable
+from gateway.planning.continuation import check_stored_items
 from gateway.planning.continued_history import HistorySource
 from gateway.planning.hosted_tools import find_first_turn
 from gateway.planning.plan import find_relay, require_no_loss
@@ -312,6 +313,14 @@ async def _count_prepared(prepared: _PreparedTurn) -> TokenCount:
 
 
 def _lift_with_history(planned: AdmittedRequest) -> _PreparedTurn:
+    try:
+        return _lift(planned)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        check_stored_items(planned.facts, planned.history_count)
+        raise
+
+
+def _lift(planned: AdmittedRequest) -> _PreparedTurn:
     facts, target = planned.facts, planned.target
     if target.reasoning_seal is not None:
         target.reasoning_seal.check_input(facts.input_value, planned.history_count or 0)

@@ -16,7 +16,6 @@ from gateway.planning.admitted_request import AdmittedRequest, list_values
 from gateway.planning.continuation import (
     Continuation,
     EmptyHistory,
-    blame_malformed_history,
     continues_stored_state,
 )
 from gateway.planning.continued_history import HistorySource
@@ -318,21 +317,20 @@ class ResponseStorage:
     def _accept(self, request: AdmittedRequest, state: Continuation, weight: int) -> Run:
         options = self._options
         echo = echo_as(self._form, options)
+        planned = self._plan_input(request, state, request.target)
 
         def replan(target: Target) -> AdmittedRequest:
             return self._plan_input(request, state, target)
 
-        with blame_malformed_history(state):
-            planned = replan(request.target)
-            run = self._runs.build_run(
-                request,
-                echo,
-                planned=planned,
-                replan=replan,
-                is_stored=options.stored,
-                is_job=options.is_detached,
-                weight=weight,
-            )
+        run = self._runs.build_run(
+            request,
+            echo,
+            planned=planned,
+            replan=replan,
+            is_stored=options.stored,
+            is_job=options.is_detached,
+            weight=weight,
+        )
         run.context, run.approvals = state.context, request.approvals
         self._keeper.keep(run, ContinuedRequest(planned, state, options))
         return run

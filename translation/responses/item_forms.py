@@ -1,14 +1,18 @@
 """Checks the form of whole items that an upstream sent, because clients and later turns read them.
 
-Upstreams leave out what is empty, which is completed. What has the wrong type cannot be read by anyone.
+Upstreams leave out what is empty, which is completed. In items of known types, nobody can read what has the wrong
+type.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from translation.representation.items import CALL_TYPES, TEXT_FIELDS
 from translation.representation.json_types import Item, Json
 
-_PART_LISTS: Final = ("content", "summary")
+PART_LISTS: Final[Mapping[str, Sequence[str]]] = {"message": ("content",), "reasoning": ("summary", "content")}
+"""Item type -> the keys of its lists of parts. Items of other types may have anything there: some have a text."""
+
 _LISTS_OF_PARTS: Final = ("annotations", "logprobs")
 
 _NAMES: Final = {
@@ -19,7 +23,7 @@ _NAMES: Final = {
 }
 """Item type -> the keys that say what an item calls. It has them from its first event on."""
 
-_MAY_LACK_TEXT: Final = "code_interpreter_call"
+HIDES_TEXT: Final = "code_interpreter_call"
 """The type of item whose text may be null: its code, if the server does not show it."""
 
 
@@ -52,7 +56,7 @@ def complete_item(item: Any) -> Item:
             added["role"] = "assistant"
         if item.get("content") is None:
             added["content"] = []
-    for key in _PART_LISTS:
+    for key in PART_LISTS.get(kind, ()):
         if (parts := item.get(key)) is not None:
             completed = _complete_parts(kind, parts)
             if completed is not parts:
@@ -71,11 +75,13 @@ def check_names(item: Item) -> None:
 def _complete_parts(item_type: str, parts: Any) -> list[Json]:
     if not isinstance(parts, list):
         raise TypeError("the parts of an item are not a list")
-    completed = [_complete_part(item_type, part) for part in parts]
+    completed = [complete_part(item_type, part) for part in parts]
     return completed if any(new is not old for new, old in zip(completed, parts, strict=True)) else parts
 
 
-def _complete_part(item_type: str, part: Any) -> Json:
+def complete_part(item_type: str, part: Any) -> Json:
+    """Returns a whole part with an empty text where it has none, the same object if it lacks nothing. Raises TypeError
+    for a value that is no part, and a text, annotations or log probabilities of the wrong type."""
     if not isinstance(part, dict) or not isinstance(part_type := part.get("type"), str):
         raise TypeError("a part of an item is not an object with a type")
     for key in _LISTS_OF_PARTS:
@@ -93,4 +99,4 @@ def _find_missing_text(item_type: str, part_type: str | None, whole: Json) -> Js
         return {}
     if text is not None:
         raise TypeError("a text is not a string")
-    return {} if item_type == _MAY_LACK_TEXT else {field.key: ""}
+    return {} if item_type == HIDES_TEXT else {field.key: ""}

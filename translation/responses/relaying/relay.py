@@ -18,7 +18,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import FINAL_TEXT, LOSSES, render_reply_losses
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
-from translation.responses.item_forms import complete_item
+from translation.responses.item_forms import PART_LISTS, complete_item
 from translation.responses.item_places import StreamedItem
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.event_numbers import EventNumbers, build_frame
@@ -136,7 +136,7 @@ class ResponsesRelay(StreamEnd):
         self._calls = RelayedCalls(calls)
         self._frames = FrameDecoder(max_frame_bytes)
         self._characters = SurrogateJoiner()
-        self._deltas = StreamedDeltas()
+        self._deltas = StreamedDeltas(requires_texts=own.is_stored)
         self._numbers = EventNumbers()
         self._closing_event: Json = {}
 
@@ -258,10 +258,6 @@ class ResponsesRelay(StreamEnd):
         elif not _has_own_values(event_type, event):
             return self.fail(_GARBLED)
         else:
-            is_to_store = event_type == ITEM_DONE and self._own.is_stored
-            if is_to_store and (item := complete_item(event["item"])) is not event["item"]:
-                event = {**event, "item": item}
-                frame = build_frame(event_type, event)
             if event_type in DELTA_EVENTS:
                 self._deltas.add(frame.payload)
             inserted = self._insert_deltas(self._find_missing_deltas(event_type, event), event)
@@ -316,6 +312,9 @@ class ResponsesRelay(StreamEnd):
         *before, client_event = self._calls.rewrite_event(event_type, event)
         item = client_event.get("item")
         is_done = event_type == ITEM_DONE
+        if is_done and self._own.is_stored and (completed := complete_item(item)) is not item:
+            item = completed
+            client_event = {**client_event, "item": item}
         if self._seal is not None and is_item(item):
             sealed = self._seal.seal_done_item(item) if is_done else self._seal.seal_added_item(item)
             client_event = client_event if sealed is item else {**client_event, "item": sealed}
@@ -406,9 +405,11 @@ def _has_item(event: Json) -> bool:
     item = event.get("item")
     if not isinstance(item, dict):
         return False
-    if item.get("type") in _CALL_TYPES and not (isinstance(item.get("name"), str) and item["name"]):
+    if not isinstance(item.get("type"), str):
+        return True  # whoever stores it, refuses it
+    if item["type"] in _CALL_TYPES and not (isinstance(item.get("name"), str) and item["name"]):
         return False
-    lists = [item[key] for key in ("content", "summary") if item.get(key) is not None]
+    lists = [item[key] for key in PART_LISTS.get(item["type"], ()) if item.get(key) is not None]
     return all(isinstance(parts, list) and all(isinstance(part, dict) for part in parts) for parts in lists)
 
 

@@ -9,6 +9,7 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import StreamedText
+from translation.responses.item_forms import HIDES_TEXT
 from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
 from translation.responses.upstream.output import TEXT_PLACES, TextPlace
 from translation.tools.arguments import is_same_json
@@ -107,9 +108,14 @@ class _ItemTexts:
 
 
 class StreamedDeltas:
-    """What the deltas of one stream held so far, text by text."""
+    """What the deltas of one stream held so far, text by text.
 
-    def __init__(self) -> None:
+    With `requires_texts` whole items must have the texts that were streamed, because they are stored. Otherwise an
+    empty text counts as one that the upstream left out.
+    """
+
+    def __init__(self, *, requires_texts: bool = False) -> None:
+        self._requires_texts = requires_texts
         self._unread: list[bytes] = []
         self._texts: dict[_TextsKey, _ItemTexts] = {}
         self._ended_items: dict[tuple[int, str], StreamedItem] = {}
@@ -212,6 +218,8 @@ class StreamedDeltas:
                 continue
             texts = self._texts.pop((prefix, index))
             for position, streamed, whole in texts.pair(wholes):
+                if self._requires_texts and place.item_type != HIDES_TEXT and not whole and streamed.ink_size:
+                    raise ProtocolViolation(_LACKS_TEXT)
                 rest = texts.find_rest(streamed, whole)
                 self.has_other_form |= texts.has_other_form
                 if not rest:

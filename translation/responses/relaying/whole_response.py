@@ -67,8 +67,8 @@ def relay_response(
     Its items are sealed by `seal`, and its calls are normalized by `calls`, with `tool_warnings` as on a stream. With
     `summarizes_reasoning` readable reasoning becomes a summary, and with `wants_logprobs` texts without log
     probabilities are reported as a loss. The caller must first check with `failure_of_response` that the response
-    did not fail. Raises ProtocolViolation for a body that is not a response, and for a response to store that is not
-    complete.
+    did not fail. A response to store gets what its items lack. Raises ProtocolViolation for a body that is not a
+    response, and for a response to store that is not complete or has an item that cannot be read.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
         raise ProtocolViolation("the upstream's reply is not a response")
@@ -76,10 +76,11 @@ def relay_response(
     if (counts := usage.fill_counts(body.get("usage"))) is not body.get("usage"):
         fields["usage"] = counts
     relayed_calls = RelayedCalls(calls)
-    output = complete_output(body["output"]) if own.is_stored else body["output"]
-    if summarizes_reasoning:
-        output = rewrite_output(output)
-    if (output := seal_output(relayed_calls.rewrite_output(output), seal)) is not body["output"]:
+    output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
+    output = relayed_calls.rewrite_output(output)
+    if own.is_stored:
+        output = complete_output(output)
+    if (output := seal_output(output, seal)) is not body["output"]:
         fields["output"] = output
     if (tools := remove_credentials(body.get("tools"))) is not body.get("tools"):
         fields["tools"] = tools

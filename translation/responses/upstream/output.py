@@ -33,6 +33,7 @@ from translation.responses.upstream.output_items import (
     join_parts,
     keep_streamed_text,
     keep_streamed_texts,
+    list_parts,
     remove_nulls,
     start_part,
 )
@@ -235,11 +236,14 @@ class OutputReader:
         start = remove_nulls(item)
         if not start.get("id"):
             start["id"] = self._new_id(items.ID_PREFIXES.get(item["type"], "item"))
+        if item["type"] == "message":
+            start.setdefault("role", "assistant")
+            start.setdefault("content", [])
         text_field = TEXT_FIELDS.get((item["type"], None))
         if text_field is not None and start.setdefault(text_field.key, ""):
             start[text_field.key] = ""
         for list_key in ("content", "summary"):
-            if start.get(list_key):
+            if list_parts(start, list_key):
                 start[list_key] = []
         self._items[output_index] = OutputItem(index, start, TextState(index, None, text_field and text_field.key))
         return [ItemStarted(index, start)]
@@ -293,7 +297,7 @@ class OutputReader:
         final = None if final is None else join_parts(item, final)
         events: list[Event] = []
         for list_key in ("summary", "content"):
-            events += end_parts(item, list_key, (final or {}).get(list_key) or ())
+            events += end_parts(item, list_key, list_parts(final or {}, list_key))
         for text in item.texts.values():
             events += end_part(text, None)
         events += build_missing_text(item.own_text, final or {})

@@ -16,7 +16,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import FinalRest, find_rest
 from translation.tools.arguments import is_same_json
 
-_OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase")
+_OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase", "role")
 """Keys that are removed if they are null, because strict readers refuse null. vLLM sends them so."""
 
 _OPTIONAL_LIST: Final = (list, NoneType)
@@ -37,6 +37,8 @@ class TextState:
     index: int
     part_index: int | None
     text_key: str | None
+    part_type: str | None = None
+    """The type of the part. None for a text of the item itself."""
     is_reasoning: bool = False
     pieces: list[str] = field(default_factory=list)
     """The text so far."""
@@ -111,7 +113,7 @@ class OutputItem:
 def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
     """Returns a final item with the texts that were streamed, where its own are another form of them or are missing."""
     for list_key in ("content", "summary"):
-        parts = final.get(list_key) or ()
+        parts = list_parts(final, list_key)
         if texts := _pair_texts(item, list_key, parts):
             pairs = zip(texts, parts, strict=True)
             final = {
@@ -123,10 +125,18 @@ def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
 
 def keep_streamed_text(text: TextState, whole: Json) -> Json:
     """Returns a final part or item with the text that was streamed, if its own is another form of it or is missing."""
-    is_streamed = text.has_other_form or (
-        text.pieces and text.text_key is not None and whole.get(text.text_key) is None
-    )
-    return {**whole, text.text_key: "".join(text.pieces)} if is_streamed and text.text_key is not None else whole
+    key = text.text_key
+    if key is None:
+        return whole
+    is_text = bool(text.pieces) if text.part_index is None else whole.get("type") == text.part_type
+    is_missing = is_text and whole.get(key) is None
+    return {**whole, key: "".join(text.pieces)} if is_missing or text.has_other_form else whole
+
+
+def list_parts(item: Item, list_key: str) -> Sequence[Json]:
+    """Returns the parts in one list of an item; none if there is no list. Items of some types have a text there."""
+    parts = item.get(list_key)
+    return parts if isinstance(parts, list) else ()
 
 
 def start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tuple[list[Event], TextState]:
@@ -137,7 +147,9 @@ def start_part(item: OutputItem, list_key: str, position: int, part: Json) -> tu
         emptied[text_field.key] = ""
     text_key = text_field and text_field.key
     part_index = len(item.texts)
-    text = item.texts[list_key, position] = TextState(item.index, part_index, text_key, item.type == "reasoning")
+    text = item.texts[list_key, position] = TextState(
+        item.index, part_index, text_key, part.get("type"), item.type == "reasoning"
+    )
     text.is_of_summary = list_key == "summary"
     item.newest[list_key] = text
     return [PartStarted(item.index, part_index, {**start, **emptied})], text
@@ -218,7 +230,7 @@ def is_repeated(item: OutputItem, list_key: str, number: int, whole: Any) -> boo
 def join_parts(item: OutputItem, final: Item) -> Item:
     """Returns a final item with one part, if its parts were streamed as one because each piece had its own number."""
     texts = item.list_texts("content")
-    parts: Sequence[Json] = final.get("content") or ()
+    parts = list_parts(final, "content")
     if len(texts) != 1 or len(parts) < 2 or not texts[0].stray_count or texts[0].is_announced:
         return final
     text_key = texts[0].text_key
@@ -302,7 +314,7 @@ def compare_ended_texts(item: OutputItem, final: Item) -> list[Event]:
     events: list[Event] = []
     final = join_parts(item, final)
     for list_key in ("summary", "content"):
-        parts = final.get(list_key) or ()
+        parts = list_parts(final, list_key)
         if not parts:
             continue
         if (texts := _pair_texts(item, list_key, parts)) is None:
@@ -334,6 +346,6 @@ def remove_nulls(whole: Json) -> Json:
     for key in ("annotations", "logprobs"):
         if not isinstance(trimmed.get(key), _OPTIONAL_LIST):
             raise TypeError("annotations or logprobs are not a list")
-    if trimmed.get("content"):
-        trimmed["content"] = [remove_nulls(part) for part in trimmed["content"]]
+    if parts := list_parts(trimmed, "content"):
+        trimmed["content"] = [remove_nulls(part) for part in parts]
     return trimmed

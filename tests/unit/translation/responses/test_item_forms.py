@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.support.translator_drivers import counting_ids
 from translation.errors import ProtocolViolation
-from translation.representation.events import ItemEnded
+from translation.representation.collector import TurnCollector
+from translation.representation.events import ItemEnded, PartEnded
 from translation.responses.item_forms import complete_item, complete_items
 from translation.responses.upstream.decode import ResponsesDecoder
 
@@ -38,6 +39,7 @@ WHOLE: dict[str, Json] = {
     "MCP call": {"type": "mcp_call", "id": "f", "server_label": "s", "name": "n", "arguments": "{}"},
     "compaction": {"type": "compaction", "id": "c", "encrypted_content": "e"},
     "hidden code": {"type": "code_interpreter_call", "id": "c", "code": None},
+    "a page of OpenRouter": {"type": "openrouter:web_fetch", "id": "f", "content": "the text of a page"},
     "unknown": {"type": "tomorrow", "id": "x", "anything": [1]},
 }
 
@@ -127,6 +129,46 @@ def test_a_whole_response_with_it_is_malformed(item: Any) -> None:
     response = {"object": "response", "status": "completed", "output": [item]}
     with pytest.raises(ProtocolViolation):
         ResponsesDecoder(counting_ids()).feed(response)
+
+
+def test_an_item_of_another_type_may_have_a_text_as_content() -> None:
+    page = WHOLE["a page of OpenRouter"]
+    events = ResponsesDecoder(counting_ids()).feed({"object": "response", "status": "completed", "output": [page]})
+    assert [event.item for event in events if isinstance(event, ItemEnded)] == [page]
+
+
+def test_a_message_without_its_end_has_a_role() -> None:
+    decoder = ResponsesDecoder(counting_ids())
+    collector = TurnCollector()
+    for event in (
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message", "id": "m"}},
+        {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "content_index": 0, "delta": "Hi"},
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    ):
+        collector.feed(decoder.feed(event))
+    [message] = collector.items
+    assert (message["role"], message["content"][0]["text"]) == ("assistant", "Hi")
+
+
+def test_a_part_without_a_text_is_the_same_at_its_end_and_in_its_item() -> None:
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "annotations": []}]}
+    events = ResponsesDecoder(counting_ids()).feed({"object": "response", "status": "completed", "output": [item]})
+    [part] = [event.part for event in events if isinstance(event, PartEnded)]
+    [whole] = [event.item for event in events if isinstance(event, ItemEnded)]
+    assert whole is not None
+    assert [part] == whole["content"] == [{"type": "output_text", "annotations": [], "text": ""}]
+
+
+def test_streamed_text_is_not_given_to_a_part_of_another_type() -> None:
+    decoder = ResponsesDecoder(counting_ids())
+    place = {"output_index": 0, "item_id": "m", "content_index": 0}
+    refusal = {"type": "refusal", "refusal": "no"}
+    item = {"type": "message", "id": "m", "role": "assistant", "content": [refusal]}
+    decoder.feed({"type": "response.output_text.delta", **place, "delta": "Hi"})
+    events = decoder.feed({"type": "response.output_item.done", "output_index": 0, "item": item})
+    [whole] = [event.item for event in events if isinstance(event, ItemEnded)]
+    assert whole is not None
+    assert whole["content"] == [refusal]
 
 
 def test_streamed_text_stands_where_the_final_item_lacks_it() -> None:

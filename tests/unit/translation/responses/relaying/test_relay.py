@@ -152,6 +152,53 @@ def test_items_of_a_stored_response_get_the_texts_and_the_usage_that_they_lack()
     assert stream.response["output"] == [completed]
 
 
+def test_a_call_to_store_gets_the_id_that_it_lacks() -> None:
+    call = {"type": "function_call", "id": "fc", "name": "f", "arguments": "{}"}
+    own = OwnResponse(None, OURS, is_stored=True)
+    whole = relay_response({**HEAD, "status": "completed", "output": [call]}, own)
+    stream = ResponsesRelay(own)
+    done = frame("response.output_item.done", 2, output_index=0, item=call)
+    stream.feed(CREATED + done + ending("completed", number=3, output=[call]))
+    assert stream.response is not None
+    assert stream.response["output"] == whole["output"] == [{**call, "call_id": "tc_1"}]
+
+
+def test_hidden_code_is_stored_although_it_was_streamed() -> None:
+    call = {"type": "code_interpreter_call", "id": "ci", "container_id": "c", "code": None}
+    place: Json = {"output_index": 0, "item_id": "ci"}
+    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
+    stream.feed(
+        CREATED
+        + frame("response.output_item.added", 2, output_index=0, item=call)
+        + frame("response.code_interpreter_call_code.delta", 3, **place, delta="1")
+        + frame("response.output_item.done", 4, output_index=0, item=call)
+        + ending("completed", number=5, output=[call])
+    )
+    assert stream.failed is None
+
+
+@pytest.mark.parametrize("done", ["response.output_text.done", "response.strange"])
+@pytest.mark.parametrize("part", [{"type": "output_text"}, {"type": "output_text", "text": ""}], ids=str)
+def test_an_item_to_store_has_the_text_that_was_streamed(part: Json, done: str) -> None:
+    place: Json = {"output_index": 0, "item_id": "msg_1", "content_index": 0}
+    item = {**ITEM, "content": [part]}
+    wire = (
+        CREATED
+        + frame("response.output_item.added", 2, output_index=0, item=ITEM)
+        + frame("response.output_text.delta", 3, **place, delta="Hello")
+        + frame(done, 4, **place, text="Hello")
+        + frame("response.output_item.done", 5, output_index=0, item=item)
+        + ending("completed", number=6, output=[item])
+    )
+    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
+    stream.feed(wire)
+    assert stream.failed is not None
+    assert "lacks a text" in stream.failed.message
+    unstored = ResponsesRelay(OwnResponse(None, OURS))
+    unstored.feed(wire)
+    assert unstored.failed is None
+
+
 @pytest.mark.parametrize(
     ("status", "kept"), [({}, "completed"), ({"status": None}, "completed"), ({"status": "incomplete"}, "incomplete")]
 )
