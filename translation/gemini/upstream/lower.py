@@ -55,6 +55,8 @@ _SAMPLING_KEYS: Final = {
 }
 """The turn's sampling parameter -> Gemini's, in `generationConfig`."""
 
+_PENALTIES: Final = ("presence_penalty", "frequency_penalty")
+
 _DROPPED_PARAMS: Final = (*SERVICE_PARAMS, "store")
 """Parameters that Gemini does not have. Without them the meaning of the reply is the same."""
 
@@ -86,7 +88,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if system := "\n\n".join(filter(None, (turn.instructions, leading))):
         body["systemInstruction"] = {"parts": [{"text": system}]}
     body |= lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses)
-    config = _lower_sampling(turn.sampling, losses)
+    config = _lower_sampling(turn.sampling, family, losses)
     if turn.max_output_tokens is not None:
         config["maxOutputTokens"] = turn.max_output_tokens
     if turn.text_format is not None:
@@ -143,12 +145,17 @@ def _model_path(turn: Turn) -> str:
     return f"/{collection}/{quote(name, safe='')}"
 
 
-def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss]) -> Json:
+def _lower_sampling(sampling: Mapping[str, Any], family: GeminiFamily, losses: list[Loss]) -> Json:
     if (sampling.get("n") or 1) != 1:
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
     if sampling.get("logit_bias"):
         raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
     config = {key: sampling[name] for name, key in _SAMPLING_KEYS.items() if sampling.get(name) is not None}
+    if not family.accepts_penalties:
+        refused = [name for name in _PENALTIES if sampling.get(name)]
+        losses += [Loss(name, "dropped") for name in refused]
+        for name in refused:
+            del config[_SAMPLING_KEYS[name]]
     losses += [Loss(name, "dropped") for name in _DROPPED_PARAMS if sampling.get(name)]
     top_logprobs = sampling.get("top_logprobs")
     if sampling.get("logprobs") or top_logprobs:

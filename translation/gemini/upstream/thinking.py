@@ -63,6 +63,8 @@ def _budget_config(tokens: int) -> Json:
 def _clamp_budget(budget: Any, family: GeminiFamily, losses: list[Loss]) -> int:
     # Families with levels accept a budget too, and the API does not document its limits.
     clamped = budget if family.levels else min(max(budget, family.min_budget), family.max_budget)
+    if 0 < clamped < family.smallest_thinking and not family.levels:
+        clamped = family.smallest_thinking
     if clamped != budget:
         losses.append(Loss("reasoning.max_tokens", f"as {clamped}"))
     return int(clamped)

@@ -26,7 +26,7 @@ _EFFORT_ALIASES: Final = {"minimal": "low"}
 """`reasoning.effort` -> the API's name, where it differs."""
 
 _PRE_ADAPTIVE_PATTERN: Final = re.compile(
-    r"claude-(?:instant|v?[123](?!\d)|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d))?(?!-\d{1,2}(?!\d)|\d))"
+    r"claude-(?:instant|v?[123](?!\d)|(?:opus|sonnet|haiku)-4(?:[-.][0-5](?!\d))?(?![-.]\d{1,2}(?!\d)|\d))"
 )
 """Matches Claude 1 to 4.5, by all their names at Anthropic and at other hosts, and no newer model."""
 
@@ -35,6 +35,9 @@ _VERSION_PATTERN: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.]
 """Finds the numbers of a model's version. The name may have one, two or none."""
 
 _FIRST_WITHOUT_SAMPLING: Final = (4, 7)
+
+_FIRST_WITH_XHIGH: Final = (4, 7)
+"""The first version with the effort `xhigh`. https://platform.claude.com/docs/en/build-with-claude/effort"""
 
 
 def predates_adaptive(model: str) -> bool:
@@ -52,10 +55,13 @@ def accepts_sampling(model: str, profile: Profile) -> bool:
 
     A model that uses a token budget is older, whatever its name.
     """
+    version = _read_version(model)
+    return version is None or uses_token_budget(model, profile) or version < _FIRST_WITHOUT_SAMPLING
+
+
+def _read_version(model: str) -> tuple[int, int] | None:
     version = _VERSION_PATTERN.search(model)
-    if version is None or uses_token_budget(model, profile):
-        return True
-    return (int(version[1]), int(version[2] or 0)) < _FIRST_WITHOUT_SAMPLING
+    return None if version is None else (int(version[1]), int(version[2] or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal:
         return _lower_answer_effort(turn, profile, effort, losses)
     if uses_token_budget(turn.model, profile):
         return _lower_budget(turn, profile, losses, budget or _budget_for_effort(effort, profile), refusal)
-    body = _lower_effort(effort, losses)
+    body = _lower_effort(effort, turn.model, losses)
     if budget is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
     if refusal:
@@ -99,18 +105,23 @@ def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal:
     return LoweredThinking(body, True, turn.max_output_tokens or DEFAULT_MAX_TOKENS)
 
 
-def _lower_effort(effort: str | None, losses: list[Loss]) -> Json:
-    if effort in _EFFORT_ALIASES:
-        losses.append(Loss("reasoning.effort", f"{effort} as {_EFFORT_ALIASES[effort]}"))
-    return {} if effort is None else {"output_config": {"effort": _EFFORT_ALIASES.get(effort, effort)}}
+def _lower_effort(effort: str | None, model: str, losses: list[Loss]) -> Json:
+    if effort is None:
+        return {}
+    sent = _EFFORT_ALIASES.get(effort, effort)
+    if effort == "xhigh" and (version := _read_version(model)) is not None and version < _FIRST_WITH_XHIGH:
+        sent = "high"
+    if sent != effort:
+        losses.append(Loss("reasoning.effort", f"{effort} as {sent}"))
+    return {"output_config": {"effort": sent}}
 
 
 def _lower_answer_effort(turn: Turn, profile: Profile, effort: str | None, losses: list[Loss]) -> LoweredThinking:
     """Returns the keys for the effort of an answer without thinking, which models before adaptive thinking lack."""
-    if uses_token_budget(turn.model, profile):
+    if effort is not None and uses_token_budget(turn.model, profile):
         losses.append(Loss("reasoning.effort", "dropped"))
         effort = None
-    return LoweredThinking(_lower_effort(effort, losses), False, _answer_max_tokens(turn, profile))
+    return LoweredThinking(_lower_effort(effort, turn.model, losses), False, _answer_max_tokens(turn, profile))
 
 
 def _budget_for_effort(effort: str | None, profile: Profile) -> int:

@@ -46,6 +46,14 @@ def test_a_conversation_begun_by_the_model_gets_a_user_message_first() -> None:
     assert losses == (Loss("input", "begun with a user message"),)
 
 
+@pytest.mark.parametrize("model_name", ["gemini-2.5-flash", NEW, "gemini-2.5-flash-image"])
+def test_penalties_are_dropped_where_the_api_refuses_them(model_name: str) -> None:
+    body, losses = lowered(model_name, sampling={"presence_penalty": 0.4, "frequency_penalty": 0.0})
+    config = body["generationConfig"]
+    assert (config.get("presencePenalty"), config["frequencyPenalty"]) == (None, 0.0)
+    assert losses == ["presence_penalty=dropped"]
+
+
 CONFIGS: dict[str, tuple[Json, Json, list[str]]] = {
     "sampling": (
         {"sampling": {"temperature": 0.0, "top_p": 0.5, "seed": 7, "stop": ["x"], "presence_penalty": 1}},

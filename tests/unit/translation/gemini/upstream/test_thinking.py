@@ -52,7 +52,14 @@ EFFORTS: dict[tuple[str, str], tuple[Json, list[str]]] = {
     (PRO_31, "max"): (level("high"), ["reasoning.effort=max as high"]),
     (FLASH_3, "minimal"): (level("minimal"), []),
     (FLASH_3, "none"): (level("minimal"), ["reasoning.effort=none as minimal"]),
+    ("gemini-3.1-flash-lite", "none"): (level("minimal"), ["reasoning.effort=none as minimal"]),
+    ("gemini-3.7-flash", "none"): (level("low"), ["reasoning.effort=none as low"]),
+    ("gemini-3.8-flash-preview", "minimal"): (level("low"), ["reasoning.effort=minimal as low"]),
+    ("gemini-flash-latest", "minimal"): (level("low"), ["reasoning.effort=minimal as low"]),
     ("gemini-flash-latest", "high"): (level("high"), []),
+    ("gemini-3-pro-image-preview", "low"): ({}, ["reasoning=dropped"]),
+    ("gemini-3.1-flash-lite-image", "medium"): (level("high"), ["reasoning.effort=medium as high"]),
+    ("gemini-2.5-flash-lite", "none"): ({"thinkingBudget": 0}, []),
     ("gemini-9-pro", "high"): (level("high"), []),
     (OLD, "high"): ({}, ["reasoning=dropped"]),
     (OLD, "none"): ({}, []),
@@ -65,6 +72,13 @@ EFFORTS: dict[tuple[str, str], tuple[Json, list[str]]] = {
 def test_an_effort_has_the_form_of_the_family(given: tuple[str, str], expected: tuple[Json, list[str]]) -> None:
     model, effort = given
     assert lowered(model, reasoning={"effort": effort}) == expected
+
+
+@pytest.mark.parametrize(("budget", "sent"), [(0, 0), (100, 512), (512, 512), (600, 600)])
+def test_a_budget_too_small_to_think_with_is_raised(budget: int, sent: int) -> None:
+    config, losses = lowered("gemini-2.5-flash-lite", reasoning={"max_tokens": budget})
+    assert config["thinkingBudget"] == sent
+    assert losses == ([] if budget == sent else ["reasoning.max_tokens=as 512"])
 
 
 @pytest.mark.parametrize("model", [FLASH_25, PRO_31])

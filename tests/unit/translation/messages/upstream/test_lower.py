@@ -205,6 +205,11 @@ NAMES = {
     "anthropic.claude-opus-4-5-20251101-v1:0": True,
     "claude-opus-4-6": False,
     "claude-opus-4-10": False,
+    "anthropic/claude-opus-4.1": True,
+    "claude-sonnet-4.5": True,
+    "claude-opus-4.6": False,
+    "anthropic/claude-opus-4.7": False,
+    "claude-opus-4.10": False,
     "claude-sonnet-4-7-20270101": False,
     "claude-sonnet-5": False,
     "claude-sonnet-40": False,
@@ -264,7 +269,18 @@ def test_parameters_are_sent_or_lost(sampling: Json, given: Json, body: Json, lo
     assert lowered(sampling=sampling, **given) == (with_limit(**body), losses)
 
 
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [("claude-sonnet-4-6", "high"), ("claude-opus-4.6", "high"), ("claude-opus-4-7", "xhigh"), ("glm-5", "xhigh")],
+)
+def test_an_effort_that_a_model_lacks_is_the_next_below(model: str, sent: str) -> None:
+    body, losses = lowered(model, reasoning={"effort": "xhigh"})
+    assert body["output_config"] == {"effort": sent}
+    assert losses == ([] if sent == "xhigh" else [Loss("reasoning.effort", "xhigh as high")])
+
+
 UNSAMPLED = {
+    "anthropic/claude-opus-4.7": True,
     "claude-opus-4-7": True,
     "anthropic/claude-4.7-opus": True,
     "anthropic.claude-opus-4-8-v1:0": True,
