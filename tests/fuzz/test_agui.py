@@ -41,7 +41,16 @@ SEED: Json = {
         },
     ],
     "tools": [{"name": "weather", "description": "Now.", "parameters": {"type": "object"}}],
-    "forwardedProps": {"model": "demo", "temperature": 0.5, "instructions": "Be kind.", "other": 1},
+    "forwardedProps": {
+        "model": "demo",
+        "temperature": 0.5,
+        "instructions": "Be kind.",
+        "include_state": True,
+        "reset_state": False,
+        "raw_events": False,
+        "tools": [{"type": "web_search"}],
+        "other": 1,
+    },
     "resume": [{"interruptId": "mcpr_1", "status": "resolved", "payload": {"approved": True}}],
 }
 

@@ -24,6 +24,7 @@ SEED: Json = {
     "think_tag": "think",
     "max_thinking_tokens": 5,
     "max_response_tokens": 9,
+    "max_completion_tokens": 8,
     "tools": [{"name": "weather", "description": "Now.", "parameters": {"type": "object"}}],
     "tool_choice": {"name": "weather"},
     "tool_parser": "openai",

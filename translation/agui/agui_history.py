@@ -36,6 +36,8 @@ def join_history(
     `answered_ids` are the interrupts that the run answers. Raises InvalidRequest for a message that contradicts the
     thread of such an interrupt.
     """
+    if not entries:
+        return JoinedHistory(stored, (), ())  # a client without messages has not deleted any
     joined = _join_repeated(stored, entries)
     answered_requests = [item for item in open_requests(stored) if item["id"] in answered_ids]
     if len(joined.history) == len(stored) or not answered_requests:

@@ -168,7 +168,8 @@ def _read_tools(tools: Sequence[Json], forwarded: Any) -> tuple[list[Json], list
     if not isinstance(hosted, list):
         raise InvalidRequest("forwardedProps.tools must be an array", param="forwardedProps.tools", code="invalid_type")
     for index, tool in enumerate(hosted):
-        if not isinstance(tool, dict) or tool.get("type") in _CLIENT_TOOL_TYPES:
+        kind = tool.get("type") if isinstance(tool, dict) else None
+        if not isinstance(tool, dict) or (isinstance(kind, str) and kind in _CLIENT_TOOL_TYPES):
             message = "send tools that the client runs in `tools`; forwardedProps.tools are hosted tools, such as mcp"
             raise InvalidRequest(message, param=f"forwardedProps.tools[{index}]")
     return functions, hosted

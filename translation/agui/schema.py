@@ -178,6 +178,19 @@ class _RunInput(TypedDict):
     resume: NotRequired[list[_ResumeEntry] | None]
 
 
+class _Props(TypedDict):
+    """The properties that are read before the request is one of the Responses API, which checks all others."""
+
+    instructions: NotRequired[str | None]
+    include_state: NotRequired[bool | None]
+    reset_state: NotRequired[bool | None]
+    raw_events: NotRequired[bool | None]
+
+
+class _WithProps(TypedDict):
+    forwardedProps: _Props
+
+
 _UNREAD_KEYS: Final = ("id", "type", "metadata", "mimeType", "encryptedValue", "subagentRunId")
 """Keys of the specification that say nothing to a model: marks and data of the application, which it gets back."""
 
@@ -207,6 +220,13 @@ def validate(body: Json) -> None:
     props = body.get("forwardedProps")
     if props and not isinstance(props, dict):
         raise InvalidRequest("forwardedProps must be an object", param="forwardedProps", code="invalid_type")
+    if props:
+        check_body(_props_adapter(), {"forwardedProps": props})
+
+
+@cache
+def _props_adapter() -> TypeAdapter[Any]:
+    return build_adapter(_WithProps)
 
 
 @cache

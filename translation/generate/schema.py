@@ -71,6 +71,7 @@ class _Request(TypedDict, total=False):
     think_tag: Literal["think", "thinking"] | None
     max_thinking_tokens: Annotated[int, Field(ge=0)] | None
     max_response_tokens: Annotated[int, Field(ge=1)] | None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None
     tools: Annotated[list[_Tool], Field(fail_fast=True)] | None
     tool_choice: Literal["auto", "none", "required"] | _Named | None
     tool_parser: _Name | None

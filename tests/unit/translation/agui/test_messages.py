@@ -206,6 +206,10 @@ def test_media_that_no_item_can_have_are_refused_by_name(part: Json) -> None:
         ({"tools": [{"description": "x"}]}, "tools[0].name"),
         ({"resume": [{"interruptId": "x", "status": "maybe"}]}, "resume[0].status"),
         ({"forwardedProps": "x"}, "forwardedProps"),
+        ({"forwardedProps": {"instructions": ["x"]}}, "forwardedProps.instructions"),
+        ({"forwardedProps": {"reset_state": "false"}}, "forwardedProps.reset_state"),
+        ({"forwardedProps": {"include_state": "false"}}, "forwardedProps.include_state"),
+        ({"forwardedProps": {"raw_events": 0}}, "forwardedProps.raw_events"),
     ],
 )
 def test_a_malformed_run_is_refused_by_field(change: Json, param: str) -> None:

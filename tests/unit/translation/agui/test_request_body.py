@@ -61,7 +61,7 @@ def test_reasoning_stored_by_the_client_is_not_sent_twice() -> None:
         ([{**HELLO, "content": "good day"}], 0, 1),
         ([HELLO, {**ANSWER, "content": "Ho"}, MORE], 1, 2),
         ([MORE], 0, 1),
-        ([], 0, 0),
+        ([], 2, 0),  # A client without messages has deleted none.
     ],
 )
 def test_a_history_changed_by_the_client_replaces_the_stored_one(messages: list[Json], kept: int, sent: int) -> None:

@@ -119,6 +119,7 @@ def test_a_budget_of_zero_forbids_thinking() -> None:
         ({"logprobs": True}, "logprobs"),
         ({"functions": [ADD]}, "functions"),
         ({"top_p": 3}, "top_p"),
+        ({"max_response_tokens": 5, "max_completion_tokens": "10"}, "max_completion_tokens"),
     ],
 )
 def test_malformed_requests_are_refused_by_field(wrong: Json, param: str) -> None:
