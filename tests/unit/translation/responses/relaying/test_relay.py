@@ -152,6 +152,20 @@ def test_items_of_a_stored_response_get_the_texts_and_the_usage_that_they_lack()
     assert stream.response["output"] == [completed]
 
 
+def test_an_item_without_a_type_is_relayed_but_not_stored() -> None:
+    wire = CREATED + frame("response.output_item.done", 2, output_index=0, item={"id": "x"}) + ending("completed", 3)
+    unstored = ResponsesRelay(OwnResponse(None, OURS))
+    assert b'"item":{"id":"x"}' in unstored.feed(wire)
+    stored = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
+    stored.feed(wire)
+    assert (unstored.failed, stored.failed is None) == (None, False)
+
+
+def test_a_stored_response_keeps_its_usage() -> None:
+    own = OwnResponse(None, OURS, is_stored=True)
+    assert relay_response({**HEAD, "status": "completed", "output": [], "usage": USAGE}, own)["usage"] == USAGE
+
+
 def test_a_call_to_store_gets_the_id_that_it_lacks() -> None:
     call = {"type": "function_call", "id": "fc", "name": "f", "arguments": "{}"}
     own = OwnResponse(None, OURS, is_stored=True)
