@@ -46,7 +46,8 @@ FORWARDED_PARAMS: Final = frozenset(
 _OWN_PROPS: Final = frozenset({"model", "tools", "include_state", "reset_state", "raw_events"})
 """Forwarded properties that are no parameters of the Responses API, or are built from more than the property."""
 
-_CLIENT_TOOL_TYPES: Final = frozenset({"function", "custom"})
+_CLIENT_TOOL_TYPES: Final = ("function", "custom")
+"""A tuple, because a type that is not validated yet may be a value that no set can be asked for."""
 
 _SEALED_REASONING: Final = "reasoning.encrypted_content"
 
@@ -168,8 +169,7 @@ def _read_tools(tools: Sequence[Json], forwarded: Any) -> tuple[list[Json], list
     if not isinstance(hosted, list):
         raise InvalidRequest("forwardedProps.tools must be an array", param="forwardedProps.tools", code="invalid_type")
     for index, tool in enumerate(hosted):
-        kind = tool.get("type") if isinstance(tool, dict) else None
-        if not isinstance(tool, dict) or (isinstance(kind, str) and kind in _CLIENT_TOOL_TYPES):
+        if not isinstance(tool, dict) or tool.get("type") in _CLIENT_TOOL_TYPES:
             message = "send tools that the client runs in `tools`; forwardedProps.tools are hosted tools, such as mcp"
             raise InvalidRequest(message, param=f"forwardedProps.tools[{index}]")
     return functions, hosted

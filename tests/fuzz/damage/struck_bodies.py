@@ -15,7 +15,7 @@ SAMPLES: Final = (MISSING, 3, ["x"], {"x": "y"})
 
 def strike_places(body: Json, samples: Sequence[Any] = SAMPLES) -> Iterator[tuple[Json, Place, Any]]:
     """Yields copies of a body with the place that was struck, and what stands there now."""
-    for place in _places(body):
+    for place in list_places(body):
         for sample in samples:
             struck = deepcopy(body)
             container: Any = struck
@@ -30,8 +30,9 @@ def strike_places(body: Json, samples: Sequence[Any] = SAMPLES) -> Iterator[tupl
             yield struck, place, sample
 
 
-def _places(node: Any) -> Iterator[Place]:
+def list_places(node: Any) -> Iterator[Place]:
+    """Yields the place of each value in a body."""
     if isinstance(node, dict | list):
         for key, child in node.items() if isinstance(node, dict) else enumerate(node):
             yield (key,)
-            yield from ((key, *rest) for rest in _places(child))
+            yield from ((key, *rest) for rest in list_places(child))

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from tests.faults.client_view import Json
+from tests.fuzz.damage.struck_bodies import Place, list_places
 from translation.validation import render_param_path
 
 DEMO: Json = {"providers": {"demo": {"type": "scripted"}}, "models": {"*": {"provider": "demo"}}}
@@ -20,13 +21,10 @@ SAMPLES: Json = {
     "null": None,
 }
 
-Place = tuple[Any, ...]
-"""The keys and indexes that lead to a value."""
-
 
 def with_wrong_types(seed: Json) -> Iterator[tuple[Json, Place, Any]]:
     """Yields copies of a body in which one value is one of the samples, with its place and that sample."""
-    for place in _places(seed):
+    for place in list_places(seed):
         for value in SAMPLES.values():
             body = deepcopy(seed)
             container: Any = body
@@ -48,10 +46,3 @@ def check_blame(reply: httpx.Response, place: Place, value: Any) -> bool:
     at, blamed = render_param_path(place), error["param"]
     assert at.startswith(blamed) or blamed.startswith(at), (place, value, error)
     return True
-
-
-def _places(node: Any) -> Iterator[Place]:
-    if isinstance(node, dict | list):
-        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
-            yield (key,)
-            yield from ((key, *rest) for rest in _places(child))

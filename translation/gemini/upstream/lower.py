@@ -150,13 +150,10 @@ def _lower_sampling(sampling: Mapping[str, Any], family: GeminiFamily, losses: l
         raise Unrepresentable("this model answers with one choice at a time: leave out 'n'", param="n")
     if sampling.get("logit_bias"):
         raise Unrepresentable("this model's API has no token biases: leave out 'logit_bias'", param="logit_bias")
-    config = {key: sampling[name] for name, key in _SAMPLING_KEYS.items() if sampling.get(name) is not None}
-    if not family.accepts_penalties:
-        refused = [name for name in _PENALTIES if sampling.get(name)]
-        losses += [Loss(name, "dropped") for name in refused]
-        for name in refused:
-            del config[_SAMPLING_KEYS[name]]
-    losses += [Loss(name, "dropped") for name in _DROPPED_PARAMS if sampling.get(name)]
+    refused = () if family.accepts_penalties else tuple(filter(sampling.get, _PENALTIES))
+    sent = {name: key for name, key in _SAMPLING_KEYS.items() if name not in refused}
+    config = {key: sampling[name] for name, key in sent.items() if sampling.get(name) is not None}
+    losses += [Loss(name, "dropped") for name in (*refused, *_DROPPED_PARAMS) if sampling.get(name)]
     top_logprobs = sampling.get("top_logprobs")
     if sampling.get("logprobs") or top_logprobs:
         config["responseLogprobs"] = True
