@@ -59,19 +59,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._sender = GuardedSender(egress)
         self._scrub = scrub
         self._tokens = tokens
+        self._notices: set[asyncio.Future[None]] = set()
+        """The messages without an answer that are being sent."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the reply. Without a reply it returns status 503, with the reason in the record of the request."""
         record = current_record.get() or RequestRecord(_ERROR_LIMITS)
         message = _read_message(request)
         is_call = "method" in message and "id" in message
+        send = self._send_notice if request.method == "POST" and not is_call else self._send
         if request.method == "GET" and record.has_failed:
             return httpx2.Response(503)  # the library would resume a reply that was cut
         if is_call:
             record.fault = None
             record.request_id = message["id"]
         try:
-            reply = await self._send(request, message)
+            reply = await send(request, message)
         except McpFault as fault:
             return self._refuse(record, fault)
         except EgressRefused as error:
@@ -92,6 +95,20 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if self._uses_sse and (reply.status_code >= 400 or reply.has_redirect_location):
             return await self._check_reply(request, reply, record)
         return self._bound(reply, record.create_stream_record(), is_lasting=True)
+
+    async def wait_for_notices(self) -> None:
+        """Waits until the messages without an answer that are being sent have arrived, or have failed."""
+        if self._notices:
+            await asyncio.wait(self._notices)
+
+    async def _send_notice(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
+        sent = asyncio.get_running_loop().create_future()
+        self._notices.add(sent)
+        try:
+            return await self._send(request, message)
+        finally:
+            self._notices.discard(sent)
+            sent.set_result(None)
 
     async def _send(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
         """Sends a request, with a token if the server needs one. A token that it rejects is replaced once: a request

@@ -41,7 +41,8 @@ _Request: TypeAlias = tuple[SendRequest[Any], asyncio.Future[Any], str]
 """An entry of the queue: the function that sends a request, the future of its result, and the owner of the request."""
 
 _QUEUE_SIZE: Final = 64
-_CLOSE_S: Final = 2.0
+_CLOSE_S: Final = 3.0
+"""Long enough for two messages that the server does not answer: the last notification, and the end of the session."""
 _MIN_PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 60.0
 """The pause between two subscriptions to changes."""

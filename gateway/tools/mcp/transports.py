@@ -1,7 +1,7 @@
 """The ways to MCP servers: over HTTP, and over the pipes of a child process."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Protocol
 
 import httpx2
@@ -58,9 +58,19 @@ class HttpTransport:
     async def enter(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
         server = self._server
         if server.uses_sse:
-            return sse_client(server.url, httpx_client_factory=self._build_client)
+            return self._end_after_notices(sse_client(server.url, httpx_client_factory=self._build_client))
         http = await stack.enter_async_context(self._build_client())
-        return streamable_http_client(server.url, http_client=http, max_sse_event_size=None)
+        return self._end_after_notices(streamable_http_client(server.url, http_client=http, max_sse_event_size=None))
+
+    @asynccontextmanager
+    async def _end_after_notices(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any, None]:
+        """Yields the streams of the library's transport, which would end while it still sends messages.
+
+        The last of them say that calls were cancelled. A server that does not get them runs these tools to their end.
+        """
+        async with transport as streams:
+            yield streams
+            await self._guarded.wait_for_notices()
 
     def _build_client(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(_CONNECT_S, read=None)

@@ -20,7 +20,7 @@ from tests.mcp_script import Era, answer, scripted_mcp, text_result
 from tests.mcp_server import mcp_server
 from tests.own_process import list_tasks
 from tests.polling import wait_briefly, wait_until
-from tests.upstream import chat_calls, chat_text
+from tests.upstream import Reply, chat_calls, chat_text
 from tests.upstream.builders import Json
 from tests.upstream.script import Exchange, reset, silence
 
@@ -55,6 +55,36 @@ async def test_a_client_that_leaves_in_a_call_cancels_it_at_once(era: Era, strea
             await wait_until(lambda: bool(server.received("notifications/cancelled")))
         await wait_until(lambda: server.upstream.open_connections == 0)
         assert len(gateway.model.requests) == 1
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+async def test_a_session_does_not_end_before_its_cancellations_have_arrived(calls: int) -> None:
+    ends_seen: list[int] = []
+
+    def list_ends() -> list[Any]:
+        return [request for request in server.upstream.requests if request.method == "DELETE"]
+
+    async def answer_late(exchange: Exchange) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await wait_until(list_ends)
+        ends_seen.append(len(list_ends()))
+        await Reply(202, framing="length")(exchange)
+
+    methods = {"notifications/cancelled": answer_late}
+    async with scripted_mcp(silence, era="legacy", methods=methods) as server:
+        async with McpConnection(
+            McpServer(label="lookup", url=server.url), EgressClient(allow=["127.0.0.1"])
+        ) as connection:
+            calling = [
+                asyncio.create_task(connection.call_tool("look_up", {}, max_pages=1, deadline_s=60))
+                for _ in range(calls)
+            ]
+            await wait_until(lambda: len(server.calls) == calls)
+            for call in calling:
+                call.cancel()
+        assert ends_seen == [0] * calls
+        assert len(list_ends()) == 1
 
 
 async def test_a_real_server_cancels_the_call_of_a_client_that_left() -> None:
