@@ -13,8 +13,10 @@ from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple, TypeAlias
 
+import httpx
 import httpx2
 
+from providers.leases import LeasedBody, LeasedConnections
 from providers.lookups import look_up_host
 from translation.errors import InvalidRequest
 
@@ -29,6 +31,9 @@ _MAX_ADDRESSES = 4
 """The most addresses of one host that are tried."""
 
 _CONNECT_S = 5.0
+
+_MAX_CONNECTIONS: Final = 100
+_KEEPALIVE_S: Final = 5.0
 
 DEFAULT_MAX_BYTES = 20 * 1024 * 1024
 DEFAULT_DEADLINE_S = 30.0
@@ -139,16 +144,18 @@ class GuardedSender:
     """Connections to the addresses that an EgressClient allows, and to no others. It follows no redirects.
 
     With `keeps_connections` all requests must be to one host: a connection is kept by its address, which another host
-    may have too.
+    may have too. Owners share the connections, so that none of them takes all.
     """
 
     def __init__(self, egress: EgressClient, *, keeps_connections: bool = True) -> None:
         self._egress = egress
-        # Without the environment's proxy, which would resolve the name again, maybe to another address.
-        self._transport = httpx2.AsyncHTTPTransport(
-            verify=_tls_context(),
-            trust_env=False,
-            limits=httpx2.Limits(max_connections=100, max_keepalive_connections=20 if keeps_connections else 0),
+        limits = httpx2.Limits(max_connections=1, keepalive_expiry=_KEEPALIVE_S)
+        self._connections = LeasedConnections(
+            # Without the environment's proxy, which would resolve the name again, maybe to another address.
+            lambda: httpx2.AsyncHTTPTransport(verify=_tls_context(), trust_env=False, limits=limits),
+            _GuardedBody,
+            max_connections=_MAX_CONNECTIONS,
+            keepalive_s=_KEEPALIVE_S if keeps_connections else 0.0,
         )
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
@@ -166,13 +173,21 @@ class GuardedSender:
                 extensions={**request.extensions, "sni_hostname": url.raw_host.decode("ascii")},
             )
             try:
-                return await self._transport.handle_async_request(guarded)
+                response: httpx2.Response = await self._connections.send(guarded, address)
+            except httpx.PoolTimeout as error:
+                raise httpx2.PoolTimeout(str(error)) from error
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 failure = error
+            else:
+                return response
         raise failure or httpx2.ConnectError("the host has no address")
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._connections.aclose()
+
+
+class _GuardedBody(LeasedBody, httpx2.AsyncByteStream):
+    """The body of a reply to a guarded request."""
 
 
 def is_public(text: str) -> bool:

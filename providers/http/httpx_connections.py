@@ -1,131 +1,32 @@
-"""A transport over httpx that loses no connection, at whichever wait a request is cancelled.
+"""A transport over httpx that loses no connection, at whichever wait a request is cancelled."""
 
-The pool of httpx, httpcore, loses one whose request is cancelled between two of its steps, such as after it has
-connected: the connection is then never used, closed or forgotten, and counts as one in use. So each connection here has
-a pool of its own, which is closed as a whole after anything but a complete reply.
-"""
-
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from time import monotonic
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
 
 import httpx
 
-from dataplane.sharing.fair_turns import NO_OWNER, current_owner
-from dataplane.transport import enter_within, make_turns
-
-
-class _Lease(NamedTuple):
-    """The use of one connection by one request."""
-
-    connection: httpx.AsyncBaseTransport
-    owner: str
+from providers.leases import LeasedBody, LeasedConnections
 
 
 class HttpxConnections(httpx.AsyncBaseTransport):
     """Connections of httpx to one server. `make_connection` returns a transport that never has more than one.
 
-    `max_connections` limits those in use; 0 means no limit. Owners take turns, as those of `PooledTransport` do. A
-    connection is used again within `keepalive_s` after a reply.
+    `max_connections` and `keepalive_s` are those of `LeasedConnections`.
     """
 
     def __init__(
         self, make_connection: Callable[[], httpx.AsyncBaseTransport], *, max_connections: int, keepalive_s: float
     ) -> None:
-        self._make_connection = make_connection
-        self._keepalive_s: Final = keepalive_s
-        self._turns = make_turns(max_connections)
-        self._idle: list[tuple[httpx.AsyncBaseTransport, float]] = []
-        self._in_use: set[httpx.AsyncBaseTransport] = set()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._connections = LeasedConnections(
+            make_connection, _HttpxBody, max_connections=max_connections, keepalive_s=keepalive_s
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        owner, turns = NO_OWNER, self._turns
-        if turns is not None and not turns.try_enter(owner := current_owner.get()):
-            await enter_within(turns, owner, request.extensions.get("timeout", {}).get("pool"))
-        try:
-            lease = _Lease(self._pop_idle() or self._make_connection(), owner)
-        except BaseException:
-            if turns is not None:
-                turns.leave(owner)
-            raise
-        self._in_use.add(lease.connection)
-        try:
-            response = await lease.connection.handle_async_request(request)
-        except BaseException:
-            self._start(self._discard(lease))
-            raise
-        response.stream = _LeasedStream(response.stream, lease, self)
+        response: httpx.Response = await self._connections.send(request)
         return response
 
     async def aclose(self) -> None:
-        for connection in [*self._in_use, *(connection for connection, _ in self._idle)]:
-            self._start(connection.aclose())
-        self._idle.clear()
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-    async def release(self, lease: _Lease, stream: httpx.AsyncByteStream, *, is_whole: bool) -> None:
-        """Ends the use of a connection. It is used again if the reply was read to its end.
-
-        Closing takes several steps, which go on if the caller is cancelled.
-        """
-        await asyncio.shield(self._start(self._keep(lease, stream) if is_whole else self._discard(lease)))
-
-    def _pop_idle(self) -> httpx.AsyncBaseTransport | None:
-        """Returns the connection that was used last, so that surplus ones become too old."""
-        oldest = monotonic() - self._keepalive_s
-        while self._idle and self._idle[0][1] <= oldest:
-            self._start(self._idle.pop(0)[0].aclose())
-        return self._idle.pop()[0] if self._idle else None
-
-    async def _keep(self, lease: _Lease, stream: httpx.AsyncByteStream) -> None:
-        reuses = False
-        try:
-            await stream.aclose()
-            reuses = bool(self._keepalive_s)
-        finally:
-            if reuses:
-                self._idle.append((lease.connection, monotonic()))
-                self._leave(lease)
-            else:
-                await self._discard(lease)
-
-    async def _discard(self, lease: _Lease) -> None:
-        try:
-            await lease.connection.aclose()
-        finally:
-            self._leave(lease)
-
-    def _leave(self, lease: _Lease) -> None:
-        self._in_use.discard(lease.connection)
-        if self._turns is not None:
-            self._turns.leave(lease.owner)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-        return task
+        await self._connections.aclose()
 
 
-class _LeasedStream(httpx.AsyncByteStream):
-    """The body of a reply. Closing it ends the use of its connection."""
-
-    def __init__(self, stream: Any, lease: _Lease, connections: HttpxConnections) -> None:
-        self._stream = stream
-        self._lease = lease
-        self._connections = connections
-        self._is_whole = False
-        self._is_closed = False
-
-    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        async for piece in self._stream:
-            yield piece
-        self._is_whole = True
-
-    async def aclose(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            await self._connections.release(self._lease, self._stream, is_whole=self._is_whole)
+class _HttpxBody(LeasedBody, httpx.AsyncByteStream):
+    """The body of a reply of httpx."""

@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
+import anyio
+import httpx2
 import pytest
 
 from gateway.config.settings import Settings
 from gateway.service import provider_lifetimes as builder
 from providers import egress
-from providers.egress import EgressClient, FetchResult, is_public
+from providers.egress import EgressClient, FetchResult, GuardedSender, is_public
 from providers.lookups import look_up_host
-from tests.upstream import closed_port
+from tests.polling import wait_until
+from tests.upstream import ScriptedUpstream, closed_port, json_reply
 from translation.errors import InvalidRequest
 
 PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: Image/PNG; x=y\r\ncontent-length: 4\r\n\r\nabcd"
@@ -295,3 +299,29 @@ async def test_adapters_fetch_with_the_operators_allowances(monkeypatch: pytest.
     assert (given.max_bytes, given.deadline_s) == (512 * 1024, 4)
     async with serving(PAGE) as server:
         assert (await given.fetch(f"http://127.0.0.1:{server.port}/", max_bytes=4, deadline_s=5)).content == b"abcd"
+
+
+async def test_a_request_that_is_cancelled_when_it_has_connected_leaves_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = anyio.connect_tcp
+    scope = anyio.CancelScope()
+
+    async def connect_and_cancel(*arguments: Any, **options: Any) -> Any:
+        stream = await connect(*arguments, **options)
+        scope.cancel()
+        return stream
+
+    monkeypatch.setattr(anyio, "connect_tcp", connect_and_cancel)
+    async with ScriptedUpstream() as server:
+        server.script(json_reply({"text": "hello"}))
+        sender = GuardedSender(EgressClient(allow=["127.0.0.1"]))
+        with scope:
+            await sender.send(httpx2.Request("GET", server.url))
+        assert scope.cancelled_caught
+        await wait_until(lambda: server.accepted == 1 and not server.open_connections)
+        monkeypatch.undo()
+        response = await sender.send(httpx2.Request("GET", server.url))
+        assert await response.aread() == b'{"text":"hello"}'
+        await sender.aclose()
+        await wait_until(lambda: not server.open_connections)
