@@ -60,14 +60,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._scrub = scrub
         self._tokens = tokens
         self._notices: set[asyncio.Future[None]] = set()
-        """The messages without an answer that are being sent."""
+        """The messages that need no answer and are being sent."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the reply. Without a reply it returns status 503, with the reason in the record of the request."""
         record = current_record.get() or RequestRecord(_ERROR_LIMITS)
         message = _read_message(request)
         is_call = "method" in message and "id" in message
-        send = self._send_notice if request.method == "POST" and not is_call else self._send
+        send = self._send if is_call or request.method == "GET" else self._send_notice
         if request.method == "GET" and record.has_failed:
             return httpx2.Response(503)  # the library would resume a reply that was cut
         if is_call:
@@ -97,15 +97,17 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return self._bound(reply, record.create_stream_record(), is_lasting=True)
 
     async def wait_for_notices(self) -> None:
-        """Waits until the messages without an answer that are being sent have arrived, or have failed."""
+        """Waits until the messages that need no answer and are being sent have arrived, or their deadline is over."""
         if self._notices:
             await asyncio.wait(self._notices)
 
     async def _send_notice(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
+        """Sends a message that needs no answer within `_NOTICE_S`, in which a token may have to be fetched."""
         sent = asyncio.get_running_loop().create_future()
         self._notices.add(sent)
         try:
-            return await self._send(request, message)
+            async with asyncio.timeout(_NOTICE_S):
+                return await self._send(request, message)
         finally:
             self._notices.discard(sent)
             sent.set_result(None)
@@ -113,7 +115,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def _send(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
         """Sends a request, with a token if the server needs one. A token that it rejects is replaced once: a request
         that got status 401 was not carried out. Raises McpFault, TimeoutError, EgressRefused, httpx2.TransportError."""
-        deadline = _find_deadline(request, message)
+        deadline = PROBE_S if message.get("method") == "server/discover" else None
         if self._tokens is None:
             async with asyncio.timeout(deadline):
                 return await self._sender.send(request)
@@ -194,13 +196,6 @@ def _read_message(request: httpx2.Request) -> dict[str, Any]:
     """Returns the message of a request; empty for the stream of a server and the end of a session."""
     message = orjson.loads(request.content) if request.method == "POST" else {}
     return message if isinstance(message, dict) else {}
-
-
-def _find_deadline(request: httpx2.Request, message: Mapping[str, Any]) -> float | None:
-    """Returns the deadline of the head of a reply in seconds; None for messages with a deadline of their own."""
-    if message.get("method") == "server/discover":
-        return PROBE_S
-    return None if request.method == "GET" or ("method" in message and "id" in message) else _NOTICE_S
 
 
 def _read_stream(reply: httpx2.Response) -> httpx2.AsyncByteStream:

@@ -69,8 +69,10 @@ class HttpTransport:
         The last of them say that calls were cancelled. A server that does not get them runs these tools to their end.
         """
         async with transport as streams:
-            yield streams
-            await self._guarded.wait_for_notices()
+            try:
+                yield streams
+            finally:
+                await self._guarded.wait_for_notices()
 
     def _build_client(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(_CONNECT_S, read=None)
