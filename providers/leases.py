@@ -22,7 +22,7 @@ class Connection(Protocol):
     async def aclose(self) -> None: ...
 
 
-class Lease(NamedTuple):
+class ConnectionLease(NamedTuple):
     """The use of one connection by one request. `address` is where it leads."""
 
     connection: Connection
@@ -46,7 +46,7 @@ class LeasedConnections:
     def __init__(
         self,
         make_connection: Callable[[], Connection],
-        wrap_body: "Callable[[Any, Lease, LeasedConnections], LeasedBody]",
+        wrap_body: "Callable[[Any, ConnectionLease, LeasedConnections], LeasedBody]",
         *,
         max_connections: int,
         keepalive_s: float,
@@ -65,7 +65,7 @@ class LeasedConnections:
         if turns is not None and not turns.try_enter(owner := current_owner.get()):
             await enter_within(turns, owner, request.extensions.get("timeout", {}).get("pool"))
         try:
-            lease = Lease(self._pop_idle(address) or self._make_connection(), owner, address)
+            lease = ConnectionLease(self._pop_idle(address) or self._make_connection(), owner, address)
         except BaseException:
             if turns is not None:
                 turns.leave(owner)
@@ -86,7 +86,7 @@ class LeasedConnections:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    async def release(self, lease: Lease, stream: Any, *, is_whole: bool) -> None:
+    async def release(self, lease: ConnectionLease, stream: Any, *, is_whole: bool) -> None:
         """Ends the use of a connection. It is used again if the reply was read to its end.
 
         Closing takes several steps, which go on if the caller is cancelled.
@@ -103,7 +103,7 @@ class LeasedConnections:
                 return self._idle.pop(index).connection
         return None
 
-    async def _keep(self, lease: Lease, stream: Any) -> None:
+    async def _keep(self, lease: ConnectionLease, stream: Any) -> None:
         reuses = False
         try:
             await stream.aclose()
@@ -115,13 +115,13 @@ class LeasedConnections:
             else:
                 await self._discard(lease)
 
-    async def _discard(self, lease: Lease) -> None:
+    async def _discard(self, lease: ConnectionLease) -> None:
         try:
             await lease.connection.aclose()
         finally:
             self._leave(lease)
 
-    def _leave(self, lease: Lease) -> None:
+    def _leave(self, lease: ConnectionLease) -> None:
         self._in_use.discard(lease.connection)
         if self._turns is not None:
             self._turns.leave(lease.owner)
@@ -136,7 +136,7 @@ class LeasedConnections:
 class LeasedBody:
     """The body of a reply. Closing it ends the use of its connection."""
 
-    def __init__(self, stream: Any, lease: Lease, connections: LeasedConnections) -> None:
+    def __init__(self, stream: Any, lease: ConnectionLease, connections: LeasedConnections) -> None:
         self._stream = stream
         self._lease = lease
         self._connections = connections

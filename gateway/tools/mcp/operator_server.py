@@ -353,6 +353,8 @@ class OperatorServer:
             await asyncio.wait(tasks)
         if self._session is not None:
             await self._session.close()
+        if (tokens := self.settings.server.tokens) is not None:
+            await tokens.aclose()
 
     def _start(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
         task = asyncio.get_running_loop().create_task(work, context=Context())

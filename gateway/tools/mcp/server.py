@@ -42,6 +42,10 @@ class TokenSource(Protocol):
         """Returns the credentials, which are redacted from every text that leaves the gateway."""
         ...
 
+    async def aclose(self) -> None:
+        """Waits for tokens that were requested and must be stored."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:

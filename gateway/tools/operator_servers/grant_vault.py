@@ -7,11 +7,15 @@ import orjson
 from gateway.errors import StoreUnavailable
 from gateway.sealing.sealer import Sealer, UnsealFailed
 from gateway.state.operator_records import GrantStore
+from gateway.state.store import retry_write
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.oauth.grants import TokenGrant
 
 _PURPOSE: Final = "mcp grant of "
 """The purpose of the seal, with the name of the server. The space keeps it apart from the names of keys."""
+
+_MAX_OUTAGE_S: Final = 15.0
+"""How long refreshed tokens are tried to be stored. It ends before the lock of their refresh."""
 
 _UNAVAILABLE: Final = "the store with its tokens is unavailable"
 
@@ -44,8 +48,13 @@ class SealedGrant:
             raise McpFault("authorization_failed", _UNAVAILABLE) from None
 
     async def replace(self, grant: TokenGrant, version: int) -> None:
+        sealed = self._seal(grant)
+
+        async def replace() -> None:
+            await self._store.replace_grant(self._label, sealed, version)
+
         try:
-            await self._store.replace_grant(self._label, self._seal(grant), version)
+            await retry_write(replace, _MAX_OUTAGE_S)
         except StoreUnavailable:
             raise McpFault("authorization_failed", _UNAVAILABLE) from None
 

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from gateway.errors import StoreUnavailable
 from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import mcp_grants
 from gateway.state.sql.store import SqlStore
 from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.oauth import grants
 from gateway.tools.mcp.oauth.grants import GrantedTokens, TokenGrant
 from gateway.tools.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
+from gateway.tools.operator_servers import grant_vault
 from gateway.tools.operator_servers.grant_vault import SealedGrant
 from providers.egress import EgressClient
+from tests.polling import wait_until
 
 SEALER = Sealer([b"k" * 32])
 CLIENT = OAuthClient(client_id="gateway", client_secret=None, resource="https://mcp.example.com/mcp")
@@ -27,6 +31,7 @@ class Issuer:
 
     refresh_token: str = "refresh-0"
     forms: list[Any] = field(default_factory=list)
+    may_answer: asyncio.Event | None = None
 
     def for_replica(self) -> AuthorizationServer:
         server = AuthorizationServer(CLIENT, EgressClient(), EgressClient())
@@ -39,6 +44,8 @@ class Issuer:
         if form["refresh_token"] != self.refresh_token:
             raise McpFault("authorization_failed", "login.example.com answered with HTTP status 400: invalid_grant")
         self.refresh_token = f"refresh-{len(self.forms)}"
+        if self.may_answer is not None:
+            await self.may_answer.wait()
         return IssuedTokens(f"access-{len(self.forms)}", 3600, self.refresh_token)
 
 
@@ -61,6 +68,82 @@ async def test_of_two_replicas_one_refreshes_and_the_other_reads(store: SqlStore
     renewed = await asyncio.gather(*(replica.get_token(rejected="access-1") for replica in replicas))
     assert renewed == ["access-2"] * 2
     assert [form["refresh_token"] for form in issuer.forms] == ["refresh-0", "refresh-1"]
+
+
+async def test_a_call_that_ends_while_tokens_are_refreshed_loses_none(store: SqlStore) -> None:
+    await vault_of(store).store(grant(expires_at=0))
+    issuer = Issuer(may_answer=asyncio.Event())
+    tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
+    call = asyncio.create_task(tokens.get_token())
+    await wait_until(lambda: len(issuer.forms) == 1)
+    call.cancel()
+    await asyncio.wait({call})
+    later_call = asyncio.create_task(tokens.get_token())
+    assert issuer.may_answer is not None
+    issuer.may_answer.set()
+    assert await later_call == "access-1"
+    assert len(issuer.forms) == 1
+    stored = await vault_of(store).load()
+    assert stored is not None
+    assert stored[0].refresh_token == issuer.refresh_token
+
+
+async def test_the_end_of_the_gateway_waits_for_tokens_that_are_refreshed(store: SqlStore) -> None:
+    await vault_of(store).store(grant(expires_at=0))
+    issuer = Issuer(may_answer=asyncio.Event())
+    tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
+    call = asyncio.create_task(tokens.get_token())
+    await wait_until(lambda: len(issuer.forms) == 1)
+    call.cancel()
+    ending = asyncio.create_task(tokens.aclose())
+    await asyncio.wait({call})
+    assert not ending.done()
+    assert issuer.may_answer is not None
+    issuer.may_answer.set()
+    await ending
+    stored = await vault_of(store).load()
+    assert stored is not None
+    assert stored[0].refresh_token == issuer.refresh_token
+
+
+@pytest.mark.parametrize("outages", [1, 3])
+async def test_refreshed_tokens_are_stored_once_the_store_is_back(
+    outages: int, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await vault_of(store).store(grant(expires_at=0))
+    replace_grant, left = store.grants.replace_grant, [StoreUnavailable("away")] * outages
+
+    async def replace(server: str, sealed: str, version: int) -> bool:
+        if left:
+            raise left.pop()
+        return await replace_grant(server, sealed, version)
+
+    monkeypatch.setattr(store.grants, "replace_grant", replace)
+    issuer = Issuer()
+    tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
+    assert await tokens.get_token() == "access-1"
+    assert len(issuer.forms) == 1
+    assert await GrantedTokens("crm", issuer.for_replica(), vault_of(store)).get_token() == "access-1"
+
+
+async def test_refreshed_tokens_that_were_not_stored_are_kept_for_the_next_call(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await vault_of(store).store(grant(expires_at=0))
+    monkeypatch.setattr(grant_vault, "_MAX_OUTAGE_S", 0.0)
+
+    async def fail(server: str, sealed: str, version: int) -> bool:
+        raise StoreUnavailable("away")
+
+    issuer = Issuer()
+    tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
+    with monkeypatch.context() as patch:
+        patch.setattr(store.grants, "replace_grant", fail)
+        patch.setattr(grants, "_LEASE_S", 0.5)
+        with pytest.raises(McpFault, match="the store with its tokens is unavailable"):
+            await tokens.get_token()
+    assert await tokens.get_token() == "access-1"
+    assert len(issuer.forms) == 1
 
 
 async def test_a_lock_of_a_replica_that_died_ends(store: SqlStore, other: SqlStore) -> None:

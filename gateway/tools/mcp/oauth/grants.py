@@ -1,7 +1,8 @@
 """Access tokens that a person granted once: by an authorization code, and then by a refresh token that is stored.
 
 Many authorization servers return a new refresh token with each use, and treat the old one as stolen. So one replica
-refreshes, under a lock in the database, and the others read the tokens that it stored.
+refreshes, under a lock in the database, and the others read the tokens that it stored. They are stored even if the call
+that needed them ends meanwhile: nobody could refresh the login again.
 
 Sources: RFC 6749 (sections 4.1 and 6), RFC 7636 (PKCE), RFC 9700.
 """
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
 
+from gateway.state.store import start_detached_task
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, compute_usable_seconds
 
@@ -22,6 +24,9 @@ _LEASE_S: Final = 30.0
 """The time in which one replica must refresh the tokens. Another replica tries after that."""
 
 _POLL_S: Final = 0.1
+
+_CLOSE_S: Final = 12.0
+"""The longest wait for a refresh at the end of the gateway: an authorization server has ten seconds to answer."""
 
 
 class TokenGrant(NamedTuple):
@@ -60,7 +65,7 @@ class GrantVault(Protocol):
         ...
 
     async def replace(self, grant: TokenGrant, version: int) -> None:
-        """Replaces the grant of a version, and unlocks it."""
+        """Replaces the grant of a version, and unlocks it. It tries again for a while if the store is unavailable."""
         ...
 
     async def unlock(self, version: int) -> None:
@@ -78,7 +83,15 @@ class GrantedTokens:
         self._grant: TokenGrant | None = None
         self._replaced: TokenGrant | None = None
         """The previous grant, whose tokens servers may still quote."""
+        self._unstored: tuple[TokenGrant, int] | None = None
+        """A grant that could not be stored, and the version that it replaces."""
+        self._refreshing: set[asyncio.Task[TokenGrant | None]] = set()
         self._lock = asyncio.Lock()
+
+    async def aclose(self) -> None:
+        """Waits for tokens that were requested, so that they are stored."""
+        if self._refreshing:
+            await asyncio.wait(self._refreshing, timeout=_CLOSE_S)
 
     def list_secrets(self) -> Sequence[str]:
         """Returns the credentials, which are redacted from every text that leaves the gateway."""
@@ -109,14 +122,28 @@ class GrantedTokens:
             grant, version = stored
             if grant.access_token != rejected and time.time() <= grant.expires_at:
                 return grant
-            if await self._vault.lock(version, _LEASE_S):
-                return await self._refresh(self._vault, grant, version)
+            refreshing = start_detached_task(self._lock_and_refresh(self._vault, grant, version))
+            self._refreshing.add(refreshing)
+            refreshing.add_done_callback(self._refreshing.discard)
+            if (refreshed := await asyncio.shield(refreshing)) is not None:
+                return refreshed
             await asyncio.sleep(_POLL_S)
         raise McpFault("authorization_failed", "no other replica has refreshed its tokens")
 
     @property
     def _advice(self) -> str:
         return f"run `responses-gateway mcp login {self._label}`"
+
+    async def _lock_and_refresh(self, vault: GrantVault, grant: TokenGrant, version: int) -> TokenGrant | None:
+        """Returns a new grant, which is stored; None if another replica or call has locked the old one."""
+        if not await vault.lock(version, _LEASE_S):
+            return None
+        if self._unstored is None or self._unstored[1] != version:
+            self._unstored = await self._refresh(vault, grant, version), version
+        refreshed, _ = self._unstored
+        await vault.replace(refreshed, version)
+        self._unstored = None
+        return refreshed
 
     async def _refresh(self, vault: GrantVault, grant: TokenGrant, version: int) -> TokenGrant:
         if grant.refresh_token is None:
@@ -131,9 +158,7 @@ class GrantedTokens:
             if "invalid_grant" in str(fault):
                 raise McpFault("authorization_expired", f"{fault}: {self._advice}") from None
             raise
-        refreshed = TokenGrant.from_tokens(issued, self._server, grant.refresh_token)
-        await vault.replace(refreshed, version)
-        return refreshed
+        return TokenGrant.from_tokens(issued, self._server, grant.refresh_token)
 
     def _is_for_this(self, grant: TokenGrant) -> bool:
         """Whether a grant is of this client and for this server: a token must not reach another one."""

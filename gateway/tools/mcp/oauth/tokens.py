@@ -201,6 +201,9 @@ class OAuthTokens:
         known = (self._server.client.client_secret, self._token, self._replaced)
         return [secret for secret in known if secret is not None]
 
+    async def aclose(self) -> None:
+        """Does not wait: none of these tokens is stored, and others can be requested at any time."""
+
     async def get_token(self, rejected: str | None = None) -> str:
         """Returns a token, other than the one that the server rejected. Raises McpFault."""
         async with self._lock:
