@@ -122,12 +122,13 @@ def build_app(
                 await closing.enter_async_context(
                     run_sweeper(store.retention, settings.store, service.state.require_blob_keeper())
                 )
-            await closing.enter_async_context(lifetimes.lifespan())
-            await closing.enter_async_context(service.lifespan())
+            # The traces and metrics end last: jobs run on for a while after the last request.
             if traces is not None:
                 closing.push_async_callback(traces.aclose)
+            await closing.enter_async_context(lifetimes.lifespan())
             if metrics is not None:
                 await closing.enter_async_context(metrics.lifespan(build_reply))
+            await closing.enter_async_context(service.lifespan())
             yield
 
     model_forms = [dialect.models_form for dialect in dialects if dialect.models_form is not None]

@@ -1,11 +1,13 @@
 """Completions that are stored: collects the frames that were sent to one completion, and stores it at its end."""
 
+import asyncio
+
 import structlog
 
 from gateway.replies.recorder import FindHeaders
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from gateway.state.row_values import read_clock_us
-from gateway.state.store import Store
+from gateway.state.store import Store, start_detached_task
 from translation.chat import reply_objects
 from translation.chat.client.encode import ChatEncoder
 from translation.chat.relaying.relay import ChatRelay
@@ -85,7 +87,9 @@ class CompletionRecorder:
             {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]
         completion = {**result, "metadata": self._body.get("metadata") or {}}
-        await self._store.completions.store_completion(self._owner, completion, messages, self._find_headers())
+        storing = self._store.completions.store_completion(self._owner, completion, messages, self._find_headers())
+        # If the client disconnects now, the completion is stored nevertheless.
+        await asyncio.shield(start_detached_task(storing))
 
     async def abandon(self, unfinished: Json | None) -> None:
         return

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -30,6 +31,10 @@ PROMPT, TEXT, RESULT, ARGUMENT, CACHE_KEY = "p-marker", "t-marker", "r-marker", 
 """What must never be in a log line or a span: the words of clients, models and tools."""
 HEADERS = {"authorization": f"Bearer {KEY}"}
 """The key of the clients."""
+_ADMIN_KEY = "admin-key-0123456789abc"
+"""The key of the reader of metrics."""
+_SPANS_AT_ONCE = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
+"""The milliseconds until spans are sent. By default they leave at the end of a test, which waits for them briefly."""
 
 USAGE = {
     "prompt_tokens": 20,
@@ -69,7 +74,7 @@ def build_config(first: str, second: str, folder: Path) -> Json:
         "files": {"path": str(folder / "files")},
         "store": {"url": f"sqlite+aiosqlite:///{folder}/store.sqlite"},
         "egress": {"allow": ["127.0.0.1"]},
-        "auth": {"keys": [{"name": "team", "key": KEY}]},
+        "auth": {"keys": [{"name": "team", "key": KEY}, {"name": "admin", "key": _ADMIN_KEY, "admin": True}]},
         "limits": {"vector_stores": 1},
         "providers": {
             "first": provider(first),
@@ -100,7 +105,7 @@ async def serving_site(folder: Path, **more: Any) -> AsyncIterator[Site]:
         second = await running.enter_async_context(ScriptedUpstream())
         mcp = await running.enter_async_context(scripted_mcp(answer(text_result(RESULT))))
         config = {**build_config(first.url, second.url, folder), **more}
-        gateway = running.enter_context(command(config, folder, forked=True))
+        gateway = running.enter_context(command(config, folder, forked=True, env=_SPANS_AT_ONCE))
         client = httpx.AsyncClient(timeout=60, verify=False, trust_env=False, headers=HEADERS)
         yield Site(gateway, first, second, mcp, await running.enter_async_context(client))
 
@@ -176,10 +181,16 @@ async def ask_shared_names(site: Site) -> None:
     held = asyncio.create_task(site.post("/v1/responses", asked))
     await wait_until(lambda: len(site.first.requests) > seen)
     waiting = asyncio.create_task(site.post("/v1/responses", asked))
-    # No path of a client shows that it waits: it has arrived within this time, on a busy machine too.
-    await asyncio.wait([waiting], timeout=1.5)
+    await wait_until(_has_queue, site, "full")
     freed.set()
     assert [(await each).status_code for each in (held, waiting)] == [200, 200]
+
+
+async def _has_queue(site: Site, model: str) -> bool:
+    """Whether one turn waits for an upstream of the model. Requests for metrics are neither logged nor counted."""
+    headers = {"authorization": f"Bearer {_ADMIN_KEY}"}
+    metrics = (await site.client.get(f"{site.gateway.url}/metrics", headers=headers)).raise_for_status().text
+    return re.search(rf'^gateway_queued{{.*model="{model}".*}} 1(\.0)?$', metrics, re.MULTILINE) is not None
 
 
 async def ask_with_tools(site: Site) -> None:

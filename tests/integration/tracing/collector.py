@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.polling import wait_until
+
 KINDS = {1: "internal", 2: "server", 3: "client"}
 _ERROR = 2
 
@@ -36,6 +38,13 @@ class Collector:
         self.headers: list[dict[str, str]] = []
         self.raw = b""
         self.url = ""
+
+    async def await_spans(self, count: int, name: str = "") -> None:
+        """Waits for this number of spans, or of those with the name.
+
+        A server that stops sends what it has left for two seconds at most, which can be too short on a busy machine.
+        """
+        await wait_until(lambda: len(self.named(name) if name else self.spans) >= count)
 
     def named(self, name: str) -> list[Span]:
         return [span for span in self.spans if span.name == name]

@@ -88,6 +88,7 @@ async def test_relayed_replies_tell_why_they_ended(streams: bool, tmp_path: Path
                 site.first.script(script)
                 reply = await site.post(path, {"model": "native", "stream": streams, **REQUESTS[path]})
                 assert reply.status_code == httpx.codes.OK, reply.text
+            await collector.await_spans(len(ENDS), "chat native")
             values = await read_values(site.gateway.url)
     turns = [span for span in collector.spans if span.name == "chat native"]
     turns.sort(key=lambda span: span.began)
@@ -111,6 +112,7 @@ async def test_a_stream_in_place_of_json_tells_why_it_ended_and_its_tokens(path:
             site.first.script(Reply(headers=SSE, body=answer.stream))
             reply = await site.post(path, {"model": "native", **REQUESTS[path]})
             assert reply.status_code == httpx.codes.OK, reply.text
+            await collector.await_spans(1, "chat native")
             values = await read_values(site.gateway.url)
     (turn,) = (span for span in collector.spans if span.name == "chat native")
     assert turn.attributes["gen_ai.response.finish_reasons"] == ["stop"]

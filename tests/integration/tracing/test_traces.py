@@ -11,8 +11,9 @@ import pytest
 
 from tests.integration.requests import traffic
 from tests.integration.tracing.collector import Collector, Span, collecting
+from tests.polling import wait_until
 from tests.upstream.builders import chat_text, error_reply
-from tests.upstream.script import reset
+from tests.upstream.script import Exchange, reset
 from tests.upstream.server import closed_port
 
 Json = dict[str, Any]
@@ -36,7 +37,8 @@ class Traced(NamedTuple):
 
 @asynccontextmanager
 async def tracing(folder: Path, **settings: Any) -> AsyncIterator[Traced]:
-    """Serves the site with traces. The collector has all of them once the block has ended."""
+    """Serves the site with traces. A test waits in the block for those it expects; once the block has ended, the
+    collector has all of them."""
     with collecting() as collector:
         section = {"endpoint": collector.url, "sample": 1, "headers": {"x-key": COLLECTOR_KEY}, **settings}
         async with traffic.serving_site(folder, tracing=section) as site:
@@ -54,6 +56,7 @@ async def test_a_stream_is_a_server_span_a_turn_and_an_attempt(tmp_path: Path) -
         more: Json = {"stream": True, "temperature": 0.5, "top_p": 0.9, "max_output_tokens": 50, "frobnicate": 3}
         await traced.ask(**more)
         sent = traced.site.first.requests[-1].headers
+        await traced.collector.await_spans(3)
     (line,) = traced.site.read_lines()
     collector = traced.collector
     assert collector.headers[0]["x-key"] == COLLECTOR_KEY
@@ -122,6 +125,7 @@ async def test_the_context_of_the_caller_goes_on(tmp_path: Path) -> None:
             headers = {"traceparent": parent, "tracestate": "vendor=abc", "baggage": "user=anna"}
             await traced.ask(headers=headers)
         sent = [request.headers for request in traced.site.first.requests]
+        await traced.collector.await_spans(3)
     lines = traced.site.read_lines()
     server = only(traced.collector.named(SERVER))
     assert (server.trace_id, server.parent_id, server.state) == (TRACE_ID, CALLER_ID, "vendor=abc")
@@ -143,6 +147,7 @@ async def test_what_fails_or_is_slow_is_kept(tmp_path: Path) -> None:
         await traced.ask(temperature="hot")
         await traced.ask(model="gone", stream=True)
         await traced.ask(model="gone", headers={"traceparent": UNSAMPLED_PARENT})
+        await traced.collector.await_spans(6)
     kept = traced.collector.named(SERVER)
     assert [span.attributes["http.response.status_code"] for span in kept] == [502, 502]
     assert [span.attributes["error.type"] for span in kept] == ["upstream_error", "upstream_unreachable"]
@@ -156,6 +161,7 @@ async def test_a_request_that_takes_longer_is_kept(tmp_path: Path) -> None:
     async with tracing(tmp_path, sample=0, slow_s=0.000001) as traced:
         traced.site.first.script(chat_text("Hi"))
         await traced.ask()
+        await traced.collector.await_spans(3)
     assert only(traced.collector.named(SERVER))
 
 
@@ -163,6 +169,7 @@ async def test_a_fallback_is_a_second_attempt_of_the_turn(tmp_path: Path) -> Non
     async with tracing(tmp_path) as traced:
         traced.site.second.script(chat_text("Hi"))
         await traced.ask(model="both", prompt_cache_key=traffic.CACHE_KEY, stream=True)
+        await traced.collector.await_spans(4)
     turn = only(traced.collector.children(only(traced.collector.named(SERVER))))
     first, second = traced.collector.children(turn)
     assert (turn.attributes["gateway.attempts"], turn.attributes["gateway.affinity"]) == (2, "prompt_cache_key")
@@ -176,6 +183,7 @@ async def test_a_fallback_is_a_second_attempt_of_the_turn(tmp_path: Path) -> Non
 async def test_each_round_of_tools_is_a_turn_with_its_calls_beside_it(tmp_path: Path, model: str) -> None:
     async with tracing(tmp_path) as traced:
         await traffic.ask_with_tools(traced.site)
+        await traced.collector.await_spans(17)
     server = next(span for span in traced.collector.named(SERVER) if _model_of(traced.collector, span) == model)
     parts = traced.collector.children(server)
     turns = [span for span in parts if span.name == f"chat {model}"]
@@ -195,6 +203,7 @@ def _model_of(collector: Collector, server: Span) -> str:
 async def test_jobs_are_part_of_the_trace_of_their_request(tmp_path: Path) -> None:
     async with tracing(tmp_path) as traced:
         await traffic.run_jobs(traced.site)
+        await traced.collector.await_spans(12)
     lines = traced.site.read_lines()
     jobs = traced.collector.named("background /v1/responses")
     submissions = {span.span_id: span for span in traced.collector.named(SERVER)}
@@ -206,9 +215,25 @@ async def test_jobs_are_part_of_the_trace_of_their_request(tmp_path: Path) -> No
     assert {line["trace_id"] for line in lines if line["message"] == "job"} == {job.trace_id for job in jobs}
 
 
+async def test_a_job_that_ends_while_the_server_stops_has_its_spans(tmp_path: Path) -> None:
+    async def answer_late(exchange: Exchange) -> None:
+        await wait_until(lambda: "server_stopping" in traced.site.gateway.log.read_text())
+        await traffic.full_answer()(exchange)
+
+    async with tracing(tmp_path) as traced:
+        traced.site.first.script(answer_late)
+        await traced.ask(background=True)
+        await wait_until(lambda: len(traced.site.first.requests) == 1)
+        traced.site.gateway.process.terminate()
+        await traced.collector.await_spans(1, "background /v1/responses")
+    (job,) = traced.collector.named("background /v1/responses")
+    assert only(traced.collector.children(job)).name == "chat one"
+
+
 async def test_turns_over_a_websocket_have_traces(tmp_path: Path) -> None:
     async with tracing(tmp_path) as traced:
         await traffic.talk(traced.site, traceparent=PARENT)
+        await traced.collector.await_spans(3)
     good, refused = traced.collector.named("WEBSOCKET /v1/responses")
     assert (good.trace_id, good.parent_id, good.kind) == (TRACE_ID, CALLER_ID, "server")
     assert only(traced.collector.children(good)).name == "chat one"
@@ -218,6 +243,7 @@ async def test_turns_over_a_websocket_have_traces(tmp_path: Path) -> None:
 async def test_paths_that_are_only_relayed_have_their_operations(tmp_path: Path) -> None:
     async with tracing(tmp_path) as traced:
         await traffic.ask_other_paths(traced.site)
+        await traced.collector.await_spans(6)
     turn = only(traced.collector.named("embeddings one"))
     assert turn.attributes["gen_ai.operation.name"] == "embeddings"
     assert turn.attributes["gen_ai.usage.input_tokens"] == 3
@@ -230,6 +256,7 @@ async def test_no_span_has_content_a_key_or_a_header(tmp_path: Path) -> None:
         traced.site.client.headers["x-marker"] = "header-marker"
         for ask in traffic.ALL:
             await ask(traced.site)
+        await traced.collector.await_spans(120)
     assert len(traced.collector.spans) > 50
     markers = (traffic.PROMPT, traffic.TEXT, traffic.RESULT, traffic.ARGUMENT, traffic.CACHE_KEY)
     secrets = (traffic.KEY, traffic.UNKNOWN_KEY, "openrouter-secret-1", "header-marker", COLLECTOR_KEY)
