@@ -53,12 +53,25 @@ async def is_well(asking: Client) -> bool:
     return await asking.wrong() is None
 
 
-async def check_only_reads(asking: Client, upstream: ScriptedUpstream, claim: str) -> None:
-    """Checks a server that cannot write, and reports that."""
+async def check_only_reads(
+    asking: Client, upstream: ScriptedUpstream, claim: str, spoil: Callable[[], object] = lambda: None
+) -> None:
+    """Checks a server that cannot write, and reports that.
+
+    `spoil` takes its space again: a server that wrote nothing for some seconds empties its write-ahead log, and can
+    write again where that has left space.
+    """
     upstream.on("/chat/completions", chat_text("Hi", " there"))
-    refused = await asking.post(input="Hello")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
-    assert await asking.wrong() == claim
+
+    async def is_refused_and_reported() -> bool:
+        spoil()
+        refused = await asking.post(input="Hello")
+        if refused.status_code == 200:
+            return False
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
+        return await asking.wrong() == claim
+
+    await wait_until(is_refused_and_reported)
     assert text(await asking.create(input="Hello", store=False)) == "Hi there"
     async with asking.stream(input="Hello", store=False) as stream:
         assert (await stream.read_all())["type"] == "response.completed"
@@ -103,7 +116,7 @@ async def test_a_full_disk_is_read_from_and_written_to_once_it_has_space(
             await before.fill(asking)
             stored = await before.bodies(asking)
             half = await fail_in_mid_stream(asking, upstream, lambda: fill(disk / "filler"))
-            await check_only_reads(asking, upstream, "its disk is full")
+            await check_only_reads(asking, upstream, "its disk is full", lambda: fill(disk / "filler"))
             assert await before.bodies(asking) == stored
             (disk / "filler").unlink()
             await check_recovered(asking, before, stored, half)
@@ -114,7 +127,7 @@ async def test_a_full_disk_is_read_from_and_written_to_once_it_has_space(
 
 def fill(file: Path) -> None:
     """Fills the disk."""
-    with file.open("wb", buffering=0) as filler, suppress(OSError):
+    with file.open("ab", buffering=0) as filler, suppress(OSError):
         while filler.write(FULL):
             pass
 
@@ -128,9 +141,12 @@ async def test_a_file_that_may_not_grow_is_read_from_and_written_to_once_it_may(
         async with client(server) as asking:
             await before.fill(asking)
             stored = await before.bodies(asking)
-            largest = (tmp_path / "state.db-wal").stat().st_size + 5000
-            half = await fail_in_mid_stream(asking, upstream, lambda: limit_files(server, largest))
-            await check_only_reads(asking, upstream, "its disk fails")
+
+            def spoil() -> None:
+                limit_files(server, (tmp_path / "state.db-wal").stat().st_size + 5000)
+
+            half = await fail_in_mid_stream(asking, upstream, spoil)
+            await check_only_reads(asking, upstream, "its disk fails", spoil)
             assert await before.bodies(asking) == stored
             limit_files(server, resource.RLIM_INFINITY)
             await check_recovered(asking, before, stored, half)
