@@ -24,7 +24,7 @@ class Build(Protocol):
 
 
 LONG_S = 90.0
-SILENCE_S = 1.0
+SILENCE_S = 3.0
 """What a test of silence waits for. An upstream that does reply has done so by then, on a busy machine too."""
 
 KEY = "upstream-secret"

@@ -15,7 +15,7 @@ from tests.upstream.script import Close, Hang, Pause, Reply, Reset, Step, silenc
 from tests.upstream.server import ScriptedUpstream
 
 ANSWER = ANSWERS["chat"]
-HURRY_S = 1.5
+HURRY_S = 4.0
 """A deadline that a test waits for, and within which an upstream has begun its reply on a busy machine too."""
 CUTS: dict[str, list[Step]] = {
     "reset": [ANSWER.opening, Reset()],

@@ -201,7 +201,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_restarts(
     # The system closes the connections of a dead process before it reports its death.
     block_until(lambda: ready(http, gateway).status_code == 503, timeout_s=PROMPT_S)
     assert ready(http, gateway).json()["status"] in ("engine_down", "starting")
-    assert "killed by SIGKILL" in gateway.log.read_text()
+    block_until(lambda: "killed by SIGKILL" in gateway.log.read_text())
     refused = http.post(f"{gateway.v1}/responses", json={"model": name, "input": "Hi"})
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "engine_unavailable"

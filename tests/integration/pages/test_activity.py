@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from bench.servers.processes import find_free_port
 from tests.polling import read_until
 from tests.serving import command, serving
 from tests.upstream.server import closed_port
@@ -84,9 +84,7 @@ async def test_only_reading_is_allowed() -> None:
 
 
 async def test_it_is_on_the_main_port_also_if_metrics_are_not(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    config = {**CONFIG, "metrics": {"listen": f"127.0.0.1:{port}"}}
+    config = {**CONFIG, "metrics": {"listen": f"127.0.0.1:{find_free_port()}"}}
     with command(config, tmp_path, forked=True) as running:
         assert (await fetch(running.url)).status_code == 200
         assert (await fetch(running.url, "/metrics")).status_code == 404

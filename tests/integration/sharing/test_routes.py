@@ -47,7 +47,7 @@ async def test_the_live_report_has_the_state_of_each_upstream() -> None:
     first_row, second_row = report["upstreams"]
     assert report["balance"] == "least_busy"
     assert report["affinity"] == {"kind": None, "order": ["first", "second"]}
-    assert first_row.pop("until_s") == pytest.approx(30, abs=1)
+    assert 0 < first_row.pop("until_s") <= 30
     assert first_row == {
         "upstream": "first",
         "provider": "first",

@@ -154,7 +154,7 @@ async def test_an_idle_connection_is_closed_when_its_time_is_over(upstream: Scri
 async def test_a_turn_may_outlast_its_connection_and_no_other_begins(upstream: ScriptedUpstream) -> None:
     go_on = asyncio.Event()
     upstream.script(Reply(headers=SSE, body=[CHAT_ANSWER.opening, Pause(go_on), REST]))
-    with serving(configured(upstream, websocket={"max_minutes": 0.005})) as gateway:
+    with serving(configured(upstream, websocket={"max_minutes": 0.05})) as gateway:
         async with talking(gateway.v1) as talk:
             await talk.create(stream_id="a")
             await talk.create(stream_id="a")

@@ -53,7 +53,7 @@ VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String(32)
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(StoreSettings(url=url), BackgroundSettings())
+    return SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S), BackgroundSettings())
 
 
 def upgrade(connection: Connection, version: str) -> None:

@@ -18,6 +18,7 @@ from gateway.state.database.pacing import PacedTransactions
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LogEntry
 from tests import databases
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 
 LATER = int(time.time()) + 10**6
@@ -34,7 +35,7 @@ short."""
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
     url = databases.ready_sqlite(tmp_path / "state.db")
-    opened = SqlStore(StoreSettings(url=url, events_hours=1e-9), BackgroundSettings())
+    opened = SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S, events_hours=1e-9), BackgroundSettings())
     await opened.open()
     yield opened
     await opened.aclose()

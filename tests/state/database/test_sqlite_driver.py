@@ -21,7 +21,7 @@ from gateway.state.database.write_queue import MAX_GROUP_BYTES, ROW_BYTES
 from gateway.state.sql.statements import INSERT_ITEMS
 from tests import databases
 from tests.own_process import find_threads
-from tests.polling import wait_until
+from tests.polling import TIMEOUT_S, wait_until
 from tests.state.conftest import DEADLINE_S
 
 ADD = CompiledStatement(insert(workers), "id", "alive_until_us")
@@ -157,11 +157,13 @@ def test_the_result_of_a_call_whose_event_loop_has_ended_is_dropped() -> None:
 
     async def leave_a_call() -> None:
         await connection
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(connection.run_blocking(work), 0.01)
+        call = asyncio.ensure_future(connection.run_blocking(work))
+        assert await asyncio.to_thread(begun.wait, TIMEOUT_S)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
 
     asyncio.run(leave_a_call())
-    assert begun.is_set()
     released.set()
     connection.stop()
     connection._thread.join(10)

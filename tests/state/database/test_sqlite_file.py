@@ -12,6 +12,7 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import ACTIVE_STATUSES
 from tests import databases
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import message_item, new, response
 
 OTHER = """
@@ -21,7 +22,7 @@ from gateway.state.sql.store import SqlStore
 from tests.state.responses import new, response, message_item
 
 async def main():
-    store = SqlStore(StoreSettings(url=sys.argv[1]), BackgroundSettings(lease_s=600.0))
+    store = SqlStore(StoreSettings(url=sys.argv[1], deadline_s=30.0), BackgroundSettings(lease_s=600.0))
     await store.open()
     begun = response()
     await store.responses.create_response(new(begun, message_item("hello"), worker="other"))
@@ -64,7 +65,7 @@ def other(url: str) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], str, 
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(StoreSettings(url=url), BackgroundSettings())
+    return SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S), BackgroundSettings())
 
 
 async def status(store: SqlStore, response_id: str) -> str:

@@ -187,18 +187,17 @@ async def test_an_owner_does_not_wait_for_all_writes_of_another(database: Databa
     assert order.index("small") == 1
 
 
-async def test_a_write_that_waits_too_long_for_a_transaction_is_not_executed(file: Path) -> None:
-    url = databases.sqlite(file)
-    await migrate_database(url)
-    database = Database(url, deadline_s=0.3)
-    writer = database._sqlite_writer
-    async with writer.acquire("ann"):
-        with pytest.raises(StoreUnavailable):
-            await database.run_transaction(adding("late"))
+async def test_a_write_that_waits_too_long_for_a_transaction_is_not_executed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with database._sqlite_writer.acquire("ann"):
+        with monkeypatch.context() as hurried:
+            hurried.setattr(database, "_deadline_s", 0.3)
+            with pytest.raises(StoreUnavailable):
+                await database.run_transaction(adding("late"))
     assert await database.run_transaction(adding("next")) == "next"
     assert await names(database) == {"next"}
     assert database.degraded_reason is None
-    await database.aclose()
 
 
 async def test_a_caller_that_leaves_just_before_its_turn_does_not_end_the_writer(database: Database) -> None:

@@ -16,6 +16,7 @@ from tests import databases
 from tests.databases import Postgres
 from tests.polling import wait_until
 from tests.serving import Command
+from tests.state.conftest import DEADLINE_S
 from tests.state.processes import database_observer
 from tests.state.processes.killed_servers import (
     Before,
@@ -166,7 +167,7 @@ async def test_a_commit_interrupted_anywhere_is_absent(upstream: ScriptedUpstrea
         copy.parent.mkdir()
         copy.write_bytes(content)
         copy.with_name("state.db-wal").write_bytes(written[:cut])
-        store = SqlStore(StoreSettings(url=databases.sqlite(copy)), BackgroundSettings())
+        store = SqlStore(StoreSettings(url=databases.sqlite(copy), deadline_s=DEADLINE_S), BackgroundSettings())
         await store.open()
         found = await store.responses.load_response("anonymous", final["id"])
         stored = await store.responses.load_response("anonymous", before["id"])

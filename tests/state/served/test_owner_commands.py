@@ -16,6 +16,7 @@ from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest
 from tests.forking import run_forked
 from tests.serving import serving
+from tests.state.conftest import DEADLINE_S
 from translation.representation.json_types import Json
 
 TIMEOUT_S = 60.0
@@ -38,7 +39,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _with_store(url: str, use: Callable[[SqlStore], Awaitable[None]]) -> None:
     async def work() -> None:
-        store = SqlStore(StoreSettings(url=url), BackgroundSettings())
+        store = SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S), BackgroundSettings())
         await store.open()
         try:
             await use(store)

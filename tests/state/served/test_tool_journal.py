@@ -15,6 +15,7 @@ from gateway.state.sql.store import SqlStore
 from tests.integration.mcp.tool_gateway import LOOK_UP, hosting, items_of, mcp_tool
 from tests.mcp_script import answer, scripted_mcp, text_result
 from tests.polling import comes_before_end, reach, read_until, wait_briefly, wait_until
+from tests.state.conftest import DEADLINE_S
 from tests.state.processes import database_observer
 from tests.upstream import chat_calls, chat_text
 from tests.upstream.builders import Json
@@ -31,7 +32,7 @@ def sections(store_url: str, lease_s: float = 60.0, deadline_s: float = LONG_S) 
 
 async def journal_of(store_url: str, response_id: str) -> list[str]:
     """The states of the calls of a response, as the database has them."""
-    store = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+    store = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S), BackgroundSettings())
     await store.open()
     states: list[str] = [call.state for call in await store.call_journal.load_calls("anonymous", response_id)]
     await store.aclose()

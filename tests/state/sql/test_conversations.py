@@ -11,6 +11,7 @@ from gateway.state.sql.conversations import SqlConversationStore
 from gateway.state.sql.history import HistoryLimits, SqlHistoryReader
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import NewResponse, PageRequest, UnknownCursor
+from tests.state.conftest import DEADLINE_S
 from translation.representation.json_types import Item, Json
 
 OWNER = "ann"
@@ -121,7 +122,7 @@ async def test_responses_that_end_at_once_in_two_replicas_keep_their_turns_whole
     async with AsyncExitStack() as opened:
         replicas = []
         for _ in range(2):
-            replica = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+            replica = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S), BackgroundSettings())
             await replica.open()
             opened.push_async_callback(replica.aclose)
             replicas.append(replica)

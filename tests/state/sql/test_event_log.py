@@ -9,6 +9,7 @@ from gateway.errors import StoreUnavailable
 from gateway.state.endings import encode_lifecycle_frame
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import LeaseLost, LogEntry, LogOpening, StoredHeaders
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 
@@ -224,7 +225,7 @@ async def test_another_owner_reads_nothing(store: SqlStore) -> None:
 
 async def test_a_follower_is_notified_of_an_append_of_its_own_process_at_once(store_url: str) -> None:
     # It polls so seldom that only a signal can notify it in time.
-    store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
+    store = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
     async with asyncio.timeout(60), store.event_log.watch_response("ann", head["id"]) as watch:
@@ -238,7 +239,7 @@ async def test_a_follower_is_notified_of_an_append_of_its_own_process_at_once(st
 
 
 async def test_a_follower_is_notified_of_appends_of_other_processes(store: SqlStore, store_url: str) -> None:
-    other = SqlStore(StoreSettings(url=store_url, poll_s=0.05), BackgroundSettings())
+    other = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings())
     await other.open()
     head = await begun(store)
     async with asyncio.timeout(60), other.event_log.watch_response("ann", head["id"]) as watch:
@@ -250,7 +251,7 @@ async def test_a_follower_is_notified_of_appends_of_other_processes(store: SqlSt
 
 
 async def test_a_change_without_a_waiting_follower_is_not_missed(store_url: str) -> None:
-    store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
+    store = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=3600), BackgroundSettings())
     await store.open()
     head = await begun(store)
     async with asyncio.timeout(60), store.event_log.watch_response("ann", head["id"]) as watch:

@@ -8,6 +8,7 @@ import pytest
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import Job, LeaseLost, LogEntry, OwnerShares
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from translation.representation.json_types import Json
 
@@ -25,7 +26,7 @@ async def queued(store: SqlStore, *, worker: str | None = None, owner: str = "an
 
 async def short_lived(url: str) -> SqlStore:
     """The store as a replica sees it whose leases end before one can look."""
-    store = SqlStore(StoreSettings(url=url, poll_s=0.05), BackgroundSettings(lease_s=SHORT_S))
+    store = SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S, poll_s=0.05), BackgroundSettings(lease_s=SHORT_S))
     await store.open()
     return store
 
@@ -80,7 +81,7 @@ async def test_owners_take_turns_whatever_they_have_queued_before(store: SqlStor
 
 
 async def test_every_job_is_claimed_by_one_worker_only(store: SqlStore, store_url: str) -> None:
-    other = SqlStore(StoreSettings(url=store_url), BackgroundSettings())
+    other = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S), BackgroundSettings())
     await other.open()
     heads = [await queued(store) for _ in range(12)]
     claims = await asyncio.gather(
@@ -192,7 +193,7 @@ async def test_cancelled_and_deleted_jobs_are_never_claimed(store: SqlStore) -> 
 
 
 async def test_workers_are_notified_of_new_and_cancelled_jobs(store_url: str) -> None:
-    store = SqlStore(StoreSettings(url=store_url, poll_s=3600), BackgroundSettings())
+    store = SqlStore(StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=3600), BackgroundSettings())
     await store.open()
     async with asyncio.timeout(60), store.jobs.watch_jobs() as watch:
         head = await queued(store)

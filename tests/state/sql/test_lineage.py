@@ -15,6 +15,7 @@ from gateway.state.database.tables import items, responses
 from gateway.state.sql.store import SqlStore
 from tests.databases import Postgres
 from tests.polling import TIMEOUT_S, block_until
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import turn
 
 _MANY = 500
@@ -71,7 +72,7 @@ async def test_referenced_items_are_looked_up_by_their_ids_alone(
 
 async def test_links_are_looked_up_alone_before_the_tables_were_ever_counted(postgres: Postgres) -> None:
     url = postgres.database()
-    store = SqlStore(StoreSettings(url=url), BackgroundSettings())
+    store = SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S), BackgroundSettings())
     await store.open()
     last = await turn(store, "0")
     for number in range(1, _LINKS):

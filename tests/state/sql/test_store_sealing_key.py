@@ -8,12 +8,13 @@ from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.database.database import Database
 from gateway.state.database.tables import sealing_keys
 from gateway.state.sql.store import SqlStore, load_or_create_sealing_key
+from tests.state.conftest import DEADLINE_S
 
 AT_ONCE = 8
 
 
 def connect(url: str) -> SqlStore:
-    return SqlStore(StoreSettings(url=url), BackgroundSettings())
+    return SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S), BackgroundSettings())
 
 
 async def key_of(url: str) -> bytes:

@@ -18,7 +18,7 @@ CONFTEST = """
 from tests.unit.support.deadlines import LastDeadlines
 
 def pytest_configure(config):
-    config.pluginmanager.register(LastDeadlines(grace_s=1))
+    config.pluginmanager.register(LastDeadlines(grace_s={grace_s}))
 """
 
 HANGING = {
@@ -72,7 +72,7 @@ def test_passes():
 
 @pytest.mark.parametrize("program", HANGING.values(), ids=HANGING)
 def test_a_process_that_hangs_is_ended_and_says_where(program: str, tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(grace_s=4))
     (tmp_path / "test_it.py").write_text(program)
     command = [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-c", os.devnull]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -107,7 +107,8 @@ def test_the_end_of_a_worker_has_its_deadline_when_its_process_ends(monkeypatch:
 
 
 def test_a_worker_that_hangs_at_its_end_is_ended_and_says_where(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
+    # Less than the time after which the other process ends the worker by itself.
+    (tmp_path / "conftest.py").write_text(CONFTEST.format(grace_s=1))
     (tmp_path / "test_it.py").write_text(HANGING["the end of the process"])
     command = [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-c", os.devnull]
     done = subprocess.run(

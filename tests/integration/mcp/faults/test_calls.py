@@ -72,11 +72,11 @@ async def test_a_silent_call_ends_at_its_deadline_and_is_cancelled_at_the_server
             await answer(text_result("found"))(exchange)
 
     model = [chat_calls(("lookup_look_up", '{"n": 1}'), ("lookup_look_up", '{"n": 2}')), chat_text("Done.")]
-    async with scripted_mcp(answer_second, era=era) as server, hosting(*model, mcp={"call_deadline_s": 1.5}) as gateway:
+    async with scripted_mcp(answer_second, era=era) as server, hosting(*model, mcp={"call_deadline_s": 5}) as gateway:
         response = await gateway.ask(mcp_tool(server.url))
         silent, other = items_of(response, "mcp_call")
         assert silent["error"]["type"] == "mcp_protocol_error"
-        assert silent["error"]["message"] == "timeout: no answer within 1.5 s"
+        assert silent["error"]["message"] == "timeout: no answer within 5 s"
         assert other["output"] == "found", "other calls are not blocked"
         if era == "legacy":
             (cancelled, *_) = await wait_until(server.received, "notifications/cancelled")
@@ -372,9 +372,9 @@ async def test_a_loop_that_takes_too_long_ends_its_call_and_the_model_answers() 
         await exchange.request.closed
 
     model = [chat_calls(LOOK_UP), chat_text("Sorry.")]
-    async with scripted_mcp(never) as server, hosting(*model, mcp={"loop_deadline_s": 2.0}) as gateway:
+    async with scripted_mcp(never) as server, hosting(*model, mcp={"loop_deadline_s": 5}) as gateway:
         call = call_of(await gateway.ask(mcp_tool(server.url)))
-        assert re.match(r"timeout: no answer within [01]\.", call["error"]["message"]), "what is left of its time"
+        assert re.match(r"timeout: no answer within [0-4]\.", call["error"]["message"]), "what is left of its time"
         assert "tools" not in await gateway.last_request(), "the model has to answer"
 
 

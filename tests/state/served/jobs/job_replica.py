@@ -14,6 +14,7 @@ from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.event_log import SqlEventLog
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import ACTIVE_STATUSES, Job, NewResponse, StoredHeaders
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import WORKER, answered, completed, message_item, new, response
 from tests.unit.support.translator_drivers import conclude
 from translation.framing import sse
@@ -132,7 +133,7 @@ async def replica(store: SqlStore, worker: str = WORKER, **settings: Any) -> Asy
 
 @asynccontextmanager
 async def open_store(url: str, event_log: type[SqlEventLog] = SqlEventLog) -> AsyncIterator[SqlStore]:
-    store = SqlStore(StoreSettings(url=url, poll_s=POLL_S), BackgroundSettings(lease_s=LEASE_S))
+    store = SqlStore(StoreSettings(url=url, deadline_s=DEADLINE_S, poll_s=POLL_S), BackgroundSettings(lease_s=LEASE_S))
     store.event_log = event_log(store._database, store._notifier)
     await store.open()
     yield store

@@ -12,6 +12,7 @@ from gateway.replies.log_replay import LogReplay, open_log_replay
 from gateway.state.sql.jobs import SqlJobQueue
 from gateway.state.sql.store import SqlStore
 from tests import databases
+from tests.state.conftest import DEADLINE_S
 from tests.state.responses import WORKER, message_item, new, response
 from tests.state.served.jobs.job_replica import (
     PATIENCE_S,
@@ -143,7 +144,9 @@ class LookedAt(SqlJobQueue):
 
 
 async def test_a_job_released_during_a_check_is_ended_all_the_same(store_url: str) -> None:
-    store = SqlStore(StoreSettings(url=store_url, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S))
+    store = SqlStore(
+        StoreSettings(url=store_url, deadline_s=DEADLINE_S, poll_s=POLL_S), BackgroundSettings(lease_s=3 * PATIENCE_S)
+    )
     store.jobs = jobs = LookedAt(store._database, store._notifier, lease_s=3 * PATIENCE_S)
     await store.open()
     async with replica(store, lease_s=3 * PATIENCE_S) as here:

@@ -14,10 +14,17 @@ WINDOW = 1000
 Json = dict[str, Any]
 
 
-def settings_for(upstream: ScriptedUpstream, capabilities: Mapping[str, Any] | None = None, **model: Any) -> Settings:
+def settings_for(
+    upstream: ScriptedUpstream,
+    capabilities: Mapping[str, Any] | None = None,
+    *,
+    silence_s: float = 60,
+    **model: Any,
+) -> Settings:
     """Settings with one model, `sound`, that declares all capabilities by default."""
     declared = {"images": True, "max_context_window": WINDOW, **(capabilities or {})}
-    provider = {"type": "openai_compatible", "base_url": upstream.url, "silence_s": 2, "connect_s": 1, "retries": 0}
+    limits = {"silence_s": silence_s, "connect_s": 60, "retries": 0}
+    provider = {"type": "openai_compatible", "base_url": upstream.url, **limits}
     tree = {
         "providers": {"upstream": {**provider, "capabilities": declared}},
         "models": {"sound": {"provider": "upstream", "model": MODEL, **model}, "other-*": {"provider": "upstream"}},

@@ -184,7 +184,7 @@ async def test_usage_that_is_missing_or_does_not_add_up_fails(upstream: Scripted
 
 async def test_a_silent_stream_fails_with_a_timeout(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
-    diagnosis = await examined(settings_for(upstream), "text", "streaming")
+    diagnosis = await examined(settings_for(upstream, silence_s=2), "text", "streaming")
     found = finding(diagnosis, "streaming")
     assert (found.verdict, found.detail) == ("fail", "server_error: the upstream sent no data in time")
     assert finding(diagnosis, "text").verdict == "pass"
@@ -337,7 +337,7 @@ async def test_a_model_without_thinking_is_not_blamed_for_missing_thoughts(upstr
 
 async def test_a_failure_inside_a_chat_stream_is_reported_with_its_error(upstream: ScriptedUpstream) -> None:
     upstream.script(instead(sse_reply(data_frame(chat_chunk({"content": "po"})), Hang()), stream=True))
-    found = finding(await examined(settings_for(upstream), "chat_streaming"), "chat_streaming")
+    found = finding(await examined(settings_for(upstream, silence_s=2), "chat_streaming"), "chat_streaming")
     assert (found.verdict, "sent no data in time" in found.detail) == ("fail", True)
 
 

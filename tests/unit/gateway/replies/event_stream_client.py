@@ -2,14 +2,58 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from time import monotonic
 from typing import Any
 
+import pytest
+
 from dataplane.source import ReadTemplate, Sink, Source
+from gateway.replies import keep_alive
 
 OPENING, CONTENT, END = b"opening\n\n", b"content\n\n", b"end\n\n"
 FAILED = b"failed: %b\n\n"
 ALIVE = b": keep-alive\n\n"
 NEVER = 60.0
+
+
+class Silences:
+    """The silences of a stream whose `keepalive_s` is NEVER: a test ends them. Created before the stream starts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.delays: list[float] = []
+        """The time from each check for silence to the next."""
+        self._passed_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._check: Callable[[], object] = partial(pytest.fail, "no check for silence was scheduled")
+        self._call_later = asyncio.get_running_loop().call_later
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", self._note_check)
+        monkeypatch.setattr(keep_alive, "monotonic", lambda: monotonic() + self._passed_s)
+
+    def _note_check(self, delay: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
+        timer = self._call_later(delay, callback, *arguments)
+        if isinstance(getattr(callback, "__self__", None), keep_alive.KeepAlive):
+            self.delays.append(delay)
+            self._timer, self._check = timer, partial(callback, *arguments)
+        return timer
+
+    async def end(self) -> None:
+        """Lets the next check find that nothing was sent for the whole interval, and a frame arrive if it may."""
+        assert self._timer is not None
+        assert not self._timer.cancelled(), "the stream has ended"
+        self._timer.cancel()
+        self._passed_s = NEVER
+        try:
+            self._check()
+        finally:
+            self._passed_s = 0.0
+        await take_turns()
+
+
+async def take_turns() -> None:
+    """Turns of the loop, in which a test expects that nothing is sent, or that all has been."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 class Client:

@@ -19,7 +19,9 @@ from tests.unit.gateway.replies.event_stream_client import (
     OPENING,
     Client,
     PushedWire,
+    Silences,
     run_alongside,
+    take_turns,
 )
 
 Step = bytes | Exception | asyncio.Event
@@ -131,17 +133,18 @@ async def test_a_failure_after_the_end_adds_nothing() -> None:
     assert client.done
 
 
-async def test_silence_before_content_is_filled_and_sends_status_200() -> None:
-    client, more = Client(), asyncio.Event()
+async def test_silence_before_content_is_filled_and_sends_status_200(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, more, silences = Client(), asyncio.Event(), Silences(monkeypatch)
 
     async def act() -> None:
-        await client.has(ALIVE + ALIVE)
-        assert client.status == 200
-        assert client.body.startswith(OPENING)
+        await take_turns()
+        for _ in range(2):
+            await silences.end()
+        assert (client.status, client.body) == (200, OPENING + ALIVE + ALIVE)
         more.set()
 
-    await run_alongside(streaming(FakeWire(OPENING, more, UpstreamRateLimited("slow")), client, keepalive_s=0.01), act)
-    assert client.body.endswith(ALIVE + FAILED % b"UpstreamRateLimited")
+    await run_alongside(streaming(FakeWire(OPENING, more, UpstreamRateLimited("slow")), client), act)
+    assert client.body == OPENING + ALIVE + ALIVE + FAILED % b"UpstreamRateLimited"
     assert client.done
 
 
@@ -149,7 +152,8 @@ async def test_silence_after_content_is_filled() -> None:
     client, more = Client(), asyncio.Event()
 
     async def act() -> None:
-        await client.has(CONTENT + ALIVE)
+        await client.has(CONTENT)
+        await client.has(ALIVE)
         more.set()
 
     await run_alongside(streaming(FakeWire(CONTENT, more, END), client, keepalive_s=0.01), act)
@@ -173,16 +177,17 @@ async def test_a_client_that_does_not_read_slows_the_upstream_down() -> None:
     assert client.body == CONTENT + CONTENT + END
 
 
-async def test_no_keep_alive_is_sent_into_an_unfinished_frame() -> None:
-    client = Client()
+async def test_no_keep_alive_is_sent_into_an_unfinished_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, silences = Client(), Silences(monkeypatch)
     client.reads.clear()
 
     async def act() -> None:
         await client.is_sent_to.wait()
-        await asyncio.sleep(0.05)  # no event shows that no keep-alive was sent: this is five times the interval
+        for _ in range(3):
+            await silences.end()
         client.reads.set()
 
-    await run_alongside(streaming(FakeWire(CONTENT, END), client, keepalive_s=0.01), act)
+    await run_alongside(streaming(FakeWire(CONTENT, END), client), act)
     assert client.body == CONTENT + END
 
 
