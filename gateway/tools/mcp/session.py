@@ -127,7 +127,7 @@ class McpSession:
                 return result.result()
         except TimeoutError:
             # What is left of a deadline after a wait for a turn is no round number.
-            raise McpFault("timeout", f"no answer within {round(deadline_s, 3):g} s") from None
+            raise McpFault("timeout", f"no answer within {round(deadline_s, 2):g} s") from None
         finally:
             result.cancel()
 
