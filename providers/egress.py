@@ -33,6 +33,7 @@ _MAX_ADDRESSES = 4
 _CONNECT_S = 5.0
 
 _MAX_CONNECTIONS: Final = 100
+_MAX_IDLE: Final = 20
 _KEEPALIVE_S: Final = 5.0
 
 DEFAULT_MAX_BYTES = 20 * 1024 * 1024
@@ -156,6 +157,7 @@ class GuardedSender:
             _GuardedBody,
             max_connections=_MAX_CONNECTIONS,
             keepalive_s=_KEEPALIVE_S if keeps_connections else 0.0,
+            max_idle=_MAX_IDLE,
         )
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:

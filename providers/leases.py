@@ -40,7 +40,8 @@ class LeasedConnections:
     """Connections for requests that take turns, by owners as those of `PooledTransport` do.
 
     `max_connections` limits those in use; 0 means no limit. A connection is used again, for the same address, within
-    `keepalive_s` after a reply. `wrap_body` returns the body of a reply, which ends the lease when it is closed.
+    `keepalive_s` after a reply, and no more than `max_idle` are kept for that. `wrap_body` returns the body of a reply,
+    which ends the lease when it is closed.
     """
 
     def __init__(
@@ -50,14 +51,17 @@ class LeasedConnections:
         *,
         max_connections: int,
         keepalive_s: float,
+        max_idle: int | None = None,
     ) -> None:
         self._make_connection = make_connection
         self._wrap_body = wrap_body
         self._keepalive_s: Final = keepalive_s
+        self._max_idle: Final = max_idle
         self._turns = make_turns(max_connections)
         self._idle: list[_IdleConnection] = []
         self._in_use: set[Connection] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def send(self, request: Any, address: str = "") -> Any:
         """Returns the response to a request. Raises httpx.PoolTimeout, and what the connections raise."""
@@ -80,6 +84,7 @@ class LeasedConnections:
         return response
 
     async def aclose(self) -> None:
+        self._is_closed = True
         for connection in [*self._in_use, *(idle.connection for idle in self._idle)]:
             self._start(connection.aclose())
         self._idle.clear()
@@ -107,7 +112,8 @@ class LeasedConnections:
         reuses = False
         try:
             await stream.aclose()
-            reuses = bool(self._keepalive_s)
+            has_room = self._max_idle is None or len(self._idle) < self._max_idle
+            reuses = bool(self._keepalive_s) and has_room and not self._is_closed
         finally:
             if reuses:
                 self._idle.append(_IdleConnection(lease.connection, lease.address, monotonic()))

@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from gateway.errors import StoreUnavailable
 from gateway.replies.recorder import FindHeaders
 from gateway.replies.wrappers import EncoderWrapper, RelayWrapper
 from gateway.state.row_values import read_clock_us
@@ -87,9 +88,15 @@ class CompletionRecorder:
             {**message, "id": f"{result['id']}-{index}"} for index, message in enumerate(self._body["messages"])
         ]
         completion = {**result, "metadata": self._body.get("metadata") or {}}
-        storing = self._store.completions.store_completion(self._owner, completion, messages, self._find_headers())
         # If the client disconnects now, the completion is stored nevertheless.
-        await asyncio.shield(start_detached_task(storing))
+        await asyncio.shield(start_detached_task(self._store_completion(completion, messages)))
+
+    async def _store_completion(self, completion: Json, messages: list[Json]) -> None:
+        try:
+            await self._store.completions.store_completion(self._owner, completion, messages, self._find_headers())
+        except StoreUnavailable:
+            _log.info("completion_not_stored", why="the store did not accept it")  # its client may have left
+            raise
 
     async def abandon(self, unfinished: Json | None) -> None:
         return

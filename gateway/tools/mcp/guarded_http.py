@@ -7,13 +7,16 @@ record of the request, and the library gets an HTTP error, which ends only that 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import httpx2
 import orjson
 
+from dataplane.sharing.fair_turns import NO_OWNER, current_owner
 from gateway.tools.mcp.bounded_body import CONNECTION_CLOSED, BoundedBody
 from gateway.tools.mcp.errors import SESSION_LOST, McpFault, describe_unreachable
+from gateway.tools.mcp.messages import CALL_CANCELLED
 from gateway.tools.mcp.request_record import RequestRecord, current_record
 from gateway.tools.mcp.server import PROBE_S, TokenSource
 from providers.egress import EgressClient, EgressRefused, GuardedSender
@@ -59,22 +62,24 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._sender = GuardedSender(egress)
         self._scrub = scrub
         self._tokens = tokens
-        self._notices: set[asyncio.Future[None]] = set()
-        """The messages that need no answer and are being sent."""
+        self._cancellations: set[asyncio.Task[None]] = set()
+        """Those of calls that are being sent."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the reply. Without a reply it returns status 503, with the reason in the record of the request."""
         record = current_record.get() or RequestRecord(_ERROR_LIMITS)
         message = _read_message(request)
         is_call = "method" in message and "id" in message
-        send = self._send if is_call or request.method == "GET" else self._send_notice
+        if message.get("method") == CALL_CANCELLED:
+            return self._start_cancellation(request, message)
         if request.method == "GET" and record.has_failed:
             return httpx2.Response(503)  # the library would resume a reply that was cut
         if is_call:
             record.fault = None
             record.request_id = message["id"]
         try:
-            reply = await send(request, message)
+            async with asyncio.timeout(None if is_call or request.method == "GET" else _NOTICE_S):
+                reply = await self._send(request, message)
         except McpFault as fault:
             return self._refuse(record, fault)
         except EgressRefused as error:
@@ -96,21 +101,25 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return await self._check_reply(request, reply, record)
         return self._bound(reply, record.create_stream_record(), is_lasting=True)
 
-    async def wait_for_notices(self) -> None:
-        """Waits until the messages that need no answer and are being sent have arrived, or their deadline is over."""
-        if self._notices:
-            await asyncio.wait(self._notices)
+    async def wait_for_cancellations(self) -> None:
+        """Waits until the cancellations of calls have arrived at the server, or their deadline of a second is over."""
+        if self._cancellations:
+            await asyncio.wait(self._cancellations)
 
-    async def _send_notice(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
-        """Sends a message that needs no answer within `_NOTICE_S`, in which a token may have to be fetched."""
-        sent = asyncio.get_running_loop().create_future()
-        self._notices.add(sent)
-        try:
+    def _start_cancellation(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
+        """Sends a cancellation in a task of its own. The library would send one after another, and drop those that
+        have not been sent when its session ends."""
+        task = asyncio.get_running_loop().create_task(self._send_cancellation(request, message))
+        self._cancellations.add(task)
+        task.add_done_callback(self._cancellations.discard)
+        return httpx2.Response(202)
+
+    async def _send_cancellation(self, request: httpx2.Request, message: Mapping[str, Any]) -> None:
+        current_owner.set(NO_OWNER)  # the connections of its owner may be in use by the very calls that it cancels
+        with suppress(McpFault, EgressRefused, TimeoutError, httpx2.TransportError):  # the call has ended all the same
             async with asyncio.timeout(_NOTICE_S):
-                return await self._send(request, message)
-        finally:
-            self._notices.discard(sent)
-            sent.set_result(None)
+                reply = await self._send(request, message)
+            await reply.aclose()
 
     async def _send(self, request: httpx2.Request, message: Mapping[str, Any]) -> httpx2.Response:
         """Sends a request, with a token if the server needs one. A token that it rejects is replaced once: a request

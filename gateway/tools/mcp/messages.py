@@ -11,6 +11,7 @@ from mcp.shared.message import SessionMessage
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 SUBSCRIBED: Final = "notifications/subscriptions/acknowledged"
+CALL_CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
 ELICIT: Final = "elicitation/create"
 

@@ -351,10 +351,9 @@ class OperatorServer:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        if self._session is not None:
-            await self._session.close()
-        if (tokens := self.settings.server.tokens) is not None:
-            await tokens.aclose()
+        tokens = self.settings.server.tokens
+        closing = [] if self._session is None else [self._session.close()]
+        await asyncio.gather(*closing, *([] if tokens is None else [tokens.aclose()]))
 
     def _start(self, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
         task = asyncio.get_running_loop().create_task(work, context=Context())

@@ -41,13 +41,8 @@ _Request: TypeAlias = tuple[SendRequest[Any], asyncio.Future[Any], str]
 """An entry of the queue: the function that sends a request, the future of its result, and the owner of the request."""
 
 _QUEUE_SIZE: Final = 64
-_CLOSE_S: Final = 2.0
-"""The time for the end of a session, and for the last message before it."""
-
-_CANCELLATION_S: Final = 1.0
-"""The further time for each running call, whose cancellation is sent before that of the next one."""
-
-_MAX_CLOSE_S: Final = 10.0
+_CLOSE_S: Final = 3.0
+"""Enough for two messages that the server does not answer: a cancellation, and the end of the session."""
 
 _MIN_PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 60.0
@@ -132,13 +127,11 @@ class McpSession:
             result.cancel()
 
     async def close(self) -> None:
-        """Ends the session in order: requests are cancelled at the server first. It takes a few seconds at most, and
-        `_MAX_CLOSE_S` if many requests are running at a server that does not answer."""
+        """Ends the session in order: requests are cancelled at the server first. It takes a few seconds at most."""
         try:
             if self._is_open and not self._queue.full():
                 self._queue.put_nowait(None)
-                close_s = min(_CLOSE_S + _CANCELLATION_S * len(self._records), _MAX_CLOSE_S)
-                await asyncio.wait({self._owner}, timeout=close_s)
+                await asyncio.wait({self._owner}, timeout=_CLOSE_S)
         finally:
             while not self._owner.done():
                 self._owner.cancel()

@@ -58,21 +58,23 @@ class HttpTransport:
     async def enter(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
         server = self._server
         if server.uses_sse:
-            return self._end_after_notices(sse_client(server.url, httpx_client_factory=self._build_client))
+            return self._end_after_cancellations(sse_client(server.url, httpx_client_factory=self._build_client))
         http = await stack.enter_async_context(self._build_client())
-        return self._end_after_notices(streamable_http_client(server.url, http_client=http, max_sse_event_size=None))
+        return self._end_after_cancellations(
+            streamable_http_client(server.url, http_client=http, max_sse_event_size=None)
+        )
 
     @asynccontextmanager
-    async def _end_after_notices(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any, None]:
-        """Yields the streams of the library's transport, which would end while it still sends messages.
+    async def _end_after_cancellations(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any, None]:
+        """Yields the streams of the library's transport, which ends when the cancellations of calls have arrived.
 
-        The last of them say that calls were cancelled. A server that does not get them runs these tools to their end.
+        A server that does not get them runs these tools to their end.
         """
         async with transport as streams:
             try:
                 yield streams
             finally:
-                await self._guarded.wait_for_notices()
+                await self._guarded.wait_for_cancellations()
 
     def _build_client(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(_CONNECT_S, read=None)

@@ -14,8 +14,8 @@ from gateway.tools.mcp.oauth.grants import TokenGrant
 _PURPOSE: Final = "mcp grant of "
 """The purpose of the seal, with the name of the server. The space keeps it apart from the names of keys."""
 
-_MAX_OUTAGE_S: Final = 15.0
-"""How long refreshed tokens are tried to be stored. It ends before the lock of their refresh."""
+_MAX_OUTAGE_S: Final = 10.0
+"""How long storing refreshed tokens is repeated. It ends before the lock of their refresh."""
 
 _UNAVAILABLE: Final = "the store with its tokens is unavailable"
 

@@ -13,7 +13,6 @@ from gateway.sealing.sealer import Sealer
 from gateway.state.database.tables import mcp_grants
 from gateway.state.sql.store import SqlStore
 from gateway.tools.mcp.errors import McpFault
-from gateway.tools.mcp.oauth import grants
 from gateway.tools.mcp.oauth.grants import GrantedTokens, TokenGrant
 from gateway.tools.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, OAuthClient
 from gateway.tools.operator_servers import grant_vault
@@ -126,8 +125,9 @@ async def test_refreshed_tokens_are_stored_once_the_store_is_back(
     assert await GrantedTokens("crm", issuer.for_replica(), vault_of(store)).get_token() == "access-1"
 
 
-async def test_refreshed_tokens_that_were_not_stored_are_kept_for_the_next_call(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ends", [False, True], ids=["by the next call", "at the end of the gateway"])
+async def test_refreshed_tokens_that_could_not_be_stored_are_stored_later(
+    ends: bool, store: SqlStore, other: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await vault_of(store).store(grant(expires_at=0))
     monkeypatch.setattr(grant_vault, "_MAX_OUTAGE_S", 0.0)
@@ -139,10 +139,13 @@ async def test_refreshed_tokens_that_were_not_stored_are_kept_for_the_next_call(
     tokens = GrantedTokens("crm", issuer.for_replica(), vault_of(store))
     with monkeypatch.context() as patch:
         patch.setattr(store.grants, "replace_grant", fail)
-        patch.setattr(grants, "_LEASE_S", 0.5)
         with pytest.raises(McpFault, match="the store with its tokens is unavailable"):
             await tokens.get_token()
-    assert await tokens.get_token() == "access-1"
+    if ends:
+        await tokens.aclose()
+    else:
+        assert await tokens.get_token() == "access-1"
+    assert await GrantedTokens("crm", issuer.for_replica(), vault_of(other)).get_token() == "access-1"
     assert len(issuer.forms) == 1
 
 

@@ -26,18 +26,46 @@ class FakeConnection:
         self.is_closed = True
 
 
-async def test_a_connection_is_used_again_for_its_own_address_only() -> None:
-    made: list[FakeConnection] = []
+class Made:
+    """Connections, and those that were made for them. `begin` sends a request, and `end` reads its reply."""
 
-    def make_connection() -> FakeConnection:
-        made.append(FakeConnection())
-        return made[-1]
+    def __init__(self, **limits: Any) -> None:
+        self.made: list[FakeConnection] = []
+        self.connections = LeasedConnections(self._make, LeasedBody, max_connections=0, keepalive_s=60.0, **limits)
 
-    connections = LeasedConnections(make_connection, LeasedBody, max_connections=0, keepalive_s=60.0)
-    for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.2"):
-        response = await connections.send(SimpleNamespace(extensions={}), address)
+    def _make(self) -> FakeConnection:
+        self.made.append(FakeConnection())
+        return self.made[-1]
+
+    async def begin(self, address: str = "") -> Any:
+        return await self.connections.send(SimpleNamespace(extensions={}), address)
+
+    async def end(self, response: Any) -> None:
         assert [piece async for piece in response.stream] == [b""]
         await response.stream.aclose()
-    assert len(made) == 2
-    await connections.aclose()
-    assert all(connection.is_closed for connection in made)
+
+
+async def test_a_connection_is_used_again_for_its_own_address_only() -> None:
+    each = Made()
+    for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1", "192.0.2.2"):
+        await each.end(await each.begin(address))
+    assert len(each.made) == 2
+    await each.connections.aclose()
+    assert all(connection.is_closed for connection in each.made)
+
+
+async def test_no_more_connections_are_kept_than_allowed() -> None:
+    each = Made(max_idle=1)
+    responses = [await each.begin() for _ in range(3)]
+    for response in responses:
+        await each.end(response)
+    assert [connection.is_closed for connection in each.made] == [False, True, True]
+
+
+async def test_a_reply_that_ends_after_the_connections_were_closed_keeps_none() -> None:
+    each = Made()
+    response = await each.begin()
+    await each.connections.aclose()
+    each.made[0].is_closed = False  # as one that was still connecting
+    await each.end(response)
+    assert each.made[0].is_closed

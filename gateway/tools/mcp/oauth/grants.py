@@ -13,20 +13,25 @@ import hashlib
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import urlencode
+
+import structlog
 
 from gateway.state.store import start_detached_task
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, compute_usable_seconds
+
+_log = structlog.get_logger(__name__)
 
 _LEASE_S: Final = 30.0
 """The time in which one replica must refresh the tokens. Another replica tries after that."""
 
 _POLL_S: Final = 0.1
 
-_CLOSE_S: Final = 12.0
-"""The longest wait for a refresh at the end of the gateway: an authorization server has ten seconds to answer."""
+_CLOSE_S: Final = 10.0
+"""The longest wait for refreshed tokens at the end of the gateway."""
 
 
 class TokenGrant(NamedTuple):
@@ -89,9 +94,13 @@ class GrantedTokens:
         self._lock = asyncio.Lock()
 
     async def aclose(self) -> None:
-        """Waits for tokens that were requested, so that they are stored."""
+        """Waits for tokens that were requested, and stores those that could not be stored before."""
         if self._refreshing:
             await asyncio.wait(self._refreshing, timeout=_CLOSE_S)
+        if self._unstored is not None and self._vault is not None:
+            with suppress(McpFault, TimeoutError):  # it was logged when they could not be stored for the first time
+                async with asyncio.timeout(_CLOSE_S):
+                    await self._store_refreshed(self._vault, *self._unstored)
 
     def list_secrets(self) -> Sequence[str]:
         """Returns the credentials, which are redacted from every text that leaves the gateway."""
@@ -135,15 +144,26 @@ class GrantedTokens:
         return f"run `responses-gateway mcp login {self._label}`"
 
     async def _lock_and_refresh(self, vault: GrantVault, grant: TokenGrant, version: int) -> TokenGrant | None:
-        """Returns a new grant, which is stored; None if another replica or call has locked the old one."""
+        """Returns a new grant, which is stored; None if the stored one has to be read again, because another replica or
+        call has locked it, or an earlier refresh could be stored now."""
+        if self._unstored is not None and self._unstored[1] == version:
+            # Without the lock, which the failed refresh may still hold, and another replica must not get.
+            await self._store_refreshed(vault, *self._unstored)
+            return None
         if not await vault.lock(version, _LEASE_S):
             return None
-        if self._unstored is None or self._unstored[1] != version:
-            self._unstored = await self._refresh(vault, grant, version), version
-        refreshed, _ = self._unstored
-        await vault.replace(refreshed, version)
-        self._unstored = None
+        refreshed = await self._refresh(vault, grant, version)
+        self._unstored = refreshed, version
+        try:
+            await self._store_refreshed(vault, refreshed, version)
+        except McpFault:
+            _log.warning("mcp_token_not_stored", server=self._label)
+            raise
         return refreshed
+
+    async def _store_refreshed(self, vault: GrantVault, grant: TokenGrant, version: int) -> None:
+        await vault.replace(grant, version)
+        self._unstored = None
 
     async def _refresh(self, vault: GrantVault, grant: TokenGrant, version: int) -> TokenGrant:
         if grant.refresh_token is None:

@@ -57,16 +57,12 @@ async def test_a_client_that_leaves_in_a_call_cancels_it_at_once(era: Era, strea
         assert len(gateway.model.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("calls", "answer_s", "limit_s", "expected"),
-    [(1, 0.2, 10.0, 1), (3, 0.2, 10.0, 3), (8, 0.45, 10.0, 8), (3, 0.4, 0.1, 1)],
-    ids=["one", "several", "many at a slow server", "no time for all of them"],
-)
+@pytest.mark.parametrize("calls", [1, 3, 20])
 async def test_a_session_does_not_end_before_its_cancellations_have_arrived(
-    calls: int, answer_s: float, limit_s: float, expected: int, monkeypatch: pytest.MonkeyPatch
+    calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_MAX_CLOSE_S", limit_s)
     monkeypatch.setattr(guarded_http, "_NOTICE_S", 20.0)
+    monkeypatch.setattr(session, "_CLOSE_S", 20.0)
     ends_seen: list[int] = []
 
     def list_ends() -> list[Any]:
@@ -74,7 +70,7 @@ async def test_a_session_does_not_end_before_its_cancellations_have_arrived(
 
     async def answer_late(exchange: Exchange) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(answer_s):
+            async with asyncio.timeout(0.5):
                 await wait_until(list_ends)
         ends_seen.append(len(list_ends()))
         await Reply(202, framing="length")(exchange)
@@ -91,7 +87,7 @@ async def test_a_session_does_not_end_before_its_cancellations_have_arrived(
             await wait_until(lambda: len(server.calls) == calls)
             for call in calling:
                 call.cancel()
-        assert ends_seen == [0] * expected
+        assert ends_seen == [0] * calls
         assert len(list_ends()) == 1
 
 
@@ -261,11 +257,12 @@ async def test_a_server_that_answers_nothing_more_does_not_hold_up_the_end(monke
         assert len(listed.tools) == 1, "the next request is not blocked"
 
 
-async def test_requests_that_wait_for_slow_servers_do_not_hold_up_others() -> None:
+async def test_requests_that_wait_for_slow_servers_do_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_http, "PROBE_S", 60.0)
     async with (
         scripted_mcp(methods={"server/discover": silence}) as slow,
         scripted_mcp() as quick,
-        hosting(chat_text("Hi.")) as gateway,
+        hosting(chat_text("Hi."), mcp={"list_deadline_s": 60}) as gateway,
     ):
         tools = [mcp_tool(slow.url, f"slow_{number}") for number in range(16)]
         waiting = [asyncio.create_task(gateway.ask(*tools)) for _ in range(4)]
