@@ -131,7 +131,7 @@ def shared(first: str, second: str, **routing: Any) -> Json:
         "server": {"drain_s": 0.2},
         "providers": {"first": upstream(first, "chat"), "second": upstream(second, "responses")},
         "models": {"*": {"upstreams": [{"provider": "first"}, {"provider": "second", "tier": 1}]}},
-        "routing": routing,
+        "routing": {"eject_s": 60, "eject_max_s": 60, **routing},
     }
 
 

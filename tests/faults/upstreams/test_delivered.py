@@ -157,7 +157,8 @@ async def test_all_parked_upstreams_are_not_asked_again(gateway: StartGateway) -
         await ask(running.v1, CHAT, stream=False)
         count = len(upstream.requests)
         seen, headers = await ask(running.v1, CHAT, stream=False)
-    assert (seen.status, seen.code, headers["retry-after"]) == (429, "rate_limit_exceeded", "30")
+    assert (seen.status, seen.code) == (429, "rate_limit_exceeded")
+    assert 0 < int(headers["retry-after"]) <= 30, "what is left of its pause"
     assert headers["x-gateway-attempts"] == "0"
     assert "x-gateway-upstream" not in headers
     assert len(upstream.requests) == count

@@ -53,7 +53,7 @@ async def test_an_ejected_upstream_gets_a_trial_once_it_says_that_it_is_well(hea
         config["providers"]["first"]["base_url"] = first.url
         with serving(config) as running:
             await ask(running.v1, CHAT, stream=False, model="m")
-            assert load_of(running.url)[0]["state"] == "ejected"
+            assert load_of(running.url)[0]["ejections"] == 1
             asked = [request for request in first.requests if request.path == "/health"]
             await wait_until(lambda: len([each for each in first.requests if each.path == "/health"]) > len(asked))
             await wait_for_rows(running.url, state=state)

@@ -93,7 +93,10 @@ async def test_a_statement_that_takes_too_long_is_abandoned_with_its_connection(
     assert await database.run_statement(_BACKEND, {}) != backend
 
 
-async def test_connections_that_the_server_closed_are_not_used_again(database: Database, postgres: Postgres) -> None:
+async def test_connections_that_the_server_closed_are_not_used_again(
+    database: Database, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql_statements, "_MAX_IDLE_S", 600.0)
     backend = await database.run_statement(_BACKEND, {})
     postgres.sql(f"SELECT pg_terminate_backend({backend});")
 

@@ -78,7 +78,10 @@ async def check_only_reads(
 
 
 async def fail_in_mid_stream(asking: Client, upstream: ScriptedUpstream, spoil: Callable[[], None]) -> str:
-    """Returns the id of a stream whose beginning was sent, and whose end could not be stored."""
+    """Returns the id of a stream whose beginning was sent, and whose end could not be stored.
+
+    A server that wrote nothing for some seconds has taken space for its end. Then another one is begun.
+    """
     answer = Paused("Hello")
     upstream.on("/chat/completions", answer)
     async with asking.stream(input="Half") as stream:
@@ -87,6 +90,8 @@ async def fail_in_mid_stream(asking: Client, upstream: ScriptedUpstream, spoil: 
         spoil()
         answer.go_on.set()
         final = await stream.read_all()
+    if final["type"] == "response.completed":
+        return await fail_in_mid_stream(asking, upstream, spoil)
     assert (final["type"], final["response"]["error"]["type"]) == ("response.failed", "store_unavailable")
     return stream.response_id
 

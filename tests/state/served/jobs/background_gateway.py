@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gateway.state.values import ACTIVE_STATUSES
-from tests.polling import read_until
+from tests.polling import PROMPT_S, read_until
 from tests.serving import Gateway, serving
 from tests.state.replicas import Client, Stream
 from tests.upstream import Hang, Pause, Request
@@ -15,7 +15,6 @@ from tests.upstream.builders import DONE, data_frame, sse_reply, text_chunks
 Json = dict[str, Any]
 
 PATIENCE_S = 60.0
-CLOSED_S = 2.0
 PIECES = [f"piece {number}, " for number in range(12)]
 
 
@@ -49,7 +48,7 @@ async def ended(asking: Client, response_id: str) -> Json:
 
 
 async def is_closed(request: Request) -> None:
-    async with asyncio.timeout(CLOSED_S):
+    async with asyncio.timeout(PROMPT_S):
         await request.closed
 
 

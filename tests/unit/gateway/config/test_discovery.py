@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config import discovery
 from gateway.config.discovery import HOSTED_SERVICES, HostedService, LocalServer, discover_config
 from gateway.config.settings import parse_settings
 from tests.upstream import ScriptedUpstream, closed_port, error_reply, json_reply, silence
 from tests.upstream.ollama import ollama_error, ollama_shown, ollama_tags
 
 KEYS = {"OPENAI_API_KEY": "a", "OPENROUTER_API_KEY": "b", "ANTHROPIC_API_KEY": "c", "GEMINI_API_KEY": "d"}
+
+
+@pytest.fixture(autouse=True)
+def _is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits longer for servers than a start should: a busy machine takes its time."""
+    for name in ("_PROBE_TIMEOUT_S", "_DESCRIBE_TIMEOUT_S", "_HOSTED_TIMEOUT_S"):
+        monkeypatch.setattr(discovery, name, 60.0)
 
 
 def hosted_at(base_url: str) -> list[HostedService]:
@@ -96,7 +104,8 @@ LISTS: dict[str, tuple[dict[str, str], str, object, dict[str, str]]] = {
 async def test_models_that_a_hosted_service_lists_are_served_beside_its_patterns(
     keys: dict[str, str], path: str, script: object, listed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.config.discovery._HOSTED_TIMEOUT_S", 0.5)
+    if script is silence:
+        monkeypatch.setattr(discovery, "_HOSTED_TIMEOUT_S", 0.5)
     async with ScriptedUpstream() as upstream:
         upstream.on(path, script)  # type: ignore[arg-type]
         tree = await discover_config(keys, (), hosted_at(upstream.url))
@@ -164,7 +173,9 @@ async def test_a_name_that_would_be_a_pattern_is_left_out() -> None:
     [silence, error_reply(401, "no"), json_reply({"models": []}), json_reply(listing())],
     ids=["silence", "an error", "another kind of list", "an empty list"],
 )
-async def test_a_server_that_lists_nothing_in_time_is_ignored(script: object) -> None:
+async def test_a_server_that_lists_nothing_in_time_is_ignored(script: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    if script is silence:
+        monkeypatch.setattr(discovery, "_PROBE_TIMEOUT_S", 0.5)
     async with ScriptedUpstream() as upstream:
         upstream.on("/models", script)  # type: ignore[arg-type]
         tree = await discover_config({}, [LocalServer("vllm", "vllm", upstream.url)])
@@ -184,7 +195,10 @@ async def test_facts_that_a_server_reports_about_its_models_are_used() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_server_that_does_not_describe_its_models_in_time_is_served_all_the_same() -> None:
+async def test_a_server_that_does_not_describe_its_models_in_time_is_served_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(discovery, "_DESCRIBE_TIMEOUT_S", 0.5)
     async with ScriptedUpstream() as upstream:
         upstream.on("/api/tags", ollama_tags("llama3.2"))
         upstream.on("/api/show", silence)
