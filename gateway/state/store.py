@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from gateway.errors import StoreUnavailable
 from gateway.histograms import Histogram
@@ -38,8 +38,6 @@ from gateway.state.values import (
 )
 from gateway.state.vector_records import EmbeddingQueue, IndexingQueue, VectorStores
 from translation.representation.json_types import Item, Json
-
-_T = TypeVar("_T")
 
 _DELAYS_S: Final = (0.05, 1.0)
 """The first delay between two attempts, and the longest."""
@@ -406,7 +404,7 @@ class Store(Protocol):
         ...
 
 
-def start_detached_task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+def start_detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Starts a task that continues if its waiter is cancelled. A failure is raised to the waiter, and not logged."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())

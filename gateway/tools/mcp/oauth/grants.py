@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 
 import structlog
 
-from gateway.state.store import start_detached_task
 from gateway.tools.mcp.errors import McpFault
 from gateway.tools.mcp.oauth.tokens import AuthorizationServer, IssuedTokens, compute_usable_seconds
 
@@ -131,13 +130,19 @@ class GrantedTokens:
             grant, version = stored
             if grant.access_token != rejected and time.time() <= grant.expires_at:
                 return grant
-            refreshing = start_detached_task(self._lock_and_refresh(self._vault, grant, version))
+            # In a task of its own, which goes on if this call is cancelled.
+            refreshing = asyncio.get_running_loop().create_task(self._lock_and_refresh(self._vault, grant, version))
             self._refreshing.add(refreshing)
-            refreshing.add_done_callback(self._refreshing.discard)
+            refreshing.add_done_callback(self._end_refresh)
             if (refreshed := await asyncio.shield(refreshing)) is not None:
                 return refreshed
             await asyncio.sleep(_POLL_S)
         raise McpFault("authorization_failed", "no other replica has refreshed its tokens")
+
+    def _end_refresh(self, refreshing: "asyncio.Task[TokenGrant | None]") -> None:
+        self._refreshing.discard(refreshing)
+        if not refreshing.cancelled():
+            refreshing.exception()  # the call has it, or has left
 
     @property
     def _advice(self) -> str:

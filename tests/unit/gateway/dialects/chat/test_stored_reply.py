@@ -5,7 +5,7 @@ from typing import Any
 
 from gateway.dialects.chat.stored_reply import CompletionRecorder
 from gateway.state.values import StoredHeaders
-from tests.polling import wait_until
+from tests.polling import reach, wait_until
 
 
 class Completions:
@@ -52,7 +52,7 @@ async def test_a_completion_is_stored_although_its_client_leaves_meanwhile() -> 
     store: Any = Completions()
     recording = CompletionRecorder(store, "o", {"messages": []}, StoredHeaders)
     finishing = asyncio.create_task(recording.finish({"id": "chatcmpl_1"}))
-    await store.is_called.wait()
+    await reach(store.is_called, finishing)
     finishing.cancel()
     await asyncio.wait({finishing})
     await recording.abandon(None)
