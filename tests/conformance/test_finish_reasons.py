@@ -31,11 +31,11 @@ REQUESTS: dict[str, tuple[str, Json]] = {
     "ollama": ("/api/chat", MESSAGES),
     "generate": ("/generate", MESSAGES),
 }
-CUT = ("max_tokens", "model_context_window_exceeded", "model_length", "length")
-FILTERED = ("refusal", "sensitive", "content_filter")
+CUT = ("max_tokens", "model_context_window_exceeded", "model_length", "length", "MAX_TOKENS")
+FILTERED = ("refusal", "sensitive", "content_filter", "SAFETY", "RECITATION", "safety")
 SHOWN = {
     "length": ("length", "max_output_tokens", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"),
-    "content_filter": ("content_filter", "refusal", "SAFETY"),
+    "content_filter": ("content_filter", "refusal", "SAFETY", "RECITATION"),
 }
 FORMS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 APIS = pytest.mark.parametrize("api", REQUESTS)
@@ -79,7 +79,9 @@ async def test_an_unknown_reason_leaves_a_trace_in_every_api(api: str, stream: b
 
 @FORMS
 @APIS
-@pytest.mark.parametrize("reason", ["network_error", "error", "abort"])
+@pytest.mark.parametrize(
+    "reason", ["network_error", "error", "abort", "MALFORMED_FUNCTION_CALL", "malformed_function_call"]
+)
 async def test_a_reason_of_a_broken_reply_is_a_failure_in_every_api(api: str, reason: str, stream: bool) -> None:
     reply = await ask(api, reason, stream=stream)
     assert reply.status_code >= 500 or "error" in json.dumps(reply.text), reply.text

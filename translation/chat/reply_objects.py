@@ -24,6 +24,13 @@ REPLY_FIELDS: dict[tuple[str, str | None], ReplyField] = {
 SERVICE_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast"})
 """The values that the official SDK's chat types accept. The Responses API has more."""
 
+_FILTER_REASONS: Final = (
+    *("BLOCKLIST", "PROHIBITED_CONTENT", "RECITATION", "SAFETY", "SPII"),
+    *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_SAFETY"),
+)
+"""Gemini's own reasons, which its chat API and gateways before it pass on, some in lower case.
+https://ai.google.dev/api/generate-content#FinishReason"""
+
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -35,6 +42,10 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "refusal": "content_filter",
     "model_context_window_exceeded": "length",  # Z.ai, as the next
     "sensitive": "content_filter",
+    "STOP": "stop",  # Gemini, as the next
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(_FILTER_REASONS, "content_filter"),
+    **dict.fromkeys(map(str.lower, _FILTER_REASONS), "content_filter"),
 }
 """A chat upstream's `finish_reason` -> the reason of a Finished event. A value that is not listed is `other`."""
 

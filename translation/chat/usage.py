@@ -42,6 +42,9 @@ _COUNT_PATHS: Final = (
 )
 """(place of a count, key in `usage`, key in the object under that key or None). The first number found is used."""
 
+_CACHE_KEYS: Final = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens", "cached_tokens"})
+"""Keys of cached tokens that some upstreams do not count as input."""
+
 _SUBCOUNTS: Final = ((_CACHE_READ, _INPUT), (_CACHE_WRITE, _INPUT), (_REASONING, _OUTPUT))
 """(place of a count, place of the count that includes it)."""
 
@@ -61,8 +64,8 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
         if inner is not None:
             value = value.get(inner) if isinstance(value, dict) else None
         counts[place] = read_count(value)
-    if counts[_REASONING]:
-        _include_reasoning(counts, reported.get("total_tokens"))
+    if (total := reported.get("total_tokens")) is not None:
+        _include_reasoning(counts, read_count(total), counts_caches_apart=not _CACHE_KEYS.isdisjoint(reported))
     if before is not None:
         subcounts = _SUBCOUNTS
         for place, name in enumerate(_COUNTS):
@@ -74,14 +77,19 @@ def read_usage(reported: Json, before: Usage | None = None) -> Usage:
     return Usage(total_input, output, cache_read, cache_write, reasoning, reported)
 
 
-def _include_reasoning(counts: list[int | None], total: Any) -> None:
+def _include_reasoning(counts: list[int | None], total: int | None, *, counts_caches_apart: bool) -> None:
     """Adds the reasoning to the output, in place, if the upstream counts it beside the output, as its total tells.
 
-    xAI does so: https://docs.x.ai/docs/key-information/consumption-and-rate-limits
+    xAI does so: https://docs.x.ai/docs/key-information/consumption-and-rate-limits. Gemini's chat API does not even
+    name the reasoning: only its total has it. Cached tokens that are counted apart may be in a total too.
     """
-    output, reasoning = counts[_OUTPUT], counts[_REASONING]
-    if output is not None and reasoning is not None and total == (counts[_INPUT] or 0) + output + reasoning:
-        counts[_OUTPUT] = output + reasoning
+    total_input, output, reasoning = counts[_INPUT], counts[_OUTPUT], counts[_REASONING]
+    if total is None or output is None:
+        return
+    missing = total - (total_input or 0) - output
+    is_unnamed = reasoning is None and total_input is not None and not counts_caches_apart
+    if missing > 0 and (missing == reasoning or is_unnamed):
+        counts[_OUTPUT] = output + missing
 
 
 @lru_cache(64)

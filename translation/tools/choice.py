@@ -41,9 +41,15 @@ def filter_allowed_tools(
         tools = select_allowed_tools(tools, choice.get("tools") or ())
         choice = choice.get("mode") or "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
-    if not tools and choice not in (None, "auto", "none"):
-        raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+    if not tools:
+        require_no_choice(choice)
     return tools, choice
+
+
+def require_no_choice(choice: str | Json | None) -> None:
+    """Raises InvalidRequest if a choice asks for a tool, for a turn without tools."""
+    if choice not in (None, "auto", "none"):
+        raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
 
 
 _SEARCH_REMEDY = (

@@ -15,7 +15,6 @@ from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.chat.upstream.lower import remove_refused_params, switch_thinking_by_effort
 from translation.chat.upstream.lower_items import add_required_fields
 from translation.chat.upstream.lower_tools import remove_format_beside_forced_call, restrict_to_chosen_tools
-from translation.errors import InvalidRequest
 from translation.hygiene.outputs import truncate_output
 from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.hygiene.volatile_lines import move_volatile_lines, remove_lines
@@ -23,6 +22,7 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import SHARED_PARAMS, LoweredRequest
+from translation.tools.choice import require_no_choice
 
 _STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
 """Fields of an assistant message that are dropped from a content part. Reasoning fields are moved to the message."""
@@ -99,8 +99,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         _prepare_tools(relayed, profile, losses)
     # Strict upstreams refuse parameters about tools in a request without tools.
     elif not _TOOL_PARAMS.isdisjoint(relayed):
-        if relayed.get("tool_choice", "auto") not in ("auto", "none"):
-            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        require_no_choice(relayed.get("tool_choice", "auto"))
         for name in _TOOL_PARAMS:
             relayed.pop(name, None)
     # The log line has the token counts too. A client that did not request them is not sent them.

@@ -7,8 +7,21 @@ from translation.decoding.context_overflow import find_bare_error, is_context_ov
 from translation.representation.events import Failed
 from translation.representation.json_types import Json
 
-BROKEN_FINISH_REASONS: Final = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
-"""Values of `finish_reason` for a reply that broke off. In this order: OpenRouter; vLLM and SGLang; DeepSeek; Z.ai."""
+_GEMINI_BROKEN_REASONS: Final = (
+    *("LANGUAGE", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"),
+    *("NO_IMAGE", "IMAGE_OTHER", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"),
+)
+"""Gemini's own reasons. Its `OTHER` is missing, because in lower case gateways write it for reasons of all kinds."""
+
+BROKEN_FINISH_REASONS: Final = frozenset(
+    {
+        *("error", "abort", "insufficient_system_resource", "network_error"),
+        *_GEMINI_BROKEN_REASONS,
+        *map(str.lower, _GEMINI_BROKEN_REASONS),
+    }
+)
+"""Values of `finish_reason` for a reply that broke off. In this order: OpenRouter; vLLM and SGLang; DeepSeek; Z.ai;
+Gemini, whose chat API and gateways before it pass its own reasons on, some in lower case."""
 
 _CREDENTIAL_CODES: Final = frozenset({"401", "authentication_error", "invalid_api_key"})
 """Codes about the gateway's own API key. Their messages may quote the key and are never shown."""

@@ -1,6 +1,9 @@
 """Converts the API's schemas, a subset of OpenAPI's, to JSON schemas."""
 
+from collections.abc import Mapping
 from typing import Any, Final
+
+import orjson
 
 from translation.representation.json_types import Json
 
@@ -23,6 +26,9 @@ _REFERENCES: Final = ("ref", "$ref")
 
 _DEFINITIONS: Final = ("defs", "$defs")
 
+_PARSED_TYPES: Final[Mapping[str, tuple[type, ...]]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
+"""Types whose values are no texts, and the types of their values here."""
+
 _ENUM_FORMAT: Final = "enum"
 """A format that only announces an `enum`."""
 
@@ -34,6 +40,8 @@ def lift_schema(schema: Json) -> Json:
     if kind and kind != "TYPE_UNSPECIFIED":
         lifted["type"] = [kind.lower(), "null"] if schema.get("nullable") else kind.lower()
     lifted |= {key: schema[key] for key in _COPIED if key in schema}
+    if "enum" in lifted and isinstance(kind, str) and (types := _PARSED_TYPES.get(kind.lower())) is not None:
+        lifted["enum"] = [_parse_member(member, types) for member in lifted["enum"]]
     lifted |= {key: _read_count(schema[key]) for key in _COUNTS if key in schema}
     if reference := next((schema[key] for key in _REFERENCES if key in schema), None):
         lifted["$ref"] = reference
@@ -58,6 +66,19 @@ def lift_schema(schema: Json) -> Json:
     if schema.get("nullable") and "type" not in lifted and "anyOf" in lifted:
         lifted["anyOf"].append({"type": "null"})
     return lifted
+
+
+def _parse_member(member: Any, types: tuple[type, ...]) -> Any:
+    """Returns a value of an `enum`, which the API writes as a text whatever its type is. A text that is no such value
+    is returned unchanged. Source: https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Schema
+    """
+    if not isinstance(member, str):
+        return member
+    try:
+        value = orjson.loads(member)
+    except orjson.JSONDecodeError:
+        return member
+    return value if type(value) in types else member
 
 
 def _order_properties(schema: Json) -> list[str]:

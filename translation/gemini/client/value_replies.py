@@ -29,7 +29,7 @@ _REPLY_HEAD: Final = re.compile(rf'\{{\s*"{_KEY}"\s*:')
 cube of the length of a long run of it, which models write that do not find the end of their JSON."""
 
 ValueForm: TypeAlias = Literal["text", "json"]
-"""How the client gets the value: a string without its quotes, or any value as JSON."""
+"""How the client gets the value: a string without its quotes and a number as it is, or any value as JSON."""
 
 
 def find_value_form(body: Json) -> ValueForm | None:
@@ -79,5 +79,7 @@ def unwrap_value(text: str, form: ValueForm) -> str:
     except orjson.JSONDecodeError:
         return text
     if form == "json":
+        return written
+    if isinstance(value, bool | int | float):
         return written
     return value if isinstance(value, str) else text

@@ -9,7 +9,7 @@ from translation.lowering.object_schemas import COMBINING_KEYWORDS, to_object_sc
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.shared_tools import SharedTools, derive
-from translation.tools.choice import matches_choice, select_allowed_tools
+from translation.tools.choice import matches_choice, require_no_choice, select_allowed_tools
 from translation.tools.names import require_function_name
 from translation.tools.searches import is_search_tool
 
@@ -32,8 +32,7 @@ def lower_tools(tools: Sequence[Json], choice: str | Json | None, parallel: bool
         choice = "auto"
         losses.append(Loss("tool_choice", "allowed_tools filtered"))
     if not tools:
-        if choice not in (None, "auto", "none"):
-            raise InvalidRequest("tool_choice asks for a tool, but there are no tools.", param="tool_choice")
+        require_no_choice(choice)
         return {}
     searches = [tool for tool in tools if is_search_tool(tool)]
     if searches and _requires_search(tools, choice):

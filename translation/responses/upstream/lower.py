@@ -17,6 +17,7 @@ from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import SERVICE_PARAMS, LoweredRequest, Turn
+from translation.tools.choice import require_no_choice
 from translation.tools.declared_functions import complete_parameters
 from translation.tools.searches import SEARCH_ITEM, is_search_tool
 
@@ -212,6 +213,7 @@ def _lower_part(part: Json, param: str) -> Json:
 
 def _tool_params(turn: Turn, losses: list[Loss]) -> Json:
     if not turn.tools:
+        require_no_choice(turn.tool_choice)
         return {}
     limits = [tool["max_uses"] for tool in turn.tools if tool.get("max_uses")]
     tools = [_lower_tool(tool) for tool in turn.tools]

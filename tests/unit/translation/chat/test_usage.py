@@ -63,6 +63,19 @@ CASES: dict[str, tuple[Json, Usage]] = {
         {"prompt_tokens": 13, "total_tokens": 20, "reasoning_tokens": 7},
         Usage(input=13, reasoning=7),
     ),
+    "reasoning that only the total has, of Gemini's chat API": (
+        {"prompt_tokens": 20, "completion_tokens": 424, "total_tokens": 1016},
+        Usage(input=20, output=996),
+    ),
+    "a total that has cached tokens too": (
+        {"prompt_tokens": 2, "completion_tokens": 4, "cache_read_input_tokens": 9, "total_tokens": 15},
+        Usage(input=2, output=4, cache_read=2),
+    ),
+    "a total without an input": ({"completion_tokens": 4, "total_tokens": 15}, Usage(output=4)),
+    "a total that is smaller": (
+        {"prompt_tokens": 2, "completion_tokens": 4, "total_tokens": 4},
+        Usage(input=2, output=4),
+    ),
     "counts that are no numbers": (
         {"prompt_tokens": True, "completion_tokens": "7", "prompt_tokens_details": {"cached_tokens": None}},
         Usage(),

@@ -205,6 +205,22 @@ def test_modes_are_choices_of_tools(config: Json, choice: Any) -> None:
     assert turn_of({"toolConfig": {"functionCallingConfig": config}}).tool_choice == choice
 
 
+@pytest.mark.parametrize(
+    ("kind", "written", "lifted"),
+    [
+        ("INTEGER", ["101", "201"], [101, 201]),
+        ("NUMBER", ["1.5", "2"], [1.5, 2]),
+        ("BOOLEAN", ["true"], [True]),
+        ("integer", ["1.5", "true", "many", '"1"'], ["1.5", "true", "many", '"1"']),
+        ("STRING", ["101"], ["101"]),
+    ],
+)
+def test_values_of_an_enum_have_its_type(kind: str, written: list[Any], lifted: list[Any]) -> None:
+    schema = {"type": "OBJECT", "properties": {"a": {"type": kind, "format": "enum", "enum": written}}}
+    (tool,) = turn_of({"tools": [{"functionDeclarations": [{"name": "f", "parameters": schema}]}]}).tools
+    assert tool["parameters"]["properties"]["a"] == {"type": kind.lower(), "enum": lifted}
+
+
 def test_schemas_of_the_api_become_json_schemas() -> None:
     schema = {
         "type": "OBJECT",

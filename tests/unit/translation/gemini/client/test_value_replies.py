@@ -10,6 +10,8 @@ from translation.representation.json_types import Json
 REPLIES: dict[str, tuple[str, str, str]] = {
     "a text": ('{"value": "a b"}', "a b", '"a b"'),
     "a list": ('\n{ "value" : [1.50, {"a": "}"}] }\n', '\n{ "value" : [1.50, {"a": "}"}] }\n', '[1.50, {"a": "}"}]'),
+    "a number": ('{"value": 101}', "101", "101"),
+    "a truth value": ('{"value": true }', "true", "true"),
     "an object without the value": ('{"other": "a"}', '{"other": "a"}', '{"other": "a"}'),
     "an object with more": ('{"value": 1, "b": 2}', '{"value": 1, "b": 2}', '{"value": 1, "b": 2}'),
     "a reply that was cut off": ('{"value": "a', '{"value": "a', '{"value": "a'),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from translation.errors import Unrepresentable
+from translation.errors import InvalidRequest, Unrepresentable
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import DEFAULT_PROFILE, Profile
@@ -78,6 +78,13 @@ BODIES: dict[str, tuple[Json, Json]] = {
 @pytest.mark.parametrize(("params", "expected"), BODIES.values(), ids=BODIES)
 def test_parameters_of_a_turn_are_sent(params: Json, expected: Json) -> None:
     assert lowered(**params) == LoweredRequest({**BARE, **expected}, [])
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "f"}, {"type": "custom", "name": "f"}])
+def test_a_choice_of_a_tool_without_tools_is_refused(choice: str | Json) -> None:
+    with pytest.raises(InvalidRequest, match="tool_choice asks for a tool, but there are no tools") as refusal:
+        lowered(tools=[], tool_choice=choice)
+    assert refusal.value.param == "tool_choice"
 
 
 LOSSES: dict[str, tuple[Json, Json, list[Loss]]] = {
