@@ -31,14 +31,17 @@ _CONTROLS: Final = frozenset(range(32)) - frozenset(b"\t\n\f\r\x1b")
 
 class FileContents:
     """Loads files for requests. The files of one request may have `max_bytes` together, which is the limit of a body
-    too."""
+    too. A file counts at each place that names it, because its content is put in there."""
 
     def __init__(self, files: StoredFiles, max_bytes: int) -> None:
         self._files = files
         self._max_bytes = max_bytes
 
-    async def load(self, owner: str, params: Mapping[str, str]) -> tuple[Mapping[str, FileContent], int]:
-        """Returns files by their ids, and their bytes in all. `params` maps ids to the parameters that name them.
+    async def load(
+        self, owner: str, params: Mapping[str, str], counts: Mapping[str, int]
+    ) -> tuple[Mapping[str, FileContent], int]:
+        """Returns files by their ids, and the bytes of all places. `params` maps ids to the first parameters that name
+        them, `counts` to the number of their places.
 
         Raises FileNotFound with the parameter, InvalidRequest if they are too large, FileStorageUnavailable and
         StoreUnavailable.
@@ -48,7 +51,7 @@ class FileContents:
         for file_id, param in params.items():
             if file_id not in described:
                 raise FileNotFound(file_id, param=param)
-            size += described[file_id].size
+            size += described[file_id].size * counts[file_id]
             if size > self._max_bytes:
                 raise InvalidRequest(
                     f"the files of this request have more than {self._max_bytes / _MB:g} MiB together "

@@ -22,7 +22,7 @@ from translation.hygiene.past_calls import with_unique_call_ids
 from translation.hygiene.reply import ReplyNormalizer
 from translation.hygiene.schema_shims import apply_schema_shims, shim_format
 from translation.hygiene.volatile_lines import move_volatile_lines_of_turn, remove_lines_of_turn
-from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in
+from translation.lowering.input_files import FileContent, FilesNeeded, count_file_ids, find_file_ids, put_files_in
 from translation.representation.delta_runs import DeltaRun, EventStage
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -82,7 +82,7 @@ def _put_files_in(turn: Turn, contents: Mapping[str, FileContent], target: Targe
     if not needed:
         return turn
     if not needed.keys() <= contents.keys():
-        raise FilesNeeded(needed)
+        raise FilesNeeded(needed, count_file_ids(turn.items))
     try:
         return put_files_in(turn, contents, takes_files=target.capabilities.files)
     except InvalidRequest as error:

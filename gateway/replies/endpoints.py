@@ -275,9 +275,9 @@ class RequestForm:
     names_file: Callable[[Json], bool] | None = None
     """Whether a validated body names a file by its id, for an API whose bodies that are relayed are lifted without
     their items; None if the items tell."""
-    merge_prompt: Callable[[Json, Json, Any], Json] | None = None
-    """Returns a body with a stored prompt in place of its reference to one, for the prompt's content and the values of
-    its variables; None if the API has no prompts. Raises InvalidRequest."""
+    merge_prompt: Callable[[Json, Json, Any], tuple[Json, int]] | None = None
+    """Returns a body with a stored prompt in place of its reference to one, and the characters of the prompt there, for
+    the prompt's content and the values of its variables; None if the API has no prompts. Raises InvalidRequest."""
     normalize: Callable[[Json], Json] | None = None
     """Returns a body in the one spelling that `validate` expects; None if the API has only one."""
     share_tools: Callable[[Json], Json] | None = None

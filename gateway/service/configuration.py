@@ -79,7 +79,7 @@ class ConfigurationBuilder(NamedTuple):
         admission = Admission(resolver, shared.sealer, settings.server, models, shared.large_bodies, tool_host)
         runs = RunFactory(settings, provider_hold, self.observer, admission.find_tool_host, shared.large_bodies)
         state = self.state.configure(settings, shared, admission, runs, lambda request: intake.accept(request))
-        prompts = PromptInsertion(None if state.parts is None else state.parts.store.prompts)
+        prompts = PromptInsertion(None if state.parts is None else state.parts.store.prompts, shared.large_bodies)
         intake = Intake(admission, state.chooser, state.input_files, keeps_keys=has_store, prompts=prompts)
         return Configuration(
             settings=settings,

@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
+import orjson
+
 from gateway.errors import NotFound
 from gateway.files.file_contents import FileContents
+from gateway.http.large_bodies import LargeBodyPool
 from gateway.planning.admitted_request import AdmittedRequest
 from gateway.planning.managed_context import fill_compaction_threshold
 from gateway.replies.endpoints import ResponseForm
@@ -74,7 +77,7 @@ class StoredInputFiles:
         except FilesNeeded as needed:
             names = request.param_names
             params = {file_id: names.get(param, param) for file_id, param in needed.params.items()}
-            contents, size = await self._contents.load(request.owner, params)
+            contents, size = await self._contents.load(request.owner, params, needed.counts)
         request.files = contents
         return await plan(request, weight + size)
 
@@ -88,10 +91,11 @@ def build_version_error(prompt_id: str, version: int, param: str) -> NotFound:
 
 
 class PromptInsertion:
-    """Inserts prompts. `prompts` is None without a store."""
+    """Inserts prompts. `prompts` is None without a store. Large ones are inserted in the threads of `pool`."""
 
-    def __init__(self, prompts: PromptStore | None) -> None:
+    def __init__(self, prompts: PromptStore | None, pool: LargeBodyPool) -> None:
         self._prompts = prompts
+        self._pool = pool
 
     async def insert(self, client_request: ClientRequest) -> ClientRequest:
         """Returns the request with its prompt in its body, if the prompt is stored here: an upstream may have others.
@@ -113,7 +117,11 @@ class PromptInsertion:
             return client_request
         variables = reference.get("variables")
         echo: Json = {"id": prompt_id, "version": str(prompt.version), "variables": variables}
-        return replace(client_request, body=merge(client_request.body, prompt.content, variables), prompt=echo)
+        own_weight = client_request.weight
+        body, size = await self._pool.call_weighed(
+            own_weight + len(orjson.dumps(prompt.content)), merge, client_request.body, prompt.content, variables
+        )
+        return replace(client_request, body=body, weight=own_weight + size, prompt=echo)
 
 
 class Intake:

@@ -1,5 +1,6 @@
 """Files that a request names by their ids: finds them in a turn, and puts their contents in place of the ids."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -29,12 +30,13 @@ class FileContent(NamedTuple):
 class FilesNeeded(Exception):
     """A turn names files whose contents have to be loaded before it is planned.
 
-    `params` maps the id of each file to the parameter that names it.
+    `params` maps the id of each file to the first parameter that names it, `counts` to the number of places that do.
     """
 
-    def __init__(self, params: Mapping[str, str]) -> None:
+    def __init__(self, params: Mapping[str, str], counts: Mapping[str, int]) -> None:
         super().__init__(", ".join(params.values()))
         self.params = params
+        self.counts = counts
 
 
 def find_file_ids(items: Sequence[Item]) -> dict[str, str]:
@@ -45,6 +47,11 @@ def find_file_ids(items: Sequence[Item]) -> dict[str, str]:
             if _names_file(part):
                 params.setdefault(part["file_id"], f"input[{index}].{key}[{place}].file_id")
     return params
+
+
+def count_file_ids(items: Sequence[Item]) -> Mapping[str, int]:
+    """Returns the ids of files that content parts name, each with the number of parts that do."""
+    return Counter(part["file_id"] for item in items for _, _, part in _iterate_parts(item) if _names_file(part))
 
 
 def put_files_in(turn: Turn, contents: Mapping[str, FileContent], *, takes_files: bool) -> Turn:

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -19,7 +21,20 @@ _PART_TYPES: Final = ("input_text", "input_image", "input_file")
 _MAX_MESSAGES: Final = 50
 _MAX_MESSAGE_CHARS: Final = 200_000
 _MAX_VARIABLES: Final = 100
+_MAX_PROMPT_CHARS: Final = 1_000_000
+"""The characters of all texts of a prompt."""
+
+_MAX_PLACES: Final = 10_000
+"""The places of variables. Each may become a part of a message."""
+
 _MAX_RENDERED_CHARS: Final = 10_000_000
+
+
+class MergedPrompt(NamedTuple):
+    """The body of a request with its prompt, whose values included it has `size` characters."""
+
+    body: Json
+    size: int
 
 
 def read_prompt(body: Json) -> Json:
@@ -39,6 +54,12 @@ def read_prompt(body: Json) -> Json:
         raise InvalidRequest(
             "a prompt has instructions or messages", param="instructions", code="missing_required_parameter"
         )
+    if (length := sum(map(len, _list_texts(content)))) > _MAX_PROMPT_CHARS:
+        message = f"the texts of the prompt have {length} characters; at most {_MAX_PROMPT_CHARS} are allowed"
+        raise InvalidRequest(message, param="messages")
+    if (places := sum(len(_VARIABLE.findall(text)) for text in _list_texts(content))) > _MAX_PLACES:
+        message = f"a prompt has variables at {_MAX_PLACES} places at most, and this at {places}"
+        raise InvalidRequest(message, param="messages")
     variables = _list_variables(content)
     if len(variables) > _MAX_VARIABLES:
         raise InvalidRequest(
@@ -48,14 +69,14 @@ def read_prompt(body: Json) -> Json:
     return {**content, "variables": variables}
 
 
-def merge_prompt(body: Json, content: Json, variables: Any) -> Json:
-    """Returns the body of a request in which this prompt takes the place of its reference to it.
+def merge_prompt(body: Json, content: Json, variables: Any) -> MergedPrompt:
+    """Returns the body of a request in which this prompt takes the place of its reference to it, and its size.
 
     Messages of the prompt precede the input; `instructions` and `model` of the request have precedence. Raises
     InvalidRequest for variables that are missing, unknown or malformed.
     """
     values = _read_values(variables, content)
-    _check_length(content, values)
+    size = _measure(content, values)
     merged = {key: value for key, value in body.items() if key != "prompt"}
     if (instructions := content.get("instructions")) and not body.get("instructions"):
         merged["instructions"] = _VARIABLE.sub(lambda match: _text_of(match[1], values[match[1]]), instructions)
@@ -65,10 +86,10 @@ def merge_prompt(body: Json, content: Json, variables: Any) -> Json:
     own = body.get("input")
     items = [{"role": "user", "content": own}] if isinstance(own, str) else own or []
     if not isinstance(items, list):
-        return merged  # the validator refuses it by name
+        return MergedPrompt(merged, size)  # the validator refuses it by name
     if messages or items:
         merged["input"] = [*messages, *items]
-    return merged
+    return MergedPrompt(merged, size)
 
 
 def _read_messages(messages: Any) -> Iterator[Json]:
@@ -146,18 +167,24 @@ def _read_values(variables: Any, content: Json) -> Mapping[str, Any]:
     return values
 
 
-def _check_length(content: Json, values: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest for a prompt that its values would make too long, before it is made."""
-    length = 0
+def _measure(content: Json, values: Mapping[str, Any]) -> int:
+    """Returns the characters of a prompt with its values, at each place of them. Raises InvalidRequest if they are too
+    many, before the prompt is made."""
+    sizes = {name: _measure_value(values[name]) for name in content["variables"]}
+    size = 0
     for text in _list_texts(content):
-        length += len(text)
-        for name in _VARIABLE.findall(text):
-            length += len(value) if isinstance(value := values[name], str) else len(str(value.get("text") or ""))
-    if length > _MAX_RENDERED_CHARS:
+        size += len(text) + sum(sizes[name] for name in _VARIABLE.findall(text))
+    if size > _MAX_RENDERED_CHARS:
         raise InvalidRequest(
-            f"the prompt with its variables has {length} characters; at most {_MAX_RENDERED_CHARS} are allowed",
+            f"the prompt with its variables has {size} characters; at most {_MAX_RENDERED_CHARS} are allowed",
             param="prompt.variables",
         )
+    return size
+
+
+def _measure_value(value: Any) -> int:
+    """Returns the characters of a text, or the bytes of a part as JSON."""
+    return len(value) if isinstance(value, str) else len(orjson.dumps(value))
 
 
 def _text_of(name: str, value: Any) -> str:

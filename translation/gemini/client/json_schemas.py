@@ -72,8 +72,6 @@ def _parse_member(member: Any, types: tuple[type, ...]) -> Any:
     """Returns a value of an `enum`, which the API writes as a text whatever its type is. A text that is no such value
     is returned unchanged. Source: https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Schema
     """
-    if not isinstance(member, str):
-        return member
     try:
         value = orjson.loads(member)
     except orjson.JSONDecodeError:

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from translation.errors import InvalidRequest
-from translation.lowering.input_files import FileContent, FilesNeeded, find_file_ids, put_files_in, take_files_out
+from translation.lowering.input_files import (
+    FileContent,
+    FilesNeeded,
+    count_file_ids,
+    find_file_ids,
+    put_files_in,
+    take_files_out,
+)
 from translation.representation.items import new_input_text
 from translation.representation.turn import Turn
 
@@ -37,6 +44,8 @@ def test_only_parts_without_other_content_name_files() -> None:
         "f2": "input[0].content[1].file_id",
         "f7": "input[4].output[0].file_id",
     }
+    assert count_file_ids(items)["f7"] == 1
+    assert count_file_ids([*items, *items])["f7"] == 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +79,8 @@ def test_an_image_needs_a_file_that_is_one() -> None:
 
 
 def test_needed_files_are_named_by_their_parameters() -> None:
-    needed = FilesNeeded({"file-1": "input[0].content[0].file_id", "file-2": "input[3].output[1].file_id"})
+    params = {"file-1": "input[0].content[0].file_id", "file-2": "input[3].output[1].file_id"}
+    needed = FilesNeeded(params, {"file-1": 1, "file-2": 1})
     assert needed.params.keys() == {"file-1", "file-2"}
     assert str(needed) == "input[0].content[0].file_id, input[3].output[1].file_id"
 

@@ -32,7 +32,8 @@ def test_a_prompt_has_the_names_of_its_variables() -> None:
 
 def test_values_take_the_places_of_variables_once() -> None:
     values = {"city": "{{language}}", "photo": "a "}
-    merged = merge_prompt({"prompt": {"id": "p"}, "input": "Where?"}, read_prompt(PROMPT), values)
+    merged, size = merge_prompt({"prompt": {"id": "p"}, "input": "Where?"}, read_prompt(PROMPT), values)
+    assert size == 99
     assert merged == {
         "model": "m",
         "instructions": "Answer in French.",
@@ -46,7 +47,7 @@ def test_values_take_the_places_of_variables_once() -> None:
 
 def test_an_image_is_a_part_of_the_message() -> None:
     values = {"city": {"type": "input_text", "text": "Rome"}, "photo": IMAGE, "language": "Latin"}
-    merged = merge_prompt({"model": "own", "instructions": "Own."}, read_prompt(PROMPT), values)
+    merged = merge_prompt({"model": "own", "instructions": "Own."}, read_prompt(PROMPT), values).body
     assert (merged["model"], merged["instructions"]) == ("own", "Own.")
     assert merged["input"][1]["content"] == [
         {"type": "input_text", "text": "Look: "},
@@ -58,11 +59,11 @@ def test_an_image_is_a_part_of_the_message() -> None:
 
 def test_input_of_the_request_follows_or_is_left_to_the_validator() -> None:
     content = read_prompt({"instructions": "x"})
-    assert merge_prompt({"input": [{"role": "user", "content": "a"}]}, content, None)["input"] == [
+    assert merge_prompt({"input": [{"role": "user", "content": "a"}]}, content, None).body["input"] == [
         {"role": "user", "content": "a"}
     ]
-    assert merge_prompt({"input": 3}, content, None)["input"] == 3
-    assert "input" not in merge_prompt({}, content, {})
+    assert merge_prompt({"input": 3}, content, None).body["input"] == 3
+    assert "input" not in merge_prompt({}, content, {}).body
 
 
 LONG = "x" * 200_001
@@ -84,6 +85,8 @@ LONG = "x" * 200_001
         ({"messages": [{"role": "user", "content": []}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": "x", "id": "y"}]}, "messages[0].id"),
         ({"instructions": "".join(f"{{{{v{n}}}}}" for n in range(101))}, "messages"),
+        ({"instructions": "{{v}}" * 10_001}, "messages"),
+        ({"messages": [{"role": "user", "content": LONG[1:]}] * 6}, "messages"),
         ({"instructions": "x", "defaults": []}, "defaults"),
         ({"instructions": "x", "defaults": {"y": "z"}}, "defaults.y"),
         ({"instructions": "{{y}}", "defaults": {"y": 3}}, "defaults.y"),
@@ -107,6 +110,7 @@ def test_a_malformed_prompt_is_refused_by_name(body: Any, param: str) -> None:
         ({"city": IMAGE, "photo": "x"}, "prompt.variables.city", None),
         ({"city": {"type": "input_text"}, "photo": "x"}, "prompt.variables.city", None),
         ({"city": "x" * 6_000_000, "photo": "x"}, "prompt.variables", None),
+        ({"city": "x", "photo": {"type": "input_image", "image_url": "x" * 10_000_000}}, "prompt.variables", None),
     ],
 )
 def test_variables_that_do_not_fit_are_refused_by_name(variables: Any, param: str, code: str | None) -> None:
