@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +16,12 @@ from gateway.errors import FileTooLarge, GatewayError, UploadNotFound
 from gateway.files.blob_form import BlobForm
 from gateway.files.blob_keeper import BlobKeeper
 from gateway.files.file_params import compute_expiry
+from gateway.files.open_uploads import OpenUpload, OpenUploads
 from gateway.files.upload_params import NewUpload
 from gateway.http.forms.form_body import FormBody, FormPace
 from gateway.http.guard import DrainState, guard_client
 from gateway.logs import bind_fields
-from gateway.state.file_records import FileQuota, StoredFile
+from gateway.state.file_records import FileQuota, FileStore, StoredFile
 from gateway.state.upload_records import (
     StoredPart,
     StoredUpload,
@@ -58,9 +60,20 @@ class FileUploads:
     """The uploads of one server process."""
 
     def __init__(
-        self, uploads: UploadStore, blobs: BlobStore, keeper: BlobKeeper, rules: UploadRules, drain: DrainState
+        self,
+        uploads: UploadStore,
+        files: FileStore,
+        blobs: BlobStore,
+        keeper: BlobKeeper,
+        rules: UploadRules,
+        drain: DrainState,
+        open_uploads: OpenUploads,
     ) -> None:
         self._uploads = uploads
+        self._files = files
+        self._open_uploads = open_uploads
+        self._completing: set[tuple[str, str]] = set()
+        """The owners and ids of uploads whose parts are being joined."""
         self._blobs = blobs
         self._keeper = keeper
         self._rules = rules
@@ -110,6 +123,24 @@ class FileUploads:
         """
         upload = await self._load_pending(owner, upload_id)
         parts = _choose_parts(await self._uploads.load_parts(owner, upload_id), part_ids, upload)
+        with self._mark_completing(owner, upload_id):
+            return await self._complete(owner, upload, parts, md5, quota)
+
+    @contextmanager
+    def _mark_completing(self, owner: str, upload_id: str) -> Iterator[None]:
+        """Raises InvalidRequest if the parts are being joined already: each join writes a whole file."""
+        key = (owner, upload_id)
+        if key in self._completing:
+            raise InvalidRequest(f"Upload '{upload_id}' is being completed by another request.", param="upload_id")
+        self._completing.add(key)
+        try:
+            yield
+        finally:
+            self._completing.discard(key)
+
+    async def _complete(
+        self, owner: str, upload: StoredUpload, parts: Sequence[StoredPart], md5: str | None, quota: FileQuota
+    ) -> Json:
         try:
             async with self._keeper.write_blob(owner, "file-") as (file_id, blob):
                 digest = await self._join_parts(parts, blob, hashes=md5 is not None)
@@ -125,11 +156,11 @@ class FileUploads:
                     purpose=upload.purpose,
                     expires_at=compute_expiry(upload.purpose, upload.file_expires_s, created_at),
                 )
-                completed = await self._uploads.complete_upload(owner, upload_id, file, quota)
+                completed = await self._uploads.complete_upload(owner, upload.id, file, quota)
         except UploadNotPending as error:
-            raise error.build_client_error(upload_id) from None
+            raise error.build_client_error(upload.id) from None
         except BlobMissing:  # another request has ended the upload meanwhile
-            await self._load_pending(owner, upload_id)
+            await self._load_pending(owner, upload.id)
             raise
         bind_fields(file_id=file.id, file_bytes=file.size)
         await self._keeper.remove_unused(owner)
@@ -153,24 +184,27 @@ class FileUploads:
         return upload
 
     async def _receive_part(self, owner: str, upload: StoredUpload, quota: FileQuota, body: FormBody) -> Json:
+        expected = max(0, body.declared_size - _FORM_OVERHEAD)
+        stored = await self._files.measure_usage(owner)
         try:
-            async with self._keeper.write_blob(owner, "part_") as (part_id, blob):
-                count_bytes = partial(self._count_bytes, upload, [0])
-                content = await BlobForm(body, _PART_FIELD, (), count_bytes).read(blob)
-                await blob.finish()
-                part = StoredPart(id=part_id, upload_id=upload.id, size=content.size, created_at=int(time.time()))
-                await self._uploads.add_part(owner, part, UploadLimits(self._rules.max_parts), quota)
+            with self._open_uploads.count(owner, stored, quota, expected) as arriving:
+                async with self._keeper.write_blob(owner, "part_") as (part_id, blob):
+                    count_bytes = partial(self._count_bytes, upload, arriving)
+                    content = await BlobForm(body, _PART_FIELD, (), count_bytes).read(blob)
+                    await blob.finish()
+                    part = StoredPart(id=part_id, upload_id=upload.id, size=content.size, created_at=int(time.time()))
+                    await self._uploads.add_part(owner, part, UploadLimits(self._rules.max_parts), quota)
         except UploadNotPending as error:
             raise error.build_client_error(upload.id) from None
         bind_fields(file_bytes=part.size)
         return part.render()
 
-    def _count_bytes(self, upload: StoredUpload, total: list[int], size: int) -> None:
-        """Adds to the bytes of a part, `total`. Raises the errors for too many."""
-        total[0] += size
-        if total[0] > self._rules.max_part_mb * _MB:
+    def _count_bytes(self, upload: StoredUpload, arriving: OpenUpload, size: int) -> None:
+        """Counts further bytes of a part. Raises the errors for too many."""
+        arriving.add(size)
+        if arriving.size > self._rules.max_part_mb * _MB:
             raise self._build_too_large_error(0)
-        check_part(total[0], upload.size, 0, 0, UploadLimits(self._rules.max_parts))
+        check_part(arriving.size, upload.size, 0, 0, UploadLimits(self._rules.max_parts))
 
     async def _join_parts(self, parts: Sequence[StoredPart], blob: BlobWriter, *, hashes: bool) -> str:
         """Writes the parts into a blob one after another. Returns their MD5 in hex, if it `hashes` them."""

@@ -9,8 +9,8 @@ from gateway.state.file_records import FileQuota, FileUsage, check_quota
 class OpenUploads:
     """The uploads of one server process that have not ended.
 
-    The database enforces the quota of an owner when an upload ends. Uploads in progress are counted here, so that an
-    owner who begins many at once cannot fill the disk before that.
+    The database enforces the quota of an owner when an upload, or a part of one, has ended. Those in progress are
+    counted here, so that an owner who begins many at once cannot fill the disk before that.
     """
 
     def __init__(self) -> None:

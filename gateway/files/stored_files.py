@@ -67,7 +67,8 @@ class StoredFiles:
         self._keeper = keeper
         self._rules = rules
         self._drain = drain
-        self._open_uploads = OpenUploads()
+        self.open_uploads: Final = OpenUploads()
+        """The files, and parts of files, that are arriving."""
 
     async def create_file(self, owner: str, quota: FileQuota, scope: Scope, receive: Receive) -> StoredFile:
         """Stores the file of a form.
@@ -141,7 +142,7 @@ class StoredFiles:
     async def _receive_file(self, owner: str, quota: FileQuota, body: FormBody) -> StoredFile:
         expected = max(0, body.declared_size - _FORM_OVERHEAD)
         stored = await self._measure_with_room(owner, quota, expected)
-        with self._open_uploads.count(owner, stored, quota, expected) as upload:
+        with self.open_uploads.count(owner, stored, quota, expected) as upload:
             async with self._keeper.write_blob(owner, "file-") as (file_id, blob):
                 count_bytes = partial(self._count_bytes, upload)
                 form = BlobForm(body, _FILE_FIELD, _TEXT_FIELDS, count_bytes, _check_field, _check_head)

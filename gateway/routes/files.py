@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.errors import NotFound
-from gateway.files.file_params import PURPOSES
+from gateway.files.file_params import PURPOSES, check_purpose
 from gateway.http import query_params
 from gateway.http.error_forms import ErrorForm
 from gateway.http.json_reply import build_json_reply
@@ -54,6 +54,8 @@ def build_files_routes(forms: Sequence[ErrorForm], service: Service) -> APIRoute
             query, extra_names=["purpose"], max_limit=_MAX_PAGE_SIZE, default_limit=_MAX_PAGE_SIZE
         )
         purpose = query_params.read_single_value(query, "purpose")
+        if purpose is not None:
+            check_purpose(purpose)
         return await build_list_reply(page, lambda page: files.list_files(owner, page, purpose=purpose))
 
     @router.get("/v1/files/{file_id}", dependencies=of_openai)

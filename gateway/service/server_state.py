@@ -248,7 +248,9 @@ class StoredState:
         blobs, rules = open_blobs(settings), UploadRules.of(settings.files, pace)
         self._keeper = BlobKeeper(store.files, blobs, pace.total_s + _HOLD_MARGIN_S)
         self._files = StoredFiles(store.files, blobs, self._keeper, FileRules(rules.max_file_mb, pace), drain)
-        self._uploads = FileUploads(store.uploads, blobs, self._keeper, rules, drain)
+        self._uploads = FileUploads(
+            store.uploads, store.files, blobs, self._keeper, rules, drain, self._files.open_uploads
+        )
         file_search = settings.tools.file_search
         self._indexer = Indexer(
             store.indexing,

@@ -61,7 +61,8 @@ class Indexer:
     async def lifespan(self) -> AsyncGenerator[None, None]:
         """Indexes files until the block ends. Files that are not done then can be claimed by other processes."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._claim_forever(group)), group.create_task(self._renew_forever())]
+            loops = (self._claim_forever(group), self._renew_forever(), self._remove_forever())
+            tasks = [group.create_task(loop) for loop in loops]
             try:
                 yield
             finally:
@@ -82,12 +83,17 @@ class Indexer:
                     claims = await self._queue.claim_entries(free, lease_s=self._lease_s)
                 for claim in claims:
                     self._running[claim] = group.create_task(self._index(claim))
-                if not claims:
-                    await self._queue.remove_chunks()
             if len(claims) < free or free <= 0:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_S):
                         await self._changed.wait()
+
+    async def _remove_forever(self) -> None:
+        """Deletes chunks that count no more. They may be so many that files must not wait for that."""
+        while True:
+            with log_round_faults(_log, "removing_chunks_failed"):
+                await self._queue.remove_chunks()
+            await asyncio.sleep(_POLL_S)
 
     async def _renew_forever(self) -> None:
         while True:

@@ -137,7 +137,9 @@ class SqlOwnerData:
             await connection.execute(
                 delete(vector_store_usage).where(vector_store_usage.c.owner == owner, vector_store_usage.c.stores == 0)
             )
-            await connection.execute(delete(file_usage).where(file_usage.c.owner == owner, file_usage.c.bytes == 0))
+            # Files may be empty. Their numbers are given out from this row.
+            is_unused = and_(file_usage.c.owner == owner, file_usage.c.files == 0, file_usage.c.bytes == 0)
+            await connection.execute(delete(file_usage).where(is_unused))
             # A response that began meanwhile keeps the row: its bytes are not 0.
             await connection.execute(
                 delete(owner_usage).where(owner_usage.c.owner == owner, owner_usage.c.log_bytes == 0)

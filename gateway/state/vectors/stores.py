@@ -41,6 +41,7 @@ from gateway.state.vectors.entries import (
     count_entries,
     delete_entries,
     is_entry,
+    list_for_removal,
 )
 from gateway.state.vectors.outdated_vectors import has_outdated
 from gateway.state.vectors.search import StoreSearch
@@ -50,6 +51,9 @@ from translation.representation.json_types import Json
 
 _DAY_US: Final = 86_400 * SECOND_US
 _IDS_PER_STATEMENT: Final = 500
+
+_NOT_INDEXED: Final = {"attempt": 0, "chunks": 0, "terms": 0, "bytes": 0, "leased_us": 0}
+"""The values of an entry without chunks, which no process indexes: attempts that began before have another number."""
 
 
 class SqlVectorStores:
@@ -261,14 +265,15 @@ class SqlVectorStores:
             if not marked.rowcount:
                 return None
             is_of_batch = and_(vector_batch_files.c.owner == owner, vector_batch_files.c.batch_id == batch_id)
+            is_cancelled = and_(
+                is_entry(owner, store_id),
+                vector_store_files.c.status == "in_progress",
+                vector_store_files.c.file_id.in_(select(vector_batch_files.c.file_id).where(is_of_batch)),
+            )
+            rows = (await connection.execute(select(vector_store_files).where(is_cancelled))).all()
+            await list_for_removal(connection, rows)
             await connection.execute(
-                update(vector_store_files)
-                .where(
-                    is_entry(owner, store_id),
-                    vector_store_files.c.status == "in_progress",
-                    vector_store_files.c.file_id.in_(select(vector_batch_files.c.file_id).where(is_of_batch)),
-                )
-                .values(status="cancelled", leased_us=0)
+                update(vector_store_files).where(is_cancelled).values(status="cancelled", **_NOT_INDEXED)
             )
             return await _load_batch(connection, owner, store_id, batch_id)
 
@@ -361,20 +366,18 @@ class SqlVectorStores:
             "attributes": dump_json(dict(entry.attributes)),
             "max_tokens": entry.sizes.max_tokens,
             "overlap": entry.sizes.overlap,
-            "chunks": 0,
-            "terms": 0,
-            "bytes": 0,
-            "leased_us": 0,
             "tries": 0,
+            **_NOT_INDEXED,
         }
         if before is None:
             keys = {"owner": owner, "store_id": store_id, "file_id": entry.file_id}
-            new = {**keys, **values, "number": number, "created_us": now_us, "attempt": 0}
+            new = {**keys, **values, "number": number, "created_us": now_us}
             await connection.execute(insert(vector_store_files).values(new))
         else:
-            await connection.execute(
-                update(vector_store_files).where(is_entry(owner, store_id, entry.file_id)).values(values)
-            )
+            is_one = is_entry(owner, store_id, entry.file_id)
+            rows = (await connection.execute(select(vector_store_files).where(is_one))).all()
+            await list_for_removal(connection, rows)
+            await connection.execute(update(vector_store_files).where(is_one).values(values))
         loaded = await _load_entry(connection, owner, store_id, entry.file_id)
         if loaded is None:
             raise FileNotFound(entry.file_id)

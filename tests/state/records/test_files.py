@@ -7,8 +7,10 @@ import pytest
 
 from gateway.errors import StorageQuotaExceeded
 from gateway.state.database.database import Database
+from gateway.state.database.tables import files
 from gateway.state.file_records import BlobKey, BlobNotReserved, FileQuota, FileUsage, StoredFile
 from gateway.state.records.files import FileDeleter, SqlFileStore
+from gateway.state.sql.deletion import delete_in_batches
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest, UnknownCursor
@@ -181,3 +183,20 @@ async def test_erasing_an_owner_deletes_its_files_and_lists_their_blobs(store: S
     assert {key.owner for key in await store.files.list_unused_blobs(1000)} == {"ann"}
     assert len(await store.files.list_unused_blobs(1000)) == 120
     assert await list_ids(store, "bob") == ["file-of-bob"]
+
+
+async def test_an_empty_file_that_was_created_while_its_owner_was_erased_ends_no_uploads(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def delete_and_create(database: Database, table: Any, *conditions: Any, **named: Any) -> int:
+        deleted = await delete_in_batches(database, table, *conditions, **named)
+        if table is files:
+            await add(store, "ann", build_file("file-empty", 0))
+        return deleted
+
+    await add(store, "ann", build_file("file-1"))
+    monkeypatch.setattr("gateway.state.sql.owner_data.delete_in_batches", delete_and_create)
+    assert await store.owner_data.erase_owner("ann") == 1
+    for number in range(3):
+        await add(store, "ann", build_file(f"file-later-{number}"))
+    assert await store.files.measure_usage("ann") == FileUsage(4, 3)

@@ -189,6 +189,16 @@ async def test_a_fault_of_the_store_ends_neither_the_indexer_nor_what_comes_late
     )
 
 
+async def test_files_do_not_wait_for_chunks_that_are_deleted(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+) -> None:
+    queue.before["remove_chunks"] = asyncio.Event().wait
+    await wait_until(lambda: queue.calls["remove_chunks"] > 0)
+    await add("file-first", b"The first cat.")
+    indexer.notify()
+    assert (await read_end(store, "file-first")).status == "completed"
+
+
 @pytest.mark.parametrize("lease_s", [5.0])
 async def test_a_fault_that_cannot_even_be_recorded_costs_a_lease_and_not_the_indexer(
     store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]

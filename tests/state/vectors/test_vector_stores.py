@@ -347,6 +347,27 @@ async def test_a_batch_counts_its_files_and_can_be_cancelled(store: SqlStore) ->
     assert await store.indexing.claim_entries(5, lease_s=60) == []
 
 
+async def test_a_file_attached_again_after_its_batch_was_cancelled_has_no_chunks_of_before(
+    store: SqlStore, tables: Database
+) -> None:
+    await create(store, "ann", "vs_1")
+    await add_file(store, "ann", "file-a")
+    stores, entries = store.vector_stores, [NewEntry("file-a")]
+    await stores.attach_files("ann", "vs_1", entries, most=10, batch_id="vsfb_1")
+    (cancelled,) = await store.indexing.claim_entries(1, lease_s=60)
+    assert await store.indexing.add_chunks(cancelled, build_chunks("old cat"))
+    await stores.cancel_batch("ann", "vs_1", "vsfb_1")
+    await stores.attach_files("ann", "vs_1", entries, most=10)
+    # The process that indexed it goes on, because it does not know yet.
+    assert not await store.indexing.add_chunks(cancelled, build_chunks("older cat"))
+    assert not await store.indexing.complete_entry(cancelled)
+    assert await store.indexing.renew_claims([cancelled], lease_s=60) == []
+    await index(store, {"file-a": ["new cat"]})
+    assert [found.text for found in await search(store, "ann", "vs_1", "cat")] == ["new cat"]
+    assert await store.indexing.remove_chunks() == 1
+    assert await count_rows(tables, vector_chunks) == 1
+
+
 async def test_the_text_of_a_file_is_read_once(store: SqlStore) -> None:
     await create(store, "ann", "vs_1", "file-a")
     [claim] = await store.indexing.claim_entries(5, lease_s=60)

@@ -142,6 +142,8 @@ def test_lists_are_in_the_order_of_creation_and_have_pages(client: OpenAI) -> No
 @pytest.mark.parametrize(
     ("query", "param"),
     [
+        ("purpose=asistants", "purpose"),
+        ("purpose=%00", "purpose"),
         ("limit=0", "limit"),
         ("limit=10001", "limit"),
         ("limit=a", "limit"),

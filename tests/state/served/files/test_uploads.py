@@ -1,13 +1,19 @@
 """Uploads in parts over HTTP with the official SDK, on both databases."""
 
+import asyncio
 import hashlib
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 from openai import APIStatusError, OpenAI
 
+from gateway.files.file_uploads import FileUploads
+from gateway.files.open_uploads import OpenUpload
+from tests.polling import block_until
 from tests.serving import Gateway, serving
 from tests.state.served.files.conftest import ByteStorage
 
@@ -124,6 +130,65 @@ def test_an_upload_that_has_ended_is_refused_by_name(client: OpenAI, storage: By
         assert (error.status_code, error.code) == (400, "upload_not_pending")
         error = refusal(call, "upload_none", **named)
         assert (error.status_code, error.code) == (404, "upload_not_found")
+
+
+def test_parts_that_arrive_count_for_the_quota(
+    store_url: str, storage: ByteStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserved: list[int] = []
+    reserve = OpenUpload.reserve
+
+    def record_and_reserve(upload: OpenUpload, size: int) -> None:
+        reserve(upload, size)
+        reserved.append(size)
+
+    monkeypatch.setattr(OpenUpload, "reserve", record_and_reserve)
+    files = {**storage.settings, "max_file_mb": 3, "max_part_mb": 1}
+    config = {**CONFIG, "store": {"url": store_url}, "files": files, "limits": {"files_mb": 1}}
+    head = b'--b\r\ncontent-disposition: form-data; name="data"; filename="a"\r\n\r\n'
+    rest = bytes(600_000) + b"\r\n--b--\r\n"
+    may_end = threading.Event()
+
+    def send_slowly() -> Iterator[bytes]:
+        yield head
+        may_end.wait(60)
+        yield rest
+
+    headers = {"content-type": "multipart/form-data; boundary=b", "content-length": str(len(head + rest))}
+    with serving(config) as running, httpx.Client(base_url=running.v1, timeout=60) as http:
+        ids = [http.post("/uploads", json={**CREATED, "bytes": 600_000}).json()["id"] for _ in range(2)]
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(http.post, f"/uploads/{ids[0]}/parts", content=send_slowly(), headers=headers)
+            block_until(lambda: len(reserved) == 1)
+            refused = http.post(f"/uploads/{ids[1]}/parts", content=head + rest, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "storage_quota_exceeded")
+            assert "limits.files_mb" in refused.text
+            may_end.set()
+            assert slow.result(60).status_code == 200
+    assert len(storage.list_names()) == 1
+
+
+def test_an_upload_is_completed_by_one_request_at_a_time(client: OpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    joins: list[None] = []
+    may_end = threading.Event()
+    join = FileUploads._join_parts
+
+    async def join_late(*arguments: Any, **named: Any) -> str:
+        joins.append(None)
+        await asyncio.to_thread(may_end.wait, 60)
+        return await join(*arguments, **named)
+
+    monkeypatch.setattr(FileUploads, "_join_parts", join_late)
+    made = client.uploads.create(**CREATED)
+    part = client.uploads.parts.create(made.id, data=b"abcdef")
+    with ThreadPoolExecutor(1) as pool:
+        completing = pool.submit(client.uploads.complete, made.id, part_ids=[part.id])
+        block_until(lambda: len(joins) == 1)
+        error = refusal(client.uploads.complete, made.id, part_ids=[part.id])
+        assert (error.status_code, error.param) == (400, "upload_id")
+        may_end.set()
+        assert completing.result(60).status == "completed"
+    assert len(joins) == 1
 
 
 def test_a_part_needs_the_field_data(http: httpx.Client, storage: ByteStorage) -> None:
