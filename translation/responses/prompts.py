@@ -54,13 +54,15 @@ def read_prompt(body: Json) -> Json:
         raise InvalidRequest(
             "a prompt has instructions or messages", param="instructions", code="missing_required_parameter"
         )
-    if (length := sum(map(len, _list_texts(content)))) > _MAX_PROMPT_CHARS:
+    texts = _list_texts(content)
+    if (length := sum(map(len, texts))) > _MAX_PROMPT_CHARS:
         message = f"the texts of the prompt have {length} characters; at most {_MAX_PROMPT_CHARS} are allowed"
         raise InvalidRequest(message, param="messages")
-    if (places := sum(len(_VARIABLE.findall(text)) for text in _list_texts(content))) > _MAX_PLACES:
-        message = f"a prompt has variables at {_MAX_PLACES} places at most, and this at {places}"
+    places = [name for text in texts for name in _VARIABLE.findall(text)]
+    if len(places) > _MAX_PLACES:
+        message = f"a prompt has variables at {_MAX_PLACES} places at most, and this at {len(places)}"
         raise InvalidRequest(message, param="messages")
-    variables = _list_variables(content)
+    variables = [*dict.fromkeys(places)]  # in the order in which they first appear
     if len(variables) > _MAX_VARIABLES:
         raise InvalidRequest(
             f"a prompt has at most {_MAX_VARIABLES} variables, and this has {len(variables)}", param="messages"
@@ -121,11 +123,6 @@ def _read_text(value: Any, param: str, most: int) -> str:
 
 def _list_texts(content: Json) -> list[str]:
     return [content.get("instructions") or "", *(message["content"] for message in content.get("messages") or ())]
-
-
-def _list_variables(content: Json) -> list[str]:
-    """Returns the names of the variables in the order in which they first appear."""
-    return [*dict.fromkeys(name for text in _list_texts(content) for name in _VARIABLE.findall(text))]
 
 
 def _read_defaults(defaults: Any, variables: list[str]) -> Json:
