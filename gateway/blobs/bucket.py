@@ -114,7 +114,8 @@ class ObjectWriter:
         """The pieces that are sent next; None is the end of an object that is abandoned."""
         self._is_complete = False
         self._upload: asyncio.Task[Any] | None = None
-        """The upload in parts; None as long as the object fits in one."""
+        """The upload, which begins with the first full part or at the end. Whoever removes a blob has to wait for it: an
+        upload that is cancelled may still arrive after the removal."""
 
     async def write(self, data: bytes) -> None:
         self._pending += data
@@ -128,12 +129,12 @@ class ObjectWriter:
         rest = bytes(self._pending)
         self._pending.clear()
         if self._upload is None:
-            await _translate(obstore.put_async(self._store, self._blob_id, rest, use_multipart=False))
-            return
-        if rest:
-            await self._send(rest)
-        self._is_complete = True
-        await self._send(b"")
+            self._upload = asyncio.get_running_loop().create_task(self._upload_whole(rest))
+        else:
+            if rest:
+                await self._send(rest)
+            self._is_complete = True
+            await self._send(b"")
         await _translate(asyncio.shield(self._upload))
 
     async def close(self) -> None:
@@ -166,6 +167,9 @@ class ObjectWriter:
             sending.cancel()
         if self._upload.done() and not self._is_complete:
             await _translate(self._upload)
+
+    async def _upload_whole(self, data: bytes) -> None:
+        await obstore.put_async(self._store, self._blob_id, data, use_multipart=False)
 
     async def _upload_parts(self) -> None:
         await obstore.put_async(

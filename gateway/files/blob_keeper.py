@@ -30,7 +30,7 @@ class BlobKeeper:
         """Opens a new blob, and returns its id. If the block fails, the blob is removed.
 
         The block finishes the blob and stores the row that has it. Raises FileStorageUnavailable, StoreUnavailable, and
-        BodyTooSlow if the block took so long that the blob was removed.
+        BodyTooSlow if the hold of the blob has ended: the block took too long, or the owner's data was erased.
         """
         blob_id = f"{prefix}{random_hex()}"
         await self._files.reserve_blob(owner, blob_id, hold_s=self._hold_s)
@@ -38,7 +38,11 @@ class BlobKeeper:
             async with self._blobs.write_blob(blob_id) as blob:
                 yield blob_id, blob
         except BlobNotReserved:
-            raise BodyTooSlow("the upload took too long, and its bytes were removed: send it again") from None
+            await self._remove_late_blob(BlobKey(owner, blob_id))
+            raise BodyTooSlow(
+                "the upload took too long, or the data of its owner was erased meanwhile, and its bytes were removed: "
+                "send it again"
+            ) from None
         except BaseException:
             # A transaction whose end is not known may have succeeded: then the blob is no longer listed as unused.
             with suppress(StoreUnavailable):
@@ -53,6 +57,13 @@ class BlobKeeper:
             await self._files.remove_unused_blobs([key])
         except (FileStorageUnavailable, StoreUnavailable) as error:
             _log.warning("file_removal_failed", cause=getattr(error, "reason", "the store is unavailable"))
+
+    async def _remove_late_blob(self, key: BlobKey) -> None:
+        """Removes a blob that was finished after its hold had ended, and perhaps after it was removed as unused."""
+        with suppress(StoreUnavailable):
+            if not await self._files.release_blob(key.owner, key.id):
+                await self._files.reserve_blob(key.owner, key.id, hold_s=0)
+        await self.remove_blob(key)
 
     async def remove_unused(self, owner: str | None = None) -> int:
         """Removes the unused blobs of one owner, or of all. Returns how many. Raises StoreUnavailable."""

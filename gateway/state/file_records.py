@@ -87,7 +87,7 @@ class FileStore(Protocol):
     async def create_file(self, owner: str, file: StoredFile, quota: FileQuota) -> None:
         """Stores a file whose blob was reserved and has been written.
 
-        Raises StorageQuotaExceeded, and BlobNotReserved if the blob was removed meanwhile.
+        Raises StorageQuotaExceeded, and BlobNotReserved if the hold of the blob has ended.
         """
         ...
 
@@ -123,4 +123,4 @@ class FileStore(Protocol):
 
 
 class BlobNotReserved(Exception):
-    """A blob is no longer reserved: its request took too long, and its bytes were removed."""
+    """A blob is no longer reserved: its request took too long, or the data of its owner was erased meanwhile."""

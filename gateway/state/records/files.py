@@ -149,11 +149,7 @@ async def add_file(
 ) -> None:
     """Stores a file within a transaction, which has the quota's row locked from then on. Raises like `create_file`."""
     number = await raise_usage(connection, owner, quota, file_count=1, size=file.size, is_sqlite=is_sqlite)
-    claimed = await connection.execute(
-        delete(unused_blobs).where(unused_blobs.c.owner == owner, unused_blobs.c.id == file.id)
-    )
-    if not claimed.rowcount:
-        raise BlobNotReserved(file.id)
+    await claim_blob(connection, owner, file.id)
     await connection.execute(
         insert(files).values(
             owner=owner,
@@ -166,6 +162,21 @@ async def add_file(
             expires_us=None if file.expires_at is None else file.expires_at * _SECOND_US,
         )
     )
+
+
+async def claim_blob(connection: AsyncConnection, owner: str, blob_id: str) -> None:
+    """Ends the list entry of a blob that gets a row, within a transaction. Raises BlobNotReserved if its hold has
+    ended: the bytes may be removed at any time then."""
+    is_one = and_(unused_blobs.c.owner == owner, unused_blobs.c.id == blob_id)
+    is_held = unused_blobs.c.remove_after_us > read_clock_us()
+    if not (await connection.execute(delete(unused_blobs).where(is_one, is_held))).rowcount:
+        raise BlobNotReserved(blob_id)
+
+
+async def release_blobs_of(database: Database, owner: str) -> None:
+    """Ends the holds of all reserved blobs of an owner: no request that has begun can still make a file of one."""
+    async with database.write_transaction(owner) as connection:
+        await connection.execute(update(unused_blobs).where(unused_blobs.c.owner == owner).values(remove_after_us=0))
 
 
 async def raise_usage(

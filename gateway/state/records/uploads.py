@@ -8,9 +8,9 @@ from sqlalchemy import ColumnElement, Row, and_, delete, func, insert, select, u
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.state.database.database import Database
-from gateway.state.database.tables import file_usage, unused_blobs, upload_parts, uploads
-from gateway.state.file_records import BlobNotReserved, FileQuota, FileUsage, StoredFile, check_quota
-from gateway.state.records.files import add_file, list_as_unused, raise_usage, reduce_usage
+from gateway.state.database.tables import file_usage, upload_parts, uploads
+from gateway.state.file_records import FileQuota, FileUsage, StoredFile, check_quota
+from gateway.state.records.files import add_file, claim_blob, list_as_unused, raise_usage, reduce_usage
 from gateway.state.row_values import is_valid_id, read_clock_us
 from gateway.state.upload_records import StoredPart, StoredUpload, UploadLimits, UploadNotPending, check_part
 
@@ -67,11 +67,7 @@ class SqlUploadStore:
             check_part(part.size, row.bytes, row.part_bytes, row.part_count, limits)
             is_sqlite = self._database.is_sqlite
             await raise_usage(connection, owner, quota, file_count=0, size=part.size, is_sqlite=is_sqlite)
-            claimed = await connection.execute(
-                delete(unused_blobs).where(unused_blobs.c.owner == owner, unused_blobs.c.id == part.id)
-            )
-            if not claimed.rowcount:
-                raise BlobNotReserved(part.id)
+            await claim_blob(connection, owner, part.id)
             await connection.execute(
                 insert(upload_parts).values(
                     owner=owner,

@@ -34,7 +34,7 @@ from gateway.state.database.tables import (
 )
 from gateway.state.owner_data import OwnerUsage
 from gateway.state.records.approvals import delete_approvals, delete_approvals_of
-from gateway.state.records.files import FileDeleter, build_file
+from gateway.state.records.files import FileDeleter, build_file, release_blobs_of
 from gateway.state.records.idempotency_keys import delete_keys
 from gateway.state.records.open_calls import delete_open_calls
 from gateway.state.records.prompts import delete_prompts, load_all_versions
@@ -125,6 +125,8 @@ class SqlOwnerData:
             self._database, prompts, prompts.c.owner == owner, delete_rows=delete_prompts
         )
         await remove_chunks_of(self._database, owner)
+        # Before the files: an upload that is running now either has stored its file, or cannot store it any more.
+        await release_blobs_of(self._database, owner)
         await delete_in_batches(self._database, uploads, uploads.c.owner == owner, delete_rows=delete_uploads)
         deleted_count += await delete_in_batches(
             self._database,

@@ -1,11 +1,14 @@
 """Files in the store: their order, their quota, their expiry, and the list of blobs that none of them has."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.errors import StorageQuotaExceeded
+from gateway.blobs.folder import BlobFolder
+from gateway.errors import BodyTooSlow, FileStorageUnavailable, StorageQuotaExceeded
+from gateway.files.blob_keeper import BlobKeeper
 from gateway.state.database.database import Database
 from gateway.state.database.tables import files
 from gateway.state.file_records import BlobKey, BlobNotReserved, FileQuota, FileUsage, StoredFile
@@ -13,6 +16,7 @@ from gateway.state.records.files import FileDeleter, SqlFileStore
 from gateway.state.sql.deletion import delete_in_batches
 from gateway.state.sql.retention import SqlRetention
 from gateway.state.sql.store import SqlStore
+from gateway.state.upload_records import StoredPart, StoredUpload, UploadLimits
 from gateway.state.values import PageRequest, UnknownCursor
 
 QUOTA = FileQuota(files=100, size=1000)
@@ -117,6 +121,49 @@ async def test_no_file_is_made_of_a_blob_that_was_removed_meanwhile(store: SqlSt
     with pytest.raises(BlobNotReserved):
         await store.files.create_file("ann", build_file("file-1"), QUOTA)
     assert await store.files.measure_usage("ann") == FileUsage(0, 0)
+
+
+@pytest.mark.parametrize("end", ["it took too long", "it was released", "the owner was erased"])
+async def test_no_file_or_part_is_made_of_a_blob_whose_hold_has_ended(store: SqlStore, end: str) -> None:
+    upload = StoredUpload(id="upload_1", size=9, created_at=1, expires_at=FUTURE, filename="a.txt", purpose="user_data")
+    hold_s = 0 if end == "it took too long" else 60
+    await store.files.reserve_blob("bob", "file-1", hold_s=60)
+    await store.files.reserve_blob("ann", "file-1", hold_s=hold_s)
+    await store.files.reserve_blob("ann", "part_1", hold_s=hold_s)
+    if end == "it was released":
+        assert await store.files.release_blob("ann", "file-1")
+        assert await store.files.release_blob("ann", "part_1")
+    elif end == "the owner was erased":
+        await store.owner_data.erase_owner("ann")
+    await store.uploads.create_upload("ann", upload, QUOTA)
+    with pytest.raises(BlobNotReserved):
+        await store.files.create_file("ann", build_file("file-1"), QUOTA)
+    with pytest.raises(BlobNotReserved):
+        await store.uploads.add_part(
+            "ann", StoredPart(id="part_1", upload_id="upload_1", size=1, created_at=1), UploadLimits(9), QUOTA
+        )
+    assert await store.files.measure_usage("ann") == FileUsage(0, 0)
+    assert sorted(await store.files.list_unused_blobs(10)) == [BlobKey("ann", "file-1"), BlobKey("ann", "part_1")]
+    await store.files.create_file("bob", build_file("file-1"), QUOTA)
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+async def test_a_file_that_was_uploaded_during_an_erasure_leaves_nothing(
+    store: SqlStore, tmp_path: Path, is_swept: bool
+) -> None:
+    folder = tmp_path / "files"
+    keeper = BlobKeeper(store.files, BlobFolder(folder), 60)
+    with pytest.raises(FileStorageUnavailable if is_swept else BodyTooSlow):
+        async with keeper.write_blob("ann", "file-") as (file_id, blob):
+            await blob.write(b"secret")
+            await store.owner_data.erase_owner("ann")
+            if is_swept:
+                await keeper.remove_unused("ann")
+            await blob.finish()
+            await store.files.create_file("ann", build_file(file_id), QUOTA)
+    assert not any(path.is_file() for path in folder.rglob("*"))
+    assert await list_ids(store, "ann") == []
+    assert await store.files.list_unused_blobs(10) == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import obstore
 import pytest
 
 from gateway.blobs.blob_store import BlobMissing
@@ -12,7 +13,7 @@ from gateway.blobs.bucket import Bucket
 from gateway.config.storage_settings import BucketSettings
 from gateway.errors import FileStorageUnavailable
 from tests.own_process import find_descriptors, identify_file
-from tests.polling import wait_until
+from tests.polling import reach, wait_until
 from tests.state.s3_server import Bucket as ServedBucket
 from tests.state.s3_server import S3Server, s3_server
 
@@ -103,6 +104,27 @@ async def test_a_writer_that_is_cancelled_leaves_nothing(blobs: Bucket, served: 
     task.cancel()
     await asyncio.wait({task})
     assert (served.list_names(), served.list_unfinished()) == ([], [])
+
+
+async def test_a_writer_that_is_cancelled_at_its_end_waits_for_what_may_still_arrive(
+    blobs: Bucket, served: ServedBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, is_sending, may_arrive = obstore.put_async, asyncio.Event(), asyncio.Event()
+
+    async def put_late(*args: Any, **options: Any) -> Any:
+        is_sending.set()
+        await may_arrive.wait()
+        return await put(*args, **options)
+
+    monkeypatch.setattr(obstore, "put_async", put_late)
+    task = asyncio.create_task(write(blobs, BLOB_ID, b"x"))
+    await reach(is_sending, task)
+    task.cancel()
+    await asyncio.sleep(0)
+    may_arrive.set()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert served.list_names() == [BLOB_ID], "it arrives before its removal, which follows, and not after it"
 
 
 async def test_removing_is_repeatable(blobs: Bucket, served: ServedBucket) -> None:
