@@ -97,6 +97,9 @@ class ReasoningReader:
         """The details since the last `pop_details`, each with the pieces of its streamed text."""
         self.segments: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
+        self._unsigned: tuple[Json, list[str]] | None = None
+        """The last detail that `pop_details` left out as unsigned, and the pieces of its text: its signature may follow
+        after the first text of the answer."""
         self._source: str | None = None
 
     def claim_source(self, source: str) -> bool:
@@ -138,8 +141,11 @@ class ReasoningReader:
             detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail
             for detail, pieces in self.details
         ]
+        is_needed = any(detail.get("signature") or detail.get("data") for detail in details)
+        if details:
+            self._unsigned = None if is_needed else self.details[-1]
         self.details = []
-        return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
+        return details if is_needed else []
 
     def _choose_source(self, delta: Json, segments: list[tuple[str, str]]) -> str | None:
         # A plain field has the text of a summary too, but does not mark it as one.
@@ -156,12 +162,22 @@ class ReasoningReader:
             self.details.append((detail, []))
             return
         last, pieces = self.details[-1] if self.details else ({}, [])
-        if (last.get("type"), last.get("index")) != (detail["type"], detail.get("index")):
-            last, pieces = {}, []
+        if not _are_of_one_block(last, detail):
+            last, pieces = self._find_unsigned(detail) or ({}, [])
             self.details.append((last, pieces))
         last |= {name: value for name, value in detail.items() if value is not None}
         if isinstance(piece := detail.get(key), str):
             pieces.append(piece)
+
+    def _find_unsigned(self, detail: Json) -> tuple[Json, list[str]] | None:
+        """Returns the block that ended unsigned if `detail` is only its signature: the upstream needs the text and the
+        signature back in one detail."""
+        unsigned = self._unsigned
+        is_signature = detail.get("signature") and not detail.get(_STREAMED_KEYS[detail["type"]])
+        if unsigned is None or not is_signature or not _are_of_one_block(unsigned[0], detail):
+            return None
+        self._unsigned = None
+        return unsigned
 
 
 def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str]]]) -> Item:
@@ -176,6 +192,11 @@ def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str
         else:
             item["content"].append({**new_reasoning_text(), "text": "".join(texts)})
     return item
+
+
+def _are_of_one_block(last: Json, detail: Json) -> bool:
+    """Returns whether two details are pieces of one block of the upstream."""
+    return (last.get("type"), last.get("index")) == (detail["type"], detail.get("index"))
 
 
 def _text_key(detail: Json) -> str | None:

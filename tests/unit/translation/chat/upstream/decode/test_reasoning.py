@@ -157,6 +157,51 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
         [text_chunk("yes"), details(ENCRYPTED), text_chunk("!"), chunk(finish="stop")],
         [YES, {**items.new_reasoning("rs_1"), "details": [ENCRYPTED]}],
     ),
+    "a signature that comes after the answer has begun is sent back with its text": (
+        [
+            details({"type": "reasoning.text", "text": "h", "index": 0}),
+            details({"type": "reasoning.text", "text": "m", "signature": None, "index": 0}),
+            text_chunk("yes"),
+            details({"type": "reasoning.text", "signature": "sig", "index": 0}),
+            text_chunk("!"),
+            chunk(finish="stop"),
+        ],
+        [
+            {**items.new_reasoning("rs_1"), "content": [{"type": "reasoning_text", "text": "hm"}]},
+            YES,
+            {**items.new_reasoning("rs_2"), "details": [SIGNED]},
+        ],
+    ),
+    "a signature of another block does not get the text of the one before": (
+        [
+            details({"type": "reasoning.text", "text": "hm", "index": 0}),
+            text_chunk("yes!"),
+            details({"type": "reasoning.text", "signature": "sig", "index": 1}),
+            chunk(finish="stop"),
+        ],
+        [
+            {**items.new_reasoning("rs_1"), "content": [{"type": "reasoning_text", "text": "hm"}]},
+            YES,
+            {**items.new_reasoning("rs_2"), "details": [{"type": "reasoning.text", "signature": "sig", "index": 1}]},
+        ],
+    ),
+    "a block that is signed already gives its text to no later signature": (
+        [
+            details(SIGNED),
+            text_chunk("yes!"),
+            details({"type": "reasoning.text", "signature": "more", "index": 0}),
+            chunk(finish="stop"),
+        ],
+        [
+            {
+                **items.new_reasoning("rs_1"),
+                "content": [{"type": "reasoning_text", "text": "hm"}],
+                "details": [SIGNED],
+            },
+            YES,
+            {**items.new_reasoning("rs_2"), "details": [{"type": "reasoning.text", "signature": "more", "index": 0}]},
+        ],
+    ),
     "signed reasoning that is cut off is incomplete": (
         [details(SIGNED), chunk(finish="length")],
         [
