@@ -114,8 +114,8 @@ class ObjectWriter:
         """The pieces that are sent next; None is the end of an object that is abandoned."""
         self._is_complete = False
         self._upload: asyncio.Task[Any] | None = None
-        """The upload, which begins with the first full part or at the end. Whoever removes a blob has to wait for it: an
-        upload that is cancelled may still arrive after the removal."""
+        """The upload, which begins with the first full part or at the end. Whoever removes the blob has to wait for it:
+        an upload that is cancelled may still arrive after the removal."""
 
     async def write(self, data: bytes) -> None:
         self._pending += data
