@@ -1,16 +1,34 @@
 """Closes the objects of JSON schemas, as OpenAI's servers demand of schemas that they enforce (`strict`)."""
 
-from typing import Any
+from typing import Any, Final
 
 from translation.representation.json_types import Json
+
+_REFUSED_KEYWORDS: Final = frozenset(
+    [
+        *("allOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentRequired", "dependentSchemas"),
+        *("patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"),
+        *("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems", "additionalItems"),
+    ]
+)
+"""Keywords that servers refuse beside `strict`.
+https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"""
+
+_DROPPED_KEYWORDS: Final = frozenset(["default"])
+"""Keywords that Azure's servers refuse beside `strict`, and that restrict nothing.
+https://learn.microsoft.com/azure/ai-foundry/openai/how-to/structured-outputs"""
+
+_JOINED_SCHEMAS: Final = ("anyOf", "$ref")
+"""Keywords that add to the properties of the object that they stand in. Each of the joined objects would be closed for
+the properties of the others."""
 
 
 def close_objects(schema: Any) -> Json | None:
     """Returns a JSON schema whose objects require all of their properties and have no others.
 
     The given schema accepts everything that it accepts: a property that is optional and may be null becomes a required
-    one. Returns None if there is no such schema: an object has another optional property, or may have properties of any
-    name.
+    one. Returns None if there is no such schema that servers enforce: an object has another optional property, may have
+    properties of any name, or is joined of several schemas, or a keyword is one that they refuse.
     """
     try:
         return _close(schema) if isinstance(schema, dict) else None
@@ -19,7 +37,8 @@ def close_objects(schema: Any) -> Json | None:
 
 
 class _CannotCloseError(Exception):
-    """The closed schema would accept values that the schema refuses, or refuse values that the client expects."""
+    """The closed schema would accept values that the schema refuses, refuse those that the client expects, or be
+    refused."""
 
 
 def _close(schema: Any) -> Any:
@@ -27,8 +46,12 @@ def _close(schema: Any) -> Any:
         return [_close(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {key: _close_keyword(key, value) for key, value in schema.items()}
-    if schema.get("type") == "object" or "properties" in schema:
+    if not _REFUSED_KEYWORDS.isdisjoint(schema):
+        raise _CannotCloseError
+    closed = {key: _close_keyword(key, value) for key, value in schema.items() if key not in _DROPPED_KEYWORDS}
+    if _may_be_object(schema):
+        if any(key in schema for key in _JOINED_SCHEMAS):
+            raise _CannotCloseError
         properties, required = schema.get("properties"), schema.get("required", [])
         is_open = schema.get("additionalProperties", properties is None) is not False
         properties = {} if properties is None else properties
@@ -49,7 +72,12 @@ def _close(schema: Any) -> Any:
 def _close_keyword(key: str, value: Any) -> Any:
     if key in ("properties", "$defs", "definitions") and isinstance(value, dict):
         return {name: _close(each) for name, each in value.items()}
-    return _close(value) if key in ("items", "anyOf", "allOf", "oneOf", "prefixItems") else value
+    return _close(value) if key in ("items", "anyOf", "prefixItems") else value
+
+
+def _may_be_object(schema: Json) -> bool:
+    kind = schema.get("type")
+    return kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema
 
 
 def _may_be_null(schema: Any) -> bool:

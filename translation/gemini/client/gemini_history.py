@@ -191,7 +191,7 @@ class _History:
             "call_id": call["call_id"],
             "output": [new_input_text(text), *parts] if parts else text,
         }
-        if _ERROR_KEY in response["response"]:
+        if response["response"].get(_ERROR_KEY):
             item["status"] = "failed"
         self.items.append(item)
 

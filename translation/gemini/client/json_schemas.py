@@ -16,7 +16,6 @@ _COPIED: Final = (
     "minimum",
     "maximum",
     "pattern",
-    "additionalProperties",
 )
 
 _COUNTS: Final = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
@@ -56,6 +55,9 @@ def lift_schema(schema: Json) -> Json:
         lifted["properties"] = {name: lift_schema(schema["properties"][name]) for name in _order_properties(schema)}
     if "items" in schema:
         lifted["items"] = lift_schema(schema["items"])
+    if "additionalProperties" in schema:
+        others = schema["additionalProperties"]
+        lifted["additionalProperties"] = lift_schema(others) if isinstance(others, dict) else others
     for key in ("anyOf", "prefixItems"):
         if key in schema:
             lifted[key] = [lift_schema(each) for each in schema[key]]

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
-from typing import Annotated, Any, Final, Literal, Required, TypeAlias, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from typing_extensions import is_typeddict
 
@@ -71,6 +72,8 @@ class Spelling:
             return self._choose_normalizer(get_args(hint)[0])
         if is_typeddict(hint):
             return partial(self._normalize_object, hint)
+        if get_origin(hint) in (Union, UnionType) and (schema := next(filter(is_typeddict, get_args(hint)), None)):
+            return partial(self._normalize_object, schema)  # which leaves values of the other types as they are
         if get_origin(hint) is list:
             inner = self._choose_normalizer(get_args(hint)[0])
             return partial(_normalize_list, inner)

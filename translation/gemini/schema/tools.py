@@ -25,7 +25,7 @@ class OpenApiSchema(TypedDict, total=False):
     properties: "dict[str, OpenApiSchema]"
     propertyOrdering: list[str]
     required: list[str]
-    additionalProperties: Any
+    additionalProperties: "OpenApiSchema | bool"
     anyOf: "list[OpenApiSchema]"
     minItems: int | str
     maxItems: int | str

@@ -36,10 +36,14 @@ _ACCEPTED_LIMITS: Final = (("minItems", 0), ("minItems", 1))
 """(keyword, value) of limits that the API accepts."""
 
 
+class JoinedObjects(Exception):
+    """An object of a schema is joined of several schemas. If each of them were closed, nothing would fit all."""
+
+
 def close_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
     """Returns a schema with every object closed and with limits moved to descriptions. Both are losses of `param`.
 
-    Raises Unrepresentable for a schema that is nested too deep to be processed.
+    Raises JoinedObjects, and Unrepresentable for a schema that is nested too deep to be processed.
     """
     try:
         return _close_objects(schema, param, losses)
@@ -48,6 +52,8 @@ def close_schema(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> J
 
 
 def _close_objects(schema: Mapping[str, Any], param: str, losses: list[Loss]) -> Json:
+    if _joins_objects(schema):
+        raise JoinedObjects
     limits = {
         key: value
         for key, value in schema.items()
@@ -80,6 +86,23 @@ def _close_value(value: Any, param: str, losses: list[Loss]) -> Any:
 
 def _describe_limits(limits: Json) -> str:
     return orjson.dumps(limits).decode()
+
+
+def _joins_objects(schema: Mapping[str, Any]) -> bool:
+    """Returns whether an object is what several schemas say together, and more than one of them would be closed."""
+    closed_count = sum(_may_be_closed(each) for each in _list_schemas(schema.get("allOf")))
+    if _is_object(schema):
+        choices = [*_list_schemas(schema.get("anyOf")), *_list_schemas(schema.get("oneOf"))]
+        closed_count += 1 + ("$ref" in schema) + any(map(_may_be_closed, choices))
+    return closed_count > 1
+
+
+def _may_be_closed(schema: Mapping[str, Any]) -> bool:
+    return "$ref" in schema or _is_object(schema)
+
+
+def _list_schemas(listed: Any) -> list[Mapping[str, Any]]:
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
 
 
 def _is_object(schema: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.messages.upstream.citations import enable_citations
-from translation.messages.upstream.json_schemas import close_schema
+from translation.messages.upstream.json_schemas import JoinedObjects, close_schema
 from translation.messages.upstream.lower_items import lower_items, open_turn_has_thinking
 from translation.messages.upstream.lower_tools import forces_call, lower_tools
 from translation.messages.upstream.thinking import (
@@ -108,8 +108,10 @@ def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss], *, thinks: 
                 "this model's API has no stop sequences of white space only: leave them out of 'stop'", param="stop"
             )
         body["stop_sequences"] = stop
-    if (user := sampling.get("safety_identifier") or sampling.get("user")) is not None:
-        body["metadata"] = {"user_id": user}
+    users = [(name, user) for name in ("safety_identifier", "user") if (user := sampling.get(name)) is not None]
+    if users:
+        body["metadata"] = {"user_id": users[0][1]}
+        losses += [Loss(name, "dropped") for name, user in users[1:] if user != users[0][1]]
     if (tier := sampling.get("service_tier")) is not None:
         if tier in _SERVICE_TIERS:
             body["service_tier"] = _SERVICE_TIERS[tier]
@@ -149,7 +151,14 @@ def _lower_format(text_format: Json, losses: list[Loss]) -> Json:
         case {"type": "json_schema", "schema": dict(schema)}:
             if text_format.get("description"):
                 losses.append(Loss("text.format.description", "dropped"))
-            return {"type": "json_schema", "schema": close_schema(schema, "text.format.schema", losses)}
+            try:
+                return {"type": "json_schema", "schema": close_schema(schema, "text.format.schema", losses)}
+            except JoinedObjects:
+                raise Unrepresentable(
+                    "this model's API enforces no object that several schemas describe together (allOf, or anyOf, "
+                    "oneOf and $ref beside properties): write each object in one schema",
+                    param="text.format.schema",
+                ) from None
         case {"type": "json_object"}:
             message = "this model's API has no JSON mode without a schema: send text.format as json_schema"
             raise Unrepresentable(message, param="text.format.type")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.object_schemas import to_object_schema
-from translation.messages.upstream.json_schemas import close_schema
+from translation.lowering.object_schemas import COMBINING_KEYWORDS, to_object_schema
+from translation.messages.upstream.json_schemas import JoinedObjects, close_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.shared_tools import SharedTools, derive
@@ -18,6 +18,9 @@ _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", 
 _SEARCH_KEYS: Final = frozenset({"type", "user_location", "filters", "max_uses"})
 
 _FILTER_KEYS: Final = ("allowed_domains", "blocked_domains")
+
+_MERGED_WHEN_STRICT: Final = (*COMBINING_KEYWORDS, "$ref")
+"""Of a strict tool a definition that stands at the top is written out: the top would be closed without it."""
 
 _MAX_STRICT_TOOLS: Final = 20
 """The number of strict tools that the API accepts in one request."""
@@ -74,12 +77,23 @@ def _lower_tool(tool: Json, param: str, losses: list[Loss], strict: bool) -> Jso
     lowered: Json = {"name": name}
     if tool.get("description"):
         lowered["description"] = tool["description"]
-    schema = to_object_schema(tool.get("parameters") or {}, f"{param}.parameters", losses)
-    if tool.get("strict") and strict:
-        return {**lowered, "input_schema": close_schema(schema, f"{param}.parameters", losses), "strict": True}
+    param, parameters = f"{param}.parameters", tool.get("parameters") or {}
     if tool.get("strict"):
+        if strict and (closed := _close_parameters(parameters, param, losses)) is not None:
+            return {**lowered, "input_schema": closed, "strict": True}
         losses.append(Loss("tools.strict", "dropped"))
-    return {**lowered, "input_schema": schema}
+    return {**lowered, "input_schema": to_object_schema(parameters, param, losses)}
+
+
+def _close_parameters(parameters: Json, param: str, losses: list[Loss]) -> Json | None:
+    """Returns the schema that the API enforces of a strict tool, or None if it cannot enforce it."""
+    changes: list[Loss] = []
+    try:
+        closed = close_schema(to_object_schema(parameters, param, changes, _MERGED_WHEN_STRICT), param, changes)
+    except JoinedObjects:
+        return None
+    losses += changes
+    return closed
 
 
 def _lower_search(tool: Json, losses: list[Loss]) -> Json:

@@ -13,6 +13,9 @@ TEXT: Json = {"type": "string"}
 NULLABLE: Json = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
+OR_NULL = ["object", "null"]
+
+
 def an_object(properties: Json, *required: str, **more: Any) -> Json:
     return {"type": "object", "properties": properties, "required": list(required), **more}
 
@@ -32,6 +35,25 @@ CLOSED: dict[str, tuple[Json, Json]] = {
             *("a", "b", "c", "d"),
             additionalProperties=False,
         ),
+    ),
+    "an object that may be null": (
+        {**an_object({"a": TEXT}, "a"), "type": OR_NULL},
+        {**an_object({"a": TEXT}, "a", additionalProperties=False), "type": OR_NULL},
+    ),
+    "properties with the names of keywords that are refused": (
+        an_object({"not": TEXT, "default": TEXT}, "not", "default"),
+        an_object({"not": TEXT, "default": TEXT}, "not", "default", additionalProperties=False),
+    ),
+    "a default is left out": (
+        an_object({"a": {**NULLABLE, "default": None}}),
+        an_object({"a": NULLABLE}, "a", additionalProperties=False),
+    ),
+    "a definition at the top": (
+        {"$ref": "#/$defs/x", "$defs": {"x": an_object({"next": {"$ref": "#/$defs/x"}}, "next")}},
+        {
+            "$ref": "#/$defs/x",
+            "$defs": {"x": an_object({"next": {"$ref": "#/$defs/x"}}, "next", additionalProperties=False)},
+        },
     ),
     "objects within": (
         an_object({"a": {"type": "array", "items": an_object({"b": TEXT}, "b")}}, "a", **{"$defs": {"x": TEXT}}),
@@ -58,6 +80,19 @@ KEPT: dict[str, Any] = {
     "other properties": an_object({}, additionalProperties=TEXT),
     "an optional property within": an_object({"a": {"anyOf": [an_object({"b": TEXT})]}}, "a"),
     "a required key that is no property": an_object({"a": TEXT}, "a", "b"),
+    "an optional property of an object that may be null": an_object(
+        {"a": {**an_object({"b": TEXT}), "type": OR_NULL}}, "a"
+    ),
+    "several schemas together": {"allOf": [an_object({"a": TEXT}, "a"), an_object({"b": TEXT}, "b")]},
+    "one schema, by a keyword that is refused": {"allOf": [an_object({"a": TEXT}, "a")]},
+    "a definition and more": {**an_object({"a": TEXT}, "a"), "$ref": "#/$defs/x", "$defs": {"x": an_object({}, "b")}},
+    "choices beside properties": {
+        **an_object({"a": TEXT}, "a"),
+        "anyOf": [an_object({"b": TEXT}, "b"), an_object({"c": TEXT}, "c")],
+    },
+    "exactly one choice": an_object({"a": {"oneOf": [TEXT, {"type": "null"}]}}, "a"),
+    "distinct items": an_object({"a": {"type": "array", "items": TEXT, "uniqueItems": True}}, "a"),
+    "a keyword that is refused within a definition": {"$ref": "#/$defs/x", "$defs": {"x": {"not": TEXT}}},
     "no schema": True,
 }
 

@@ -226,7 +226,9 @@ CASES: Final[dict[str, Case]] = {
     "OpenApiSchema.prefixItems": _schema("prefixItems", [{"type": "STRING", "title": "FIELD"}], "FIELD", type="ARRAY"),
     "OpenApiSchema.properties": _whole_schema("properties", {"FIELD": {"type": "STRING"}}, "FIELD"),
     "OpenApiSchema.required": _whole_schema("required", ["a"]),
-    "OpenApiSchema.additionalProperties": _whole_schema("additionalProperties", False),
+    "OpenApiSchema.additionalProperties": _whole_schema(
+        "additionalProperties", {"type": "STRING", "title": "FIELD"}, "FIELD"
+    ),
     "OpenApiSchema.anyOf": _schema("anyOf", [{"type": "STRING", "title": "FIELD"}], "FIELD"),
     "OpenApiSchema.minItems": _schema("minItems", "7", type="ARRAY"),
     "OpenApiSchema.maxItems": _schema("maxItems", 7, type="ARRAY"),

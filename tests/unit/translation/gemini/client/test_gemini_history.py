@@ -81,6 +81,10 @@ RESULTS: dict[str, tuple[Json, str, str | None]] = {
     "an object": ({"a": 1, "output": 2}, '{"a":1,"output":2}', None),
     "nothing": ({}, "{}", None),
     "a failure": ({"error": "no"}, '{"error":"no"}', "failed"),
+    "a failure with words": ({"error": {"code": 0}, "output": 1}, '{"error":{"code":0},"output":1}', "failed"),
+    "no error": ({"rows": [1], "error": None}, '{"rows":[1],"error":null}', None),
+    "an error without words": ({"rows": [1], "error": ""}, '{"rows":[1],"error":""}', None),
+    "no error, as a truth value": ({"error": False}, '{"error":false}', None),
 }
 
 

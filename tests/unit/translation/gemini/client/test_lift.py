@@ -230,6 +230,8 @@ def test_schemas_of_the_api_become_json_schemas() -> None:
             "c": {"anyOf": [{"type": "NUMBER"}, {"ref": "#/$defs/d"}], "nullable": True, "example": 1},
             "e": {"type": "TYPE_UNSPECIFIED", "format": "date-time", "minLength": "many"},
             "g": {"nullable": True, "$ref": "#/$defs/d"},
+            "h": {"type": "OBJECT", "additionalProperties": {"type": "INTEGER", "nullable": True}},
+            "i": {"type": "OBJECT", "additionalProperties": False},
         },
         "propertyOrdering": ["a", "z"],
         "required": ["a"],
@@ -249,11 +251,13 @@ def test_schemas_of_the_api_become_json_schemas() -> None:
                 "c": {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/d"}, {"type": "null"}], "examples": [1]},
                 "e": {"minLength": "many", "format": "date-time"},
                 "g": {"$ref": "#/$defs/d"},
+                "h": {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
+                "i": {"type": "object", "additionalProperties": False},
             },
             "$defs": {"d": {"type": "integer"}},
         },
     }
-    assert [*tool["parameters"]["properties"]] == ["a", "b", "c", "e", "g"]
+    assert [*tool["parameters"]["properties"]] == ["a", "b", "c", "e", "g", "h", "i"]
 
 
 def test_a_function_without_parameters_takes_an_empty_object() -> None:

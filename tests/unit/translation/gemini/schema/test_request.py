@@ -24,7 +24,10 @@ def test_both_spellings_and_single_objects_mean_the_same() -> None:
         "generation_config": {
             "stop_sequences": "x",
             "_responseJsonSchema": {"snake_case": 1},
-            "response_schema": {"properties": {"snake_case": {"max_items": "3"}}},
+            "response_schema": {
+                "properties": {"snake_case": {"max_items": "3"}},
+                "additional_properties": {"additional_properties": False, "max_items": "3"},
+            },
             "top_k": None,
         },
         "unknown_field": {"snake_case": None},
@@ -36,7 +39,10 @@ def test_both_spellings_and_single_objects_mean_the_same() -> None:
         "generationConfig": {
             "stopSequences": ["x"],
             "responseJsonSchema": {"snake_case": 1},
-            "responseSchema": {"properties": {"snake_case": {"maxItems": "3"}}},
+            "responseSchema": {
+                "properties": {"snake_case": {"maxItems": "3"}},
+                "additionalProperties": {"additionalProperties": False, "maxItems": "3"},
+            },
         },
         "unknown_field": {"snake_case": None},
     }

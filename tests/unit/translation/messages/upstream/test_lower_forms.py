@@ -122,6 +122,54 @@ def test_strict_tools_over_the_limit_are_not_strict() -> None:
         assert losses == ([] if is_strict else [Loss("tools.strict", "dropped")])
 
 
+NODE = {
+    "type": "object",
+    "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}},
+    "required": ["value", "next"],
+    "additionalProperties": False,
+}
+
+
+def test_a_strict_tool_may_have_its_object_in_a_definition() -> None:
+    tool = {**OTHER, "strict": True, "parameters": {"$ref": "#/$defs/Node", "$defs": {"Node": NODE}}}
+    body, losses = lowered(tools=[tool])
+    (sent,) = body["tools"]
+    assert sent == {"name": "g", "input_schema": {"$defs": {"Node": NODE}, **NODE}, "strict": True}
+    assert losses == [Loss("tools[0].parameters", "$ref merged"), *losses[1:]]
+
+
+A, B = ({"type": "object", "properties": {name: {}}, "required": [name]} for name in "ab")
+JOINED: dict[str, Json] = {
+    "several schemas": {"allOf": [A, B]},
+    "a definition and more": {"allOf": [{"$ref": "#/$defs/A"}, B]},
+    "properties beside choices": {**A, "anyOf": [B, {"type": "null"}]},
+    "properties beside exactly one choice": {**A, "oneOf": [B]},
+    "properties beside a definition": {**A, "$ref": "#/$defs/A"},
+    "properties beside one schema": {**A, "allOf": [B]},
+}
+
+
+@pytest.mark.parametrize("joined", JOINED.values(), ids=JOINED)
+def test_objects_that_several_schemas_describe_are_not_closed_each(joined: Json) -> None:
+    schema = {"type": "object", "properties": {"x": joined}, "$defs": {"A": A}}
+    body, losses = lowered(tools=[{**OTHER, "strict": True, "parameters": schema}])
+    assert body["tools"] == [{"name": "g", "input_schema": schema}]
+    assert losses == [Loss("tools.strict", "dropped")]
+    with pytest.raises(Unrepresentable) as refusal:
+        lowered(text_format={"type": "json_schema", "name": "n", "schema": schema})
+    assert refusal.value.param == "text.format.schema"
+
+
+@pytest.mark.parametrize(
+    "single", [{"allOf": [{"$ref": "#/$defs/A"}]}, {**A, "anyOf": [{"required": ["a"]}]}, {"anyOf": [A, B]}]
+)
+def test_an_object_that_one_schema_describes_is_closed(single: Json) -> None:
+    schema = {"type": "object", "properties": {"x": single}, "$defs": {"A": A}}
+    body, losses = lowered(tools=[{**OTHER, "strict": True, "parameters": schema}])
+    assert body["tools"][0]["strict"]
+    assert set(losses) == {Loss("tools[0].parameters", "objects closed")}
+
+
 def test_an_answer_is_constrained_to_a_schema() -> None:
     text_format = {"type": "json_schema", "name": "n", "schema": SCHEMA, "description": "d"}
     body, losses = lowered(text_format=text_format, reasoning={"effort": "low"})
