@@ -26,11 +26,10 @@ _LARGE_BYTES: Final = 256 * 1024
 _FLOOD: Final = 100
 """The number of dropped messages of one reply from which they are logged."""
 
-_FRAME_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_FRAME_END_CHARS: Final = 4
-_ID_LINE: Final = re.compile(rb"^id:[^\r\n]*", re.MULTILINE)
-_DATA_LINE: Final = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
-_OTHER_LINE: Final = re.compile(rb"^(?:id|event):[^\r\n]*", re.MULTILINE)
+_FRAME_END: Final = b"\n\n"
+_ID_LINE: Final = re.compile(rb"^id:[^\n]*", re.MULTILINE)
+_DATA_LINE: Final = re.compile(rb"^data(?:: ?([^\n]*))?$", re.MULTILINE)
+_OTHER_LINE: Final = re.compile(rb"^(?:id|event):[^\n]*", re.MULTILINE)
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -145,7 +144,8 @@ class NotificationFilter:
     messages, `idle` these and frames without a message, and `requests` the requests of the server, which remain.
     `weigh` gets each message before it is read, and returns what the library reads.
 
-    The id of a removed event remains, without data, so that the stream can be resumed after it.
+    The id of a removed event remains, without data, so that the stream can be resumed after it. What passes has line
+    feeds as its only ends of lines, and is UTF-8: the library must not read another message than was examined here.
     """
 
     def __init__(
@@ -164,6 +164,8 @@ class NotificationFilter:
         self.idle = 0
         self.requests = 0
         self._held = bytearray()
+        self._after_return = False
+        """Whether the last byte was a carriage return, which ends a line with or without a line feed behind it."""
 
     @property
     def held_bytes(self) -> int:
@@ -172,14 +174,14 @@ class NotificationFilter:
 
     def feed(self, piece: bytes) -> bytes:
         """Returns the frames that end in this piece, without removed ones."""
-        searched = max(0, len(self._held) - _FRAME_END_CHARS)
-        self._held += piece
+        searched = max(0, len(self._held) - 1)
+        self._held += self._unify_line_ends(piece)
         passed: list[bytes] = []
         last_id: bytes | None = None
         start = 0
-        while end := _FRAME_END.search(self._held, searched):
-            frame = bytes(self._held[start : end.end()])
-            start = searched = end.end()
+        while (end := self._held.find(_FRAME_END, searched)) >= 0:
+            frame = _replace_no_unicode(bytes(self._held[start : end + 2]))
+            start = searched = end + 2
             data = b"\n".join(_DATA_LINE.findall(frame))
             if (weighed := self._weigh(data) if data else data) != data:
                 frame = b"\n".join([*_OTHER_LINE.findall(frame), b"data: " + weighed, b"", b""])
@@ -199,6 +201,18 @@ class NotificationFilter:
             passed.append(last_id + b"\ndata:\n\n")
         return b"".join(passed)
 
+    def _unify_line_ends(self, piece: bytes) -> bytes:
+        """Returns a piece with line feeds as its only ends of lines.
+
+        https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+        """
+        if not piece:
+            return piece
+        if self._after_return and piece.startswith(b"\n"):
+            piece = piece[1:]
+        self._after_return = piece.endswith(b"\r")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
     def _passes(self, message: dict[str, Any]) -> bool:
         """Returns whether the library gets a message. Reports changes of the list of tools, and progress."""
         if "method" not in message:
@@ -213,6 +227,15 @@ class NotificationFilter:
         elif method == PROGRESS:
             self._report_progress(message.get("params"))
         return bool(method == SUBSCRIBED)
+
+
+def _replace_no_unicode(frame: bytes) -> bytes:
+    """Returns a frame as UTF-8, with U+FFFD for everything else, as the library reads it."""
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return frame.decode(errors="replace").encode()
+    return frame
 
 
 def _read_message(data: bytes) -> dict[str, Any] | None:

@@ -33,6 +33,8 @@ _ERROR_LIMITS: Final = AnswerLimits(max_bytes=_ERROR_BYTES)
 _MESSAGE_CHARS: Final = 500
 """The longest message from the body of an HTTP error."""
 
+_EVENT_STREAM: Final = "text/event-stream"
+
 _SCOPE: Final = re.compile(r'scope="?([^",]+)')
 
 
@@ -150,7 +152,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if status < 400:
             if reply.has_redirect_location:
                 record.fault = McpFault("egress_refused", "the server redirects elsewhere, which is not followed")
-            elif status != 202 and not self._uses_sse and media_type not in ("application/json", "text/event-stream"):
+            elif status != 202 and not self._uses_sse and media_type not in ("application/json", _EVENT_STREAM):
                 await self._record_error(reply, record)
                 return httpx2.Response(503)
             return self._bound(reply, record)
@@ -171,10 +173,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(503)
 
     def _bound(self, reply: httpx2.Response, record: RequestRecord, *, is_lasting: bool = False) -> httpx2.Response:
+        is_event_stream = reply.headers.get("content-type", "").lower().startswith(_EVENT_STREAM)
+        if is_event_stream:
+            reply.headers["content-type"] = _EVENT_STREAM  # with no other encoding than the one that is examined
         reply.stream = BoundedBody(
             _read_stream(reply),
             record,
-            is_event_stream=reply.headers.get("content-type", "").lower().startswith("text/event-stream"),
+            is_event_stream=is_event_stream,
             is_lasting=is_lasting,
             report_change=self._report_change,
             report_progress=self._report_progress,

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from httpx2 import EventSource, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,12 +24,48 @@ def frame(message: Any, head: str = "", end: str = "\n") -> bytes:
     return f"{head}data: {json.dumps(message)}{end}{end}".encode()
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_notifications_are_left_out_and_requests_are_counted(end: str) -> None:
+@pytest.mark.parametrize("head", ["", "event: message{}", ": words{}id: 1{}"])
+@pytest.mark.parametrize("ends", ["\n\n", "\r\n\r\n", "\r\r", "\n\r\n", "\r\n\n", "\n\r", "\r\r\n"])
+def test_notifications_are_left_out_and_requests_are_counted(head: str, ends: str) -> None:
+    end = ends[:2] if ends.startswith("\r\n") else ends[0]
+    lines = head.replace("{}", end)
+    progress, question = (f"{lines}data: {json.dumps(message)}{ends}".encode() for message in (PROGRESS, QUESTION))
     notifications = NotificationFilter()
-    passed = notifications.feed(frame(PROGRESS, end=end) + frame(QUESTION, end=end) + frame(PROGRESS, end=end))
-    assert passed == frame(QUESTION, end=end)
-    assert notifications.requests == 1
+    passed = notifications.feed(progress + question + progress)
+    messages = [event.data for event in read_as_the_library(passed) if event.data]
+    assert messages == [json.dumps(QUESTION)]
+    assert (notifications.requests, notifications.dropped) == (1, 2)
+
+
+def read_as_the_library(stream: bytes) -> list[ServerSentEvent]:
+    headers = {"content-type": "text/event-stream"}
+    request = httpx2.Request("POST", "http://mcp.test")
+    return list(EventSource(httpx2.Response(200, headers=headers, content=stream, request=request)))
+
+
+PARTS = ["data", ": ", ":", " ", "id", "event", "\r", "\n", "\r\n", "\n\n", "\ufeff", "é", '{"id":1}', "data: 1\n\n"]
+PIECES = st.lists(st.sampled_from([*(part.encode() for part in PARTS), b"\xff", b"\xc3"]), max_size=12)
+
+
+@given(st.lists(PIECES, max_size=8))
+def test_the_library_reads_no_message_that_was_not_weighed(pieces: list[list[bytes]]) -> None:
+    weighed: list[bytes] = [b""]
+
+    def weigh(data: bytes) -> bytes:
+        weighed.append(data)
+        return data
+
+    notifications = NotificationFilter(weigh=weigh)
+    passed = b"".join(notifications.feed(b"".join(piece)) for piece in pieces)
+    assert {event.data.encode() for event in read_as_the_library(passed)} <= set(weighed)
+
+
+@given(st.lists(PIECES, max_size=8))
+def test_nothing_but_notifications_is_left_out(pieces: list[list[bytes]]) -> None:
+    stream = b"".join(b"".join(piece) for piece in pieces) + b"\n\n"
+    notifications = NotificationFilter()
+    passed = b"".join(notifications.feed(piece) for piece in [*map(b"".join, pieces), b"\n\n"])
+    assert read_as_the_library(passed) == read_as_the_library(stream)
 
 
 def test_progress_is_reported_and_dropped_all_the_same() -> None:
