@@ -96,7 +96,7 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
         if plan.losses:
             require_no_loss(plan.losses, strict=request.is_strict)
         return plan
-    except (AttributeError, LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         check_stored_items(facts, request.history_count)
         raise
 

@@ -1,12 +1,12 @@
 """The text of HTML, of web pages and of files, by one pass over its characters. HTML that is made to be slow takes no
 longer."""
 
+import html
 import math
 import re
 import sys
 import time
 from collections.abc import Set
-from html import unescape
 from typing import Final, NamedTuple
 
 _MAX_S: Final = 2.0
@@ -34,6 +34,10 @@ _BLOCKS: Final = frozenset(
 )
 """Elements that begin a line."""
 
+_LONG_DIGITS: Final = 8
+_LONG_NUMBER: Final = re.compile(r"&#([0-9]{8,});?")
+"""A number of more digits than characters have. Python refuses to read one of more than 4,300."""
+
 _NAME: Final = re.compile(r"/?([a-zA-Z][a-zA-Z0-9-]{0,30})")
 _TAG_STOP: Final = re.compile(r"[>\"']")
 _BLANKS: Final = re.compile(r"[ \t\r\f\v\xa0]+")
@@ -53,6 +57,16 @@ def extract_html_text(source: str, max_chars: int) -> PageText:
     reader = _Reader(source, _HIDDEN_ON_PAGES, max_chars, max_s=_MAX_S)
     text = _LINE_BREAKS.sub("\n", _BLANKS.sub(" ", reader.read())).strip()
     return PageText(reader.title, text[:max_chars], reader.is_whole and len(text) <= max_chars)
+
+
+def unescape_html(text: str) -> str:
+    """Returns a text with its character references resolved. A number beyond Unicode is U+FFFD, however long it is."""
+    return html.unescape(_LONG_NUMBER.sub(_shorten_number, text))
+
+
+def _shorten_number(reference: re.Match[str]) -> str:
+    digits = reference[1].lstrip("0")
+    return f"&#{digits};" if 0 < len(digits) < _LONG_DIGITS else "\ufffd"
 
 
 def read_html_file(source: str) -> str:
@@ -126,7 +140,7 @@ class _Reader:
         end_tag = re.compile(f"</{name}", re.IGNORECASE).search(self._source, start)
         end = len(self._source) if end_tag is None else end_tag.start()
         if name == "title" and not self.title:
-            self.title = " ".join(unescape(self._source[start : min(end, start + 1000)]).split())[:200]
+            self.title = " ".join(unescape_html(self._source[start : min(end, start + 1000)]).split())[:200]
         self._add(self._source[start:end])
         return end
 
@@ -140,7 +154,7 @@ class _Reader:
 
     def _add(self, text: str) -> None:
         if text and not self._hidden:
-            decoded = unescape(text) if "&" in text else text
+            decoded = unescape_html(text) if "&" in text else text
             self._pieces.append(decoded if self._pre_depth else _join_blanks(decoded))
             self._length += len(text)
 

@@ -315,7 +315,7 @@ async def _count_prepared(prepared: _PreparedTurn) -> TokenCount:
 def _lift_with_history(planned: AdmittedRequest) -> _PreparedTurn:
     try:
         return _lift(planned)
-    except (AttributeError, LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         check_stored_items(planned.facts, planned.history_count)
         raise
 

@@ -57,8 +57,8 @@ BodyCheck = Callable[[Json], Awaitable[None]]
 """Checks a body before it is sent. Raises ProviderError or Unrepresentable for a body that the upstream would answer
 wrongly."""
 
-_PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, TypeError, ValueError)
-"""The exceptions that decoders raise for values whose types do not follow the protocol."""
+_PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, RecursionError, TypeError, ValueError)
+"""The exceptions that decoders raise for values whose types or nesting do not follow the protocol."""
 
 
 class HttpProvider:

@@ -35,6 +35,7 @@ from providers.http.upstream_errors import (
     STATUS_BY_ERROR_CODE,
     build_retry_headers,
     describe_system_refusal,
+    find_error_object,
     is_template_error,
     parse_details,
     parse_error_object,
@@ -361,7 +362,7 @@ class Upstream:
         finally:
             await reply.close()
         headers = {name: reply.headers.get(name.encode(), b"").decode("latin-1") for name in _RETRY_HEADERS}
-        rejection = self._build_rejection(reply.status, headers, bytes(body))
+        rejection = self._build_rejection(reply.status, headers, parse_error_object(bytes(body)))
         rejection.raw_headers = reply.headers
         return rejection
 
@@ -396,15 +397,14 @@ class Upstream:
         if not error:
             return None
         codes = [error.get("code"), error.get("type")] if isinstance(error, dict) else []
-        statuses = [STATUS_BY_ERROR_CODE.get(str(code), code) for code in codes]
-        status = next((status for status in statuses if isinstance(status, int) and status >= 400), 502)
-        rejection = self._build_rejection(status, {}, orjson.dumps(body))
+        statuses = [STATUS_BY_ERROR_CODE.get(str(code), code) for code in codes if isinstance(code, str | int)]
+        status = next((status for status in statuses if isinstance(status, int) and 400 <= status < 600), 502)
+        rejection = self._build_rejection(status, {}, find_error_object(body))
         if credentials:
             rejection.redact(self.make_redactor(credentials))
         return rejection
 
-    def _build_rejection(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamRejected:
-        error = parse_error_object(body)
+    def _build_rejection(self, status: int, headers: Mapping[str, str], error: Json) -> UpstreamRejected:
         status = resolve_status(status, error)
         message = self.redact(str(error.get("message") or f"the upstream replied with status {status}"))
         refusal = describe_system_refusal(message) if status in (400, 422, 500) else None

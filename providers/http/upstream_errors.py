@@ -2,7 +2,7 @@
 templates that refuse a conversation, such as one with a system message in the middle."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -49,21 +49,28 @@ _FILTER_REPORTS: Final = frozenset({"content_filter_result", "content_filter_res
 
 _MAX_FILTER_CHARS: Final = 50
 
-_DURATION: Final = re.compile(r"(\d+)(?:\.(\d+))?s")
+_DURATION: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?s")
+
+_MAX_DEPTH: Final = 50
+"""The deepest nesting of an error that is read."""
 
 
 def parse_error_object(body: bytes) -> Json:
-    """Returns the error object of a body, with its text in `message`; empty if there is none.
+    """Returns the error object of a body, as `find_error_object` does; empty if it is not JSON."""
+    try:
+        return find_error_object(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def find_error_object(parsed: Any) -> Json:
+    """Returns the error object of a body, with its text in `message`; empty if there is none, or one nested too deep.
 
     Servers write errors as {error: {...}}, {error: "text"}, {message: ...} or {detail: ...}, or as a list of those.
     """
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
     if isinstance(parsed, list) and parsed:
         parsed = parsed[0]
-    if not isinstance(parsed, dict):
+    if not isinstance(parsed, dict) or _is_deep(parsed):
         return {}
     error = parsed.get("error", parsed)
     if isinstance(error, dict):
@@ -71,6 +78,19 @@ def parse_error_object(body: bytes) -> Json:
             return filtered
         return error if "message" in error or "detail" not in error else {**error, "message": error["detail"]}
     return {"message": error}
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [each for parent in level for each in _list_values(parent)]
+        if not level:
+            return False
+    return True
+
+
+def _list_values(parent: Any) -> Iterable[Any]:
+    return parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ()
 
 
 def _find_filter_error(body: Json, error: Json) -> Json | None:

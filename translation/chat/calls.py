@@ -6,6 +6,7 @@ from typing import Any
 from translation.chat.call_entries import (
     CallEntry,
     are_complete,
+    check_call_count,
     list_call_entries,
     parse_call_entry,
     repeats_arguments,
@@ -79,6 +80,7 @@ class CallAssembler:
             if call is None or not _continues(call, fragment):
                 call = _Call(is_custom=fragment.is_custom)
                 self._calls.append(call)
+                check_call_count(len(self._calls))
             if fragment.call_index is not None:
                 self._by_index[fragment.call_index] = call
             events += self._add_fragment(call, fragment)

@@ -4,7 +4,6 @@ The properties of all choices are merged into one object, so that arguments have
 merged schema accepts everything that fits one choice and has no properties of others, and some more.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,8 +24,12 @@ _MAX_VALUES: Final = 10_000
 """The most choices and properties that a schema may stand for. References of a short one can stand for millions."""
 
 
+_MAX_MERGED: Final = 300_000
+"""The most properties that are merged on all levels together: each level of choices merges those within it again."""
+
+
 class _TooManyValues(Exception):
-    """A schema stands for more than `_MAX_VALUES`."""
+    """A schema stands for more than `_MAX_VALUES` or `_MAX_MERGED`."""
 
 
 class _ObjectSchema(NamedTuple):
@@ -76,6 +79,8 @@ class _SchemaMerger:
         self._open_references: list[str] = []
         """References that are being resolved, to detect cycles."""
         self._value_count = 0
+        self._merged_count = 0
+        self._comparer = _SchemaComparer()
 
     def merge(self, schema: Json) -> _ObjectSchema:
         """Returns the properties of a schema and of everything that it combines, and which of them are required."""
@@ -86,7 +91,9 @@ class _SchemaMerger:
         parts = [_ObjectSchema(properties, {}, _required_names(schema))]
         parts += self._resolve_reference(schema.get("$ref"))
         parts += self._merge_each(schema.get("allOf"))
-        parts += [_merge_any_of(choices) for key in _UNION_KEYWORDS if (choices := self._merge_each(schema.get(key)))]
+        parts += [
+            self._merge_any_of(choices) for key in _UNION_KEYWORDS if (choices := self._merge_each(schema.get(key)))
+        ]
         return _merge_all_of(parts)
 
     def _merge_each(self, schemas: Any) -> list[_ObjectSchema]:
@@ -95,6 +102,25 @@ class _SchemaMerger:
             for schema in _list_or_empty(schemas)
             if isinstance(schema, dict) and _may_be_object(schema)
         ]
+
+    def _merge_any_of(self, parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
+        properties: Json = {}
+        hints: Json = {}
+        known: dict[str, list[Any]] = {name: [] for part in parts for name in (*part.properties, *part.hints)}
+        for part in parts:
+            for name, schema in {**part.hints, **part.properties}.items():
+                known[name].append(schema)
+        self._merged_count += len(known)
+        if self._merged_count > _MAX_MERGED:
+            raise _TooManyValues
+        counts = Counter(name for part in parts for name in part.properties)
+        for name, schemas in known.items():
+            different = self._comparer.list_different(schemas)
+            is_property = counts[name] == len(parts)
+            (properties if is_property else hints)[name] = different[0] if len(different) == 1 else {"anyOf": different}
+        first, *others = parts
+        required = set(first.required).intersection(*(other.required for other in others))
+        return _ObjectSchema(properties, hints, [name for name in first.required if name in required])
 
     def _resolve_reference(self, reference: Any) -> list[_ObjectSchema]:
         if not isinstance(reference, str) or reference in self._open_references:
@@ -112,7 +138,8 @@ def _merge_all_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
     properties: Json = {}
     hints: Json = {}
     for part in parts:
-        hints = {**part.hints, **hints}
+        for name, schema in part.hints.items():
+            hints.setdefault(name, schema)
         for name, schema in part.properties.items():
             before = properties.setdefault(name, schema)
             # An empty schema allows everything.
@@ -121,29 +148,36 @@ def _merge_all_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
     return _ObjectSchema(properties, hints, list(dict.fromkeys(name for part in parts for name in part.required)))
 
 
-def _merge_any_of(parts: Sequence[_ObjectSchema]) -> _ObjectSchema:
-    properties: Json = {}
-    hints: Json = {}
-    known: dict[str, list[Any]] = {name: [] for part in parts for name in (*part.properties, *part.hints)}
-    for part in parts:
-        for name, schema in {**part.hints, **part.properties}.items():
-            known[name].append(schema)
-    counts = Counter(name for part in parts for name in part.properties)
-    for name, schemas in known.items():
-        different = _list_different(schemas)
-        is_property = counts[name] == len(parts)
-        (properties if is_property else hints)[name] = different[0] if len(different) == 1 else {"anyOf": different}
-    first, *others = parts
-    required = set(first.required).intersection(*(other.required for other in others))
-    return _ObjectSchema(properties, hints, [name for name in first.required if name in required])
+class _SchemaComparer:
+    """Tells which schemas are the same as JSON, where 1 is not true. The same objects are gone through only once: a
+    short schema may refer to a long one thousands of times."""
 
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        """A value, with the numbers of the values in it, -> its number."""
+        self._known: dict[int, tuple[Any, int]] = {}
+        """The identity of an object -> the object, which must not be freed meanwhile, and its number."""
 
-def _list_different(schemas: Sequence[Any]) -> list[Any]:
-    """Returns each of several schemas once. They are compared as JSON, where 1 is not true."""
-    by_text: dict[str, Any] = {}
-    for schema in schemas:
-        by_text.setdefault(json.dumps(schema, sort_keys=True, default=str), schema)
-    return [*by_text.values()]
+    def list_different(self, schemas: Sequence[Any]) -> list[Any]:
+        """Returns each of several schemas once."""
+        if len(schemas) == 1:
+            return [*schemas]
+        by_number: dict[int, Any] = {}
+        for schema in schemas:
+            by_number.setdefault(self._number(schema), schema)
+        return [*by_number.values()]
+
+    def _number(self, value: Any) -> int:
+        if id(value) in self._known:
+            return self._known[id(value)][1]
+        content: tuple[Any, ...] = (type(value), value)
+        if isinstance(value, dict):
+            content = (dict, *sorted((name, self._number(each)) for name, each in value.items()))
+        elif isinstance(value, list):
+            content = (list, *map(self._number, value))
+        number = self._numbers.setdefault(content, len(self._numbers))
+        self._known[id(value)] = value, number
+        return number
 
 
 def _describe_choices(schema: Mapping[str, Any]) -> str:

@@ -64,6 +64,11 @@ class ItemWriter:
         """The open message or reasoning item as it was started; None if no block is open."""
         return None if self._block_kind is None else self._block_start
 
+    @property
+    def is_in_text(self) -> bool:
+        """Whether a text part is open, to which citations can be added."""
+        return self._block_kind == "text"
+
     def add_logprobs(self, logprobs: list[Json] | None) -> None:
         """Adds the log probabilities of tokens whose text will be written, in the full Responses form.
 
@@ -104,7 +109,7 @@ class ItemWriter:
 
     def annotate(self, annotation: Json) -> list[Event]:
         """Adds a citation to the open text part. Returns no event if no text part is open."""
-        return [Annotated(self._block_index, self._part_index, annotation)] if self._block_kind == "text" else []
+        return [Annotated(self._block_index, self._part_index, annotation)] if self.is_in_text else []
 
     def open_call(
         self, key: Hashable, *, name: str, call_id: str, arguments: str = "", kind: str = "function_call"

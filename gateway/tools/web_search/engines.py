@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import unescape
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ import httpx2
 import orjson
 
 from gateway.config.tool_settings import SearchEngineName
+from gateway.retrieval.html_text import unescape_html
 from gateway.tools.web_search.domains import DomainRules
 from translation.hosted.citations.citation_table import remove_markers
 from translation.representation.json_types import Json, mapping_or_empty
@@ -185,4 +185,4 @@ def _cut_query(text: str) -> str:
 
 def _clean_text(value: Any) -> str:
     """Returns a text on one line and without markup: some engines mark the words that were found."""
-    return " ".join(unescape(_TAG.sub("", value)).split()) if isinstance(value, str) else ""
+    return " ".join(unescape_html(_TAG.sub("", value)).split()) if isinstance(value, str) else ""

@@ -7,7 +7,13 @@ from typing import Any
 
 import orjson
 
-from translation.chat.call_entries import are_complete, list_call_entries, parse_call_entry, repeats_arguments
+from translation.chat.call_entries import (
+    are_complete,
+    check_call_count,
+    list_call_entries,
+    parse_call_entry,
+    repeats_arguments,
+)
 from translation.chat.final_message import KnownCall, find_missing_calls
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
@@ -196,6 +202,7 @@ class CallNormalizer:
 
     def _start_call(self, entry: Json, name: str) -> int:
         position = len(self._calls)
+        check_call_count(position + 1)
         self._calls.append(self._tracker.start_call(entry.get("id"), name))
         if isinstance(index := entry.get("index"), int):
             self._positions[index] = position

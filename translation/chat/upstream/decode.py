@@ -503,10 +503,10 @@ class ChatDecoder:
 
     def _annotate(self) -> list[Event]:
         """Writes the citations. Citations that came before their text are written later."""
-        events = [event for annotation in self._annotations for event in self._writer.annotate(annotation)]
-        if events:
-            self._annotations = []
-        return events
+        if not self._writer.is_in_text:
+            return []
+        annotations, self._annotations = self._annotations, []
+        return [event for annotation in annotations for event in self._writer.annotate(annotation)]
 
     def _end_reasoning(self, status: ItemStatus = "completed") -> list[Event]:
         """Ends open reasoning.

@@ -72,24 +72,28 @@ class _SchemaReducer:
 
     def _merge_all_of(self, schema: Json) -> Json:
         """Merges the schemas in `allOf` into the one around them, which wins where two have the same keyword."""
-        parts = schema.get("allOf")
-        if parts is None:
+        if schema.get("allOf") is None:
             return schema
+        # In place: a copy for each part would make many parts take the square of their number.
         whole: Json = {}
-        for part in [*parts, {key: value for key, value in schema.items() if key != "allOf"}]:
-            for key, value in self._merge_all_of(part).items():
+        required: dict[str, None] = {}
+        parts: list[Json] = []
+        _collect_parts(schema, parts)
+        for part in parts:
+            for key, value in part.items():
                 if key in ("properties", "$defs", "definitions"):
-                    before = whole.get(key, {})
+                    before = whole.setdefault(key, {})
                     if any(before[name] != value[name] for name in before.keys() & value.keys()):
                         self._drop_keyword(f"allOf.{key}")
-                    whole[key] = {**before, **value}
+                    before |= {**value}
                 elif key == "required":
-                    whole[key] = list(dict.fromkeys([*whole.get(key, ()), *value]))
+                    required |= dict.fromkeys(value)
+                    whole[key] = required
                 else:
                     if key in whole and whole[key] != value:
                         self._drop_keyword(f"allOf.{key}")
                     whole[key] = value
-        return whole
+        return whole if "required" not in whole else {**whole, "required": list(required)}
 
     def add_properties(self, value: Json, _: Json, result: Json) -> None:
         result["properties"] = {name: self.reduce(subschema) for name, subschema in value.items()}
@@ -176,6 +180,13 @@ class _SchemaReducer:
 
     def _drop_keyword(self, keyword: str) -> None:
         self._dropped[keyword] = None
+
+
+def _collect_parts(schema: Json, parts: list[Json]) -> None:
+    """Appends the schemas in `allOf`, also in those of its own, to `parts`, and then the schema around them."""
+    for part in schema.get("allOf") or ():
+        _collect_parts(part, parts)
+    parts.append({key: value for key, value in schema.items() if key != "allOf"})
 
 
 def _is_enum_value(value: Any) -> bool:

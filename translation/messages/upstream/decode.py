@@ -108,6 +108,7 @@ class AnthropicDecoder(ChunkDecoder):
         self._is_stopped = False
         """Whether the block has ended. It is closed once the next one begins."""
         self._deltas: list[str] = []
+        self._signature: list[str] = []
         self._open_message: Item | None = None
         self._message_length = 0
         """Characters of that message's text so far."""
@@ -216,6 +217,7 @@ class AnthropicDecoder(ChunkDecoder):
     def _open_block(self, index: Any, block: Json) -> list[Event]:
         events = self._close_block("completed")
         self._block_index, self._block, self._deltas, self._is_stopped = index, dict(block), [], False
+        self._signature = []
         match block["type"]:
             case "text":
                 continues = self._open_message is not None and self._writer.current_block is self._open_message
@@ -259,7 +261,9 @@ class AnthropicDecoder(ChunkDecoder):
                     return self._emit_delta("arguments", delta["partial_json"])
                 self._repeated_input.append(delta["partial_json"])
             case "signature_delta":
-                self._block["signature"] = (self._block.get("signature") or "") + delta["signature"]
+                if not isinstance(delta["signature"], str):
+                    raise TypeError("a signature is not a string")
+                self._signature.append(delta["signature"])
             case _:
                 self._block["citations"].append(delta["citation"])
         return []
@@ -326,8 +330,9 @@ class AnthropicDecoder(ChunkDecoder):
     def _close_thinking(self, block: Json, status: ItemStatus) -> list[Event]:
         """Ends a reasoning item, with its block in `details`. A block without a signature was cut off, and has no
         details, because the upstream would refuse it in a later turn."""
-        text, signature = "".join(self._deltas), block.get("signature")
-        details = [detail_of({**block, "thinking": text})] if signature and isinstance(signature, str) else []
+        text, begun = "".join(self._deltas), block.get("signature")
+        signature = "".join([begun if isinstance(begun, str) else "", *self._signature])
+        details = [detail_of({**block, "thinking": text, "signature": signature})] if signature else []
         if not details:
             return self._writer.close_block(status) if text else []
         if not text:

@@ -14,6 +14,9 @@ from translation.parsers.tools.python_literals import parse_arguments
 _SPACES: Final = re.compile(r"\s*")
 _NAME: Final = re.compile(r"[\w.-]*")
 _MAX_NAME_LENGTH: Final = 200
+_MAX_BODY_CHARS: Final = 1_000_000
+"""The longest arguments that are parsed. Escapes may take five times the bytes of what they stand for."""
+
 _PLAIN: Final = re.compile(r"""[^'"()\[\]{}]*""")
 _IN_STRING: Final = {"'": re.compile(r"[^'\\]*"), '"': re.compile(r'[^"\\]*')}
 
@@ -37,6 +40,7 @@ class PythonCallReader:
         self._output: list[ParserOutput] = []
         self._name = ""
         self._body: list[str] = []
+        self._body_chars = 0
         self._depth = 0
         self._quote = ""
         self._step: _Step = self._read_opening
@@ -72,6 +76,7 @@ class PythonCallReader:
         if text[at] == "(" and self._name:
             self.may_be_call = True
             self._body = []
+            self._body_chars = 0
             self._depth = 1
             self._step = self._read_body
             return at + 1
@@ -83,7 +88,7 @@ class PythonCallReader:
 
     def _read_body(self, text: str, at: int) -> int:
         if (end := match_end(_PLAIN, text, at)) > at:
-            self._body.append(text[at:end])
+            self._add_to_body(text[at:end])
             return end
         mark = text[at]
         if mark in "'\"":
@@ -92,27 +97,34 @@ class PythonCallReader:
         else:
             self._depth += 1 if mark in "([{" else -1
         if self._depth:
-            self._body.append(mark)
+            self._add_to_body(mark)
         else:
             self._emit_call()
         return at + 1
 
     def _read_string(self, text: str, at: int) -> int:
         if (end := match_end(_IN_STRING[self._quote], text, at)) > at:
-            self._body.append(text[at:end])
+            self._add_to_body(text[at:end])
             return end
-        self._body.append(text[at])
+        self._add_to_body(text[at])
         self._step = self._read_escaped if text[at] == "\\" else self._read_body
         return at + 1
 
     def _read_escaped(self, text: str, at: int) -> int:
-        self._body.append(text[at])
+        self._add_to_body(text[at])
         self._step = self._read_string
         return at + 1
+
+    def _add_to_body(self, text: str) -> None:
+        self._body_chars += len(text)
+        if self._body_chars <= _MAX_BODY_CHARS:
+            self._body.append(text)
 
     def _emit_call(self) -> None:
         body = "".join(self._body)
         try:
+            if self._body_chars > _MAX_BODY_CHARS:
+                raise ValueError(f"the arguments are longer than {_MAX_BODY_CHARS} characters")
             arguments = orjson.dumps(parse_arguments(body)).decode()
         except (ValueError, TypeError) as error:
             self._output.append(MalformedCall(f"{self._name}({body})", str(error), truncated=False))

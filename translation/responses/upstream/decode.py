@@ -110,7 +110,7 @@ class ResponsesDecoder:
             if place is not None and self._started:
                 return self._output.read_delta(place, chunk)
             return self._decode_response(chunk) if kind is None else self._decode_event(require_event_name(kind), chunk)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise ProtocolViolation("the upstream sent an event that the Responses API does not know") from error
 
     def finish(self) -> list[Event]:

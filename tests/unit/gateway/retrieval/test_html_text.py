@@ -23,6 +23,12 @@ ALL = 1_000_000
         ("<p>  many \t blanks\xa0here </p>\n\n\n<div>next</div>", "", "many blanks here\nnext"),
         ("<p>one\n sentence</p><pre>two\nlines</pre>end\nof it", "", "one sentence\ntwo\nlines\nend of it"),
         ("<svg><b>x</b>", "", ""),
+        ("a &#000065;&#0000000000065; b", "", "a AA b"),
+        (
+            "<title>&#" + "1" * 5000 + ";</title>a &#" + "1" * 5000 + "; &#" + "0" * 5000 + ";b",
+            "\ufffd",
+            "a \ufffd \ufffdb",
+        ),
         ("a <b", "", "a"),
         ("a <b 'x", "", "a"),
         ("a<!-- no end", "", "a"),

@@ -94,6 +94,8 @@ GARBLED = {
     "a frame that is not JSON": b"data: {not json}\n\n",
     "a frame that is a number": b"data: 7\n\n",
     "choices that are no list": data_frame({"id": "x", "object": "chat.completion.chunk", "choices": 7}),
+    "an error nested too deep": b'data: {"error":{"code":' + b"[" * 990 + b"]" * 990 + b"}}\n\n",
+    "a detail nested too deep": b'data: {"detail":' + b"[" * 990 + b"]" * 990 + b"}\n\n",
     "a frame without an end": b"data: " + b"0" * 2_000_000,
 }
 
@@ -108,6 +110,9 @@ async def test_data_outside_the_protocol_is_garbled(content: bytes) -> None:
 async def test_a_reply_outside_the_protocol_is_garbled() -> None:
     with pytest.raises(errors.UpstreamGarbled):
         await events(provider(Body(dump({"choices": 7})), JSON), stream=False)
+    deep = b'{"choices":[{"message":{"content":' + b"[" * 990 + b"]" * 990 + b"}}]}"
+    with pytest.raises(errors.UpstreamGarbled):
+        await events(provider(Body(deep), JSON), stream=False)
 
 
 async def test_a_failure_in_the_stream_ends_it_and_reveals_no_secret() -> None:

@@ -132,12 +132,27 @@ async def test_each_failure_has_its_error_class(answering: Answering, kind: type
     assert failure.value.provider == "engine"
 
 
+def nest(levels: int = 200) -> object:
+    return [nest(levels - 1)] if levels else "deep"
+
+
 WORDS: dict[str, tuple[object, str]] = {
     "OpenAI's": ({"error": {"message": "boom", "type": "t", "code": "c", "param": "p"}}, "boom"),
     "a string": ({"error": "boom"}, "boom"),
     "a message of its own": ({"message": "boom", "object": "error"}, "boom"),
     "FastAPI's": ({"detail": "boom"}, "boom"),
     "Gemini's list": ([{"error": {"message": "boom"}}], "boom"),
+    "FastAPI's list": ({"detail": [{"msg": "boom"}]}, "[{'msg': 'boom'}]"),
+    "a message nested too deep": ({"error": {"message": nest()}}, "the upstream replied with status 400"),
+    "a detail nested too deep": ({"detail": nest()}, "the upstream replied with status 400"),
+    "details nested too deep": (
+        {"error": {"message": "boom", "details": {"a": nest()}}},
+        "the upstream replied with status 400",
+    ),
+    "a report nested too deep": (
+        {"error": {"code": "content_filter", "innererror": nest()}},
+        "the upstream replied with status 400",
+    ),
     "no object": ([], "the upstream replied with status 400"),
     "no JSON": (b"<html>", "the upstream replied with status 400"),
     "nothing": (b"", "the upstream replied with status 400"),
@@ -274,12 +289,18 @@ HIDDEN: dict[str, tuple[object, type[errors.ProviderError]]] = {
     "our key": ({"code": "invalid_api_key", "message": "m"}, errors.UpstreamUnauthorized),
     "a status": ({"code": 429, "message": "m"}, errors.UpstreamRateLimited),
     "words": ("boom", errors.UpstreamRejected),
+    "a status beyond those of HTTP": ({"code": 99_999, "message": "m"}, errors.UpstreamRejected),
+    "a code nested too deep": ({"code": nest(), "message": "m"}, errors.UpstreamRejected),
+    "a message nested too deep for JSON": ({"message": nest(500)}, errors.UpstreamRejected),
 }
 
 
 @pytest.mark.parametrize(("error", "kind"), HIDDEN.values(), ids=HIDDEN)
 def test_an_error_with_status_200_has_its_proper_class(error: object, kind: type[errors.ProviderError]) -> None:
-    assert type(upstream(answers(200)).find_error({"error": error})) is kind
+    found = upstream(answers(200)).find_error({"error": error})
+    assert isinstance(found, errors.UpstreamRejected)
+    assert type(found) is kind
+    assert 400 <= found.status < 600
 
 
 @pytest.mark.parametrize("answer", [{}, {"error": None}], ids=["no error", "null"])

@@ -22,7 +22,17 @@ def test_a_bad_key_is_not_the_clients_mistake(error: Json, status: int) -> None:
     assert resolve_status(400, error) == status
 
 
-WAITS = {"34s": "34", "33.2s": "34", "12.000s": "12", "soon": None, "-1s": None, "5": None}
+WAITS = {
+    "34s": "34",
+    "33.2s": "34",
+    "12.000s": "12",
+    "soon": None,
+    "9" * 5000 + "s": None,
+    "1." + "9" * 5000 + "s": None,
+    "\u0663s": None,
+    "-1s": None,
+    "5": None,
+}
 
 
 @pytest.mark.parametrize(("delay", "seconds"), WAITS.items())

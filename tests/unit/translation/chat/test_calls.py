@@ -470,3 +470,11 @@ PIECES: dict[str, tuple[_Pieces, bool, bool]] = {
 @pytest.mark.parametrize(("pieces", "complete", "read"), PIECES.values(), ids=PIECES)
 def test_pieces_are_joined_only_if_the_last_one_may_end_an_object(pieces: _Pieces, complete: bool, read: bool) -> None:
     assert (are_complete(pieces), pieces.reads > 0) == (complete, read)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_reply_has_no_more_calls_than_models_make(whole: bool) -> None:
+    entries = [call(index, id=f"c{index}", name="f", arguments="{}") for index in range(1001)]
+    chunks = [completion({"tool_calls": entries})] if whole else [calls(*entries[:600]), calls(*entries[600:])]
+    with pytest.raises(ProtocolViolation, match="more than 1000 tool calls"):
+        decode(ChatDecoder(counting_ids()), chunks)

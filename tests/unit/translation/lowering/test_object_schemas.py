@@ -1,6 +1,7 @@
 """translation/lowering/object_schemas.py: an object at the top, which accepts what the client's schema accepts."""
 
 from copy import deepcopy
+from time import thread_time
 
 import jsonschema_rs
 import pytest
@@ -177,8 +178,22 @@ def test_many_choices_are_merged_in_one_step_for_each() -> None:
     assert len(told["properties"]) == 4_000
 
 
+def test_a_long_schema_is_compared_once_however_often_it_is_referred_to() -> None:
+    values = [f"{number} é" for number in range(20_000)]
+    schema = {"$defs": {"a": an_object(p={"enum": values})}, "anyOf": [{"$ref": "#/$defs/a"}] * 3_000}
+    started = thread_time()
+    told = to_object_schema(schema, "p", [])
+    assert thread_time() - started < 2.0  # to serialize the values for each reference would take a minute
+    assert told["properties"] == {"p": {"enum": values}}
+
+
+def nest(schema: Json, levels: int) -> Json:
+    return schema if levels == 0 else {"anyOf": [nest(schema, levels - 1)]}
+
+
 LARGE: dict[str, Json] = {
     "many choices": count_up(5_001),
+    "many properties on many levels": nest(an_object(**{f"p{number}": TEXT for number in range(9_000)}), 100),
     "references that double": {
         "$ref": "#/$defs/0",
         "allOf": [],

@@ -23,3 +23,10 @@ def test_a_url_of_a_result_begins_no_line_and_no_marker(end: str, read: str) -> 
         results = [{"url": BASE + end, "title": "One"}]
         [page] = engine.read_results({"results": results, "web": {"results": results}})
         assert page.url == BASE + read
+
+
+def test_a_number_of_a_character_may_have_any_length() -> None:
+    for engine in ENGINES.values():
+        results = [{"url": BASE, "title": "One &#" + "9" * 5000 + "; &#66;"}]
+        [page] = engine.read_results({"results": results, "web": {"results": results}})
+        assert page.title == "One \ufffd B"

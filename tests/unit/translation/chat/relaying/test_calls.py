@@ -213,3 +213,9 @@ def test_a_whole_call_that_was_cut_gets_no_arguments() -> None:
     answer = completion({"content": None, "tool_calls": [entry(None, "a", "f", "")]}, "length")
     out = relay_completion(answer, model=None, reasoning_fields=frozenset())
     assert out["choices"][0]["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": ""}
+
+
+def test_a_reply_has_no_more_calls_than_models_make() -> None:
+    entries = [entry(index, f"c{index}", "f", "{}") for index in range(1001)]
+    *_, failed = relayed(delta(*entries[:600]), delta(*entries[600:]))
+    assert failed["error"]["code"] == "upstream_garbled"

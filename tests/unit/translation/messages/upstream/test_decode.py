@@ -224,6 +224,16 @@ def test_thinking_is_a_summary_where_the_profile_says_so() -> None:
     ]
 
 
+def test_a_signature_may_come_in_pieces() -> None:
+    pieces = [{"type": "signature_delta", "signature": piece} for piece in ("s", "i", "g")]
+    deltas = [*thought("a", signature="")[:1], *pieces]
+    items = items_of(opening(), *block(0, thinking_block(), *deltas), *closing())
+    assert items == [thought_item("a", signed("a", "sig"))]
+    begun = {**thinking_block(), "signature": "be"}
+    items = items_of(opening(), *block(0, begun, *deltas), *closing())
+    assert items == [thought_item("a", signed("a", "besig"))]
+
+
 @pytest.mark.parametrize("words", ["a", ""])
 def test_truncated_thinking_has_no_signature_and_no_details(words: str) -> None:
     items = items_of(opening(), *block(0, thinking_block(), *thought(words, signature="")), *closing("max_tokens"))

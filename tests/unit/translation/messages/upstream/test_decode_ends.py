@@ -200,6 +200,10 @@ GARBLED: dict[str, tuple[list[Any], type[Exception]]] = {
     ),
     "a text in a call": ([opening(), *block(0, call_block("f"), *text_deltas("a"))], ProtocolViolation),
     "a text that is none": ([opening(), *block(0, text_block(), {"type": "text_delta", "text": 1})], TypeError),
+    "a signature that is none": (
+        [opening(), *block(0, thinking_block(), {"type": "signature_delta", "signature": 1})],
+        TypeError,
+    ),
     "a call without a name": ([opening(), *block(0, call_block(""))], ProtocolViolation),
     "a redaction of nothing": ([opening(), *block(0, {"type": "redacted_thinking"})], KeyError),
 }

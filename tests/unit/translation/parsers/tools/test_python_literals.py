@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.support.tool_texts import summarize_items, unreadable
+from tests.unit.support.tool_texts import parse, summarize_items, unreadable
+from translation.parsers.tools import CallStarted, MalformedCall
 
 LITERALS: dict[str, object] = {
     "1": 1,
@@ -58,3 +59,14 @@ def test_expressions_that_need_evaluation_are_no_arguments(arguments: str) -> No
     (broken,) = unreadable("pythonic", f"[f({arguments})]")
     assert broken.raw == f"f({arguments})"
     assert not broken.truncated
+
+
+LARGE = {"many values": "a=[" + "1," * 10_001 + "]", "long ones": "a='" + "x" * 1_000_001 + "'"}
+
+
+@pytest.mark.parametrize("arguments", LARGE.values(), ids=LARGE)
+def test_arguments_that_take_long_to_parse_are_refused(arguments: str) -> None:
+    output = parse("pythonic", [f"[f({arguments}), g(b=1)]"])
+    (broken,) = [each for each in output if isinstance(each, MalformedCall)]
+    assert "more than 20000 tokens" in broken.reason or "longer than 1000000 characters" in broken.reason
+    assert CallStarted("g") in output, "the next call is read"
