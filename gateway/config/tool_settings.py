@@ -311,7 +311,11 @@ class FileSearchSettings(_Section):
     parser_key: SecretStr | None = Field(default=None, description="The key of the docling-serve, if it has one.")
     parser_key_env: str | None = Field(default=None, description="The environment variable that holds the key.")
     workers: WholeNumber = Field(
-        default=2, ge=1, le=64, description="The most files that one server process reads at once."
+        default=2,
+        ge=1,
+        le=64,
+        description="The most files that one server process reads at once, and one more of an owner without any of "
+        "them.",
     )
     tries: WholeNumber = Field(
         default=12,

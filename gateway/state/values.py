@@ -17,6 +17,12 @@ ENDED_WELL_STATUSES = ("completed", "incomplete")
 LAST_RUN_KEY: Final = "agui_run"
 """The key of a conversation's metadata that has the response id of the last run, if it is a thread of AG-UI."""
 
+THREAD_ID_KEY: Final = "agui_thread"
+"""The key of a conversation's metadata that has the beginning of the thread's id at its clients."""
+
+THREAD_KEYS: Final = frozenset([LAST_RUN_KEY, THREAD_ID_KEY])
+"""The keys of metadata that remain when a client replaces the metadata: a thread without them would begin anew."""
+
 STATE_KEY: Final = "agui_state"
 """The key of a conversation that has the state of the thread, if there is one."""
 

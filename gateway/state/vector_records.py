@@ -301,8 +301,11 @@ class VectorStores(Protocol):
 class IndexingQueue(Protocol):
     """Queues files of vector stores that are to be indexed. Each is leased to one process at a time."""
 
-    async def claim_entries(self, limit: int, *, lease_s: float) -> Sequence[IndexingClaim]:
-        """Claims files that wait to be indexed, or whose indexing was given up: owners take turns."""
+    async def claim_entries(
+        self, limit: int, *, lease_s: float, but_of: Collection[str] = ()
+    ) -> Sequence[IndexingClaim]:
+        """Claims files that wait to be indexed, or whose indexing was given up: owners take turns. The files of the
+        owners in `but_of` are left waiting."""
         ...
 
     async def renew_claims(self, claims: Collection[IndexingClaim], *, lease_s: float) -> Collection[IndexingClaim]:

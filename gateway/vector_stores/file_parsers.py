@@ -15,8 +15,8 @@ from gateway.vector_stores.patient_embedder import Tries
 
 _log = structlog.get_logger(__name__)
 
-_MOST_WORKERS: Final = 64
-"""The most that `tools.file_search.workers` may be. The files in progress are no more than that key says."""
+_MOST_WORKERS: Final = 65
+"""The most that `tools.file_search.workers` may be, and one. The files in progress are no more than that key allows."""
 
 
 class FileParsers:

@@ -22,6 +22,10 @@ _log = structlog.get_logger(__name__)
 _POLL_S: Final = 5.0
 """Seconds between two looks for files that another process left."""
 
+_EXTRA_PLACES: Final = 1
+"""Files beyond `workers` that are indexed at once, of owners none of whose files is being indexed: one owner's large
+files may take hours, above all where the model of embeddings is slow."""
+
 _RENEWALS_PER_LEASE: Final = 3
 
 _CHUNKS_AT_ONCE: Final = 24
@@ -81,6 +85,9 @@ class Indexer:
             with log_round_faults(_log, "claiming_files_failed"):
                 if free > 0:
                     claims = await self._queue.claim_entries(free, lease_s=self._lease_s)
+                elif free > -_EXTRA_PLACES:
+                    busy = {claim.owner for claim in self._running}
+                    claims = await self._queue.claim_entries(_EXTRA_PLACES, lease_s=self._lease_s, but_of=busy)
                 for claim in claims:
                     self._running[claim] = group.create_task(self._index(claim))
             if len(claims) < free or free <= 0:

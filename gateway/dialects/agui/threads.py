@@ -13,7 +13,7 @@ from gateway.errors import RunInProgress
 from gateway.planning.continuation import refuse_long_history
 from gateway.planning.resolver import Route
 from gateway.state.store import Store
-from gateway.state.values import ACTIVE_STATUSES, LAST_RUN_KEY, STATE_KEY, WeighedItems
+from gateway.state.values import ACTIVE_STATUSES, LAST_RUN_KEY, STATE_KEY, THREAD_ID_KEY, WeighedItems
 from gateway.tools.approvals import ApprovalFactory
 from translation.agui.agui_history import open_requests
 from translation.agui.interrupts import CHANGED, DENIED, EXPIRED, RequestStates
@@ -22,7 +22,6 @@ from translation.errors import InvalidRequest
 from translation.hosted.approvals import ApprovalRecord
 from translation.representation.json_types import Item, Json
 
-_THREAD_KEY: Final = "agui_thread"
 _MAX_METADATA_CHARS: Final = 512
 _ID_DIGITS: Final = 48
 
@@ -127,7 +126,7 @@ async def load_agui_thread(store: Store, approvals: ApprovalFactory, owner: str,
     conversation_id = derive_id("conv", owner, thread_id)
     conversation = await store.conversations.load_conversation(owner, conversation_id)
     if conversation is None:
-        metadata = {_THREAD_KEY: thread_id[:_MAX_METADATA_CHARS]}
+        metadata = {THREAD_ID_KEY: thread_id[:_MAX_METADATA_CHARS]}
         created_at = int(time.time())
         new = {"id": conversation_id, "object": "conversation", "created_at": created_at, "metadata": metadata}
         return StoredThread(new)

@@ -32,7 +32,7 @@ from gateway.state.database.engines import (
     may_be_in_transaction,
     start_connection,
 )
-from gateway.state.database.failures import DatabasePlace, describe_error, is_data_error
+from gateway.state.database.failures import DatabasePlace, describe_error, is_conflict, is_data_error
 from gateway.state.database.health import DatabaseHealth
 from gateway.state.database.postgresql_statements import PostgresStatements
 from gateway.state.database.sqlite_file import WatchedFile, sqlite_path_of
@@ -314,7 +314,7 @@ class Database:
         self.times[mode].observe(time.perf_counter() - began)
 
     async def _report_failure(self, mode: TransactionMode, owner: str, error: BaseException) -> None:
-        if owner == MAINTENANCE:
+        if owner == MAINTENANCE and not is_conflict(error):
             self._health.record_failure(mode, describe_error(error))
         else:
             await self._health.judge_failure(mode, error)

@@ -18,6 +18,9 @@ _UNKNOWN: Final = "it fails with"
 _QUERY_CANCELED: Final = "57014"
 """The SQLSTATE of a statement that took longer than `statement_timeout`."""
 
+_CONFLICTS: Final = frozenset(["40001", "40P01"])
+"""The SQLSTATEs of transactions that were given up for others: serialization failures and deadlocks."""
+
 _SQLSTATE_MESSAGES: Final = {
     "53100": "its disk is full",
     "53300": "it has too many connections",
@@ -27,6 +30,8 @@ _SQLSTATE_MESSAGES: Final = {
     "42703": "its tables are not those of this version: run `responses-gateway migrate`",
     "42501": "the gateway's user may not use its tables",
     _QUERY_CANCELED: TIMEOUT_MESSAGE,
+    "40001": "another transaction changed the same rows",
+    "40P01": "another transaction held rows that it needed, and needed its own",
     "57P01": "it was shut down",
     "57P03": "it is starting or stopping",
 }
@@ -98,10 +103,18 @@ def is_data_error(error: BaseException) -> bool:
     return state is not None and state.startswith("22")
 
 
+def is_conflict(error: BaseException) -> bool:
+    """Returns whether a transaction was given up because it and another one waited for each other."""
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) in _CONFLICTS
+
+
 def may_be_own_fault(error: BaseException) -> bool:
     """Returns whether one use of the database may be the reason of its own failure: it took too long, waited too long
-    for its turn, or needed one more descriptor. Others may then use the database all the same."""
-    if isinstance(error, TimeoutError | PoolTimeout) or describe_error(error) == _NO_DESCRIPTOR:
+    for its turn or for another that waited for it, or needed one more descriptor. Others may then use the database all
+    the same."""
+    if isinstance(error, TimeoutError | PoolTimeout) or is_conflict(error):
+        return True
+    if describe_error(error) == _NO_DESCRIPTOR:
         return True
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, sqlite3.OperationalError):

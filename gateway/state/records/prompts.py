@@ -124,9 +124,10 @@ async def delete_prompts(connection: AsyncConnection, keys: Sequence[tuple[str, 
     if not keys:
         return 0
     owner, ids = keys[0][0], [prompt_id for _, prompt_id in keys]
+    # The prompts first: a transaction that adds a version waits for their rows and then finds none.
+    result = await connection.execute(delete(prompts).where(prompts.c.owner == owner, prompts.c.id.in_(ids)))
     is_version = and_(prompt_versions.c.owner == owner, prompt_versions.c.prompt_id.in_(ids))
     await connection.execute(delete(prompt_versions).where(is_version))
-    result = await connection.execute(delete(prompts).where(prompts.c.owner == owner, prompts.c.id.in_(ids)))
     return result.rowcount
 
 

@@ -14,7 +14,7 @@ from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import dump_json, is_valid_id, lookup_id_of, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.lineage import select_existing_ids
-from gateway.state.values import LAST_RUN_KEY, STATE_KEY, Page, PageRequest, ThreadTurn, UnknownCursor
+from gateway.state.values import LAST_RUN_KEY, STATE_KEY, THREAD_KEYS, Page, PageRequest, ThreadTurn, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
 
@@ -40,16 +40,17 @@ class SqlConversationStore:
 
     async def update_conversation(self, owner: str, conversation_id: str, metadata: Json) -> Json | None:
         async with self._database.write_transaction(owner) as connection:
-            before = await _load_conversation(connection, owner, conversation_id)
+            before = await _load_conversation(connection, owner, conversation_id, locks=True)
             if before is None:
                 return None
-            after = before | {"metadata": metadata}
-            result = await connection.execute(
+            kept = {key: value for key, value in (before.get("metadata") or {}).items() if key in THREAD_KEYS}
+            after = before | {"metadata": {**metadata, **kept}}
+            await connection.execute(
                 update(conversations)
                 .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
                 .values(body=dump_json(after))
             )
-            return after if result.rowcount else None
+            return after
 
     async def delete_conversation(self, owner: str, conversation_id: str) -> bool:
         if not is_valid_id(conversation_id):
@@ -175,12 +176,14 @@ async def delete_conversations(connection: AsyncConnection, keys: Sequence[tuple
     return await delete_with_parts(connection, conversations, conversation_items.c.conversation_id, keys)
 
 
-async def _load_conversation(connection: AsyncConnection, owner: str, conversation_id: str) -> Json | None:
+async def _load_conversation(
+    connection: AsyncConnection, owner: str, conversation_id: str, *, locks: bool = False
+) -> Json | None:
     if not is_valid_id(conversation_id):
         return None
-    body = await connection.scalar(
-        select(conversations.c.body).where(conversations.c.owner == owner, conversations.c.id == conversation_id)
-    )
+    is_one = (conversations.c.owner == owner, conversations.c.id == conversation_id)
+    query = select(conversations.c.body).where(*is_one)
+    body = await connection.scalar(query.with_for_update() if locks else query)
     return None if body is None else parse_json(body)
 
 

@@ -25,6 +25,7 @@ from gateway.state.database.tables import (
     items,
     jobs,
     owner_usage,
+    prompt_versions,
     prompts,
     responses,
     tool_calls,
@@ -139,6 +140,8 @@ class SqlOwnerData:
             await connection.execute(
                 delete(vector_store_usage).where(vector_store_usage.c.owner == owner, vector_store_usage.c.stores == 0)
             )
+            is_known = prompt_versions.c.prompt_id.in_(select(prompts.c.id).where(prompts.c.owner == owner))
+            await connection.execute(delete(prompt_versions).where(prompt_versions.c.owner == owner, ~is_known))
             # Files may be empty. Their numbers are given out from this row.
             is_unused = and_(file_usage.c.owner == owner, file_usage.c.files == 0, file_usage.c.bytes == 0)
             await connection.execute(delete(file_usage).where(is_unused))

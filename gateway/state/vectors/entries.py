@@ -15,6 +15,9 @@ from gateway.state.vector_records import FileCounts, StoreEntry
 
 SECOND_US: Final = 1_000_000
 
+NOT_INDEXED: Final = {"attempt": 0, "chunks": 0, "terms": 0, "bytes": 0, "leased_us": 0}
+"""The values of an entry without chunks, which no process indexes: attempts that began before have another number."""
+
 _IDS_PER_STATEMENT: Final = 500
 
 _Id: TypeAlias = str | ColumnElement[str]
@@ -107,8 +110,18 @@ async def list_for_removal(connection: AsyncConnection, rows: Iterable[Any]) -> 
         await connection.execute(insert(vector_removals).on_conflict_do_nothing(), batch)
 
 
+async def lock_entries(connection: AsyncConnection, condition: ColumnElement[bool]) -> Sequence[Any]:
+    """Locks entries within a transaction, in the order in which all do that lock several. Returns their keys and
+    attempts."""
+    keys = (_entries.owner, _entries.store_id, _entries.file_id)
+    query = select(*keys, _entries.attempt).where(condition).order_by(*keys).with_for_update()
+    return (await connection.execute(query)).all()
+
+
 async def delete_entries(connection: AsyncConnection, condition: ColumnElement[bool]) -> int:
     """Deletes entries within a transaction. From then on no search finds their chunks. Returns how many existed."""
+    if connection.dialect.name == "postgresql":
+        await lock_entries(connection, condition)
     deleted = delete(vector_store_files).where(condition)
     rows = (
         await connection.execute(

@@ -12,7 +12,7 @@ from gateway.state.database.database import RETENTION, Database
 from gateway.state.database.tables import vector_chunks, vector_removals, vector_store_files, vector_stores
 from gateway.state.row_values import read_clock_us
 from gateway.state.vector_records import IndexingClaim, NewChunk
-from gateway.state.vectors.entries import SECOND_US, is_entry, list_for_removal
+from gateway.state.vectors.entries import SECOND_US, is_entry, list_for_removal, lock_entries
 from gateway.state.vectors.term_index import choose_term_index
 
 _CLAIMS_LOCK: Final = "vector-indexing"
@@ -27,44 +27,45 @@ class SqlIndexingQueue:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def claim_entries(self, limit: int, *, lease_s: float) -> Sequence[IndexingClaim]:
+    async def claim_entries(
+        self, limit: int, *, lease_s: float, but_of: Collection[str] = ()
+    ) -> Sequence[IndexingClaim]:
         now = self._database.now_us_expression()
+        is_waiting = and_(_entries.status == "in_progress", _entries.leased_us < now)
+        if but_of:
+            is_waiting = and_(is_waiting, _entries.owner.not_in(sorted(but_of)))
         turn = func.row_number().over(partition_by=_entries.owner, order_by=(_entries.created_us, _entries.number))
-        waiting = (
-            select(vector_store_files, turn.label("turn"))
-            .where(_entries.status == "in_progress", _entries.leased_us < now)
-            .subquery()
-        )
+        waiting = select(vector_store_files, turn.label("turn")).where(is_waiting).subquery()
         query = select(waiting).order_by(waiting.c.turn, waiting.c.created_us).limit(limit)
-        if not await self._has_waiting(now):
+        if not await self._has_waiting(is_waiting):
             return []
         async with self._database.write_transaction() as connection:
             await self._database.acquire_advisory_lock(connection, _CLAIMS_LOCK)
             rows = (await connection.execute(query)).all()
-            await list_for_removal(connection, rows)
+            claimed_rows = []
             claims = []
-            for attempt, row in enumerate(rows, read_clock_us()):
-                claims.append(
-                    IndexingClaim(
-                        row.owner,
-                        row.store_id,
-                        row.file_id,
-                        attempt,
-                        ChunkSizes(row.max_tokens, row.overlap),
-                        row.tries,
-                    )
-                )
-                await connection.execute(
+            for attempt, row in enumerate(sorted(rows, key=_sort_key), read_clock_us()):
+                # Whoever held it may have completed it meanwhile, although its lease had ended.
+                is_same = and_(_entries.status == "in_progress", _entries.attempt == row.attempt)
+                changed = await connection.execute(
                     update(vector_store_files)
-                    .where(is_entry(row.owner, row.store_id, row.file_id))
+                    .where(is_entry(row.owner, row.store_id, row.file_id), is_same)
                     .values(attempt=attempt, chunks=0, terms=0, bytes=0, leased_us=now + int(lease_s * SECOND_US))
                 )
+                if not changed.rowcount:
+                    continue
+                claimed_rows.append(row)
+                sizes = ChunkSizes(row.max_tokens, row.overlap)
+                claims.append(IndexingClaim(row.owner, row.store_id, row.file_id, attempt, sizes, row.tries))
+            await list_for_removal(connection, claimed_rows)
             return claims
 
     async def renew_claims(self, claims: Collection[IndexingClaim], *, lease_s: float) -> Collection[IndexingClaim]:
         until = self._database.now_us_expression() + int(lease_s * SECOND_US)
         async with self._database.write_transaction() as connection:
-            return [claim for claim in claims if await _change(connection, claim, leased_us=until)]
+            return [
+                claim for claim in sorted(claims, key=_sort_key) if await _change(connection, claim, leased_us=until)
+            ]
 
     async def add_chunks(self, claim: IndexingClaim, chunks: Sequence[NewChunk], embedder: str | None = None) -> bool:
         index = choose_term_index(claim.owner, claim.store_id, is_sqlite=self._database.is_sqlite)
@@ -119,15 +120,15 @@ class SqlIndexingQueue:
 
     async def release_claims(self, claims: Collection[IndexingClaim]) -> None:
         async with self._database.write_transaction() as connection:
-            for claim in claims:
+            for claim in sorted(claims, key=_sort_key):
                 await _change(connection, claim, leased_us=0)
 
     async def remove_chunks(self) -> int:
         await self._sweep_expired_stores()
         return await _remove_listed(self._database, select(vector_removals))
 
-    async def _has_waiting(self, now: ColumnElement[int]) -> bool:
-        query = select(_entries.file_id).where(_entries.status == "in_progress", _entries.leased_us < now).limit(1)
+    async def _has_waiting(self, is_waiting: ColumnElement[bool]) -> bool:
+        query = select(_entries.file_id).where(is_waiting).limit(1)
         async with self._database.read_transaction() as connection:
             return await connection.scalar(query) is not None
 
@@ -141,8 +142,7 @@ class SqlIndexingQueue:
         for owner, store_id in expired:
             async with self._database.write_transaction(owner) as connection:
                 is_own = is_entry(owner, store_id)
-                rows = (await connection.execute(select(vector_store_files).where(is_own))).all()
-                await list_for_removal(connection, rows)
+                await list_for_removal(connection, await lock_entries(connection, is_own))
                 emptied = update(vector_store_files).where(is_own).values(chunks=0, terms=0, bytes=0)
                 await connection.execute(emptied)
                 await connection.execute(
@@ -155,6 +155,11 @@ class SqlIndexingQueue:
                     .where(vector_stores.c.owner == owner, vector_stores.c.id == store_id)
                     .values(swept=True)
                 )
+
+
+def _sort_key(claimed: Any) -> tuple[str, str, str]:
+    """Returns the key by which entries are locked one after another. All transactions that lock several keep to it."""
+    return (claimed.owner, claimed.store_id, claimed.file_id)
 
 
 def _is_held(claim: IndexingClaim) -> ColumnElement[bool]:

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, delete, func, insert, s
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.errors import FileNotFound, VectorStoreExpired, VectorStoreQuotaExceeded
+from gateway.errors import VectorStoreExpired, VectorStoreQuotaExceeded
 from gateway.retrieval.attribute_filters import AttributeValue
 from gateway.state.database.database import Database
 from gateway.state.database.tables import (
@@ -34,7 +34,9 @@ from gateway.state.vector_records import (
     StoreEntry,
     build_file_limit_error,
 )
+from gateway.state.vectors.attachments import attach_entries
 from gateway.state.vectors.entries import (
+    NOT_INDEXED,
     SECOND_US,
     build_entry,
     count_batch,
@@ -42,6 +44,7 @@ from gateway.state.vectors.entries import (
     delete_entries,
     is_entry,
     list_for_removal,
+    lock_entries,
 )
 from gateway.state.vectors.outdated_vectors import has_outdated
 from gateway.state.vectors.search import StoreSearch
@@ -51,9 +54,6 @@ from translation.representation.json_types import Json
 
 _DAY_US: Final = 86_400 * SECOND_US
 _IDS_PER_STATEMENT: Final = 500
-
-_NOT_INDEXED: Final = {"attempt": 0, "chunks": 0, "terms": 0, "bytes": 0, "leased_us": 0}
-"""The values of an entry without chunks, which no process indexes: attempts that began before have another number."""
 
 
 class SqlVectorStores:
@@ -83,7 +83,7 @@ class SqlVectorStores:
                 )
             )
             await choose_term_index(owner, new.id, is_sqlite=self._database.is_sqlite).create(connection)
-            await self._attach(connection, owner, new.id, new.entries, None)
+            await attach_entries(connection, owner, new.id, new.entries, None)
             return await _require_store(connection, owner, new.id)
 
     async def load_store(self, owner: str, store_id: str) -> StoredVectorStore | None:
@@ -149,7 +149,7 @@ class SqlVectorStores:
                 return None
             if _has_expired(row):
                 raise VectorStoreExpired(store_id)
-            attached = await self._attach(connection, owner, store_id, entries, batch_id)
+            attached = await attach_entries(connection, owner, store_id, entries, batch_id)
             count = await connection.scalar(select(func.count()).where(is_entry(owner, store_id)))
             if (count or 0) > most:
                 raise build_file_limit_error(most)
@@ -270,10 +270,9 @@ class SqlVectorStores:
                 vector_store_files.c.status == "in_progress",
                 vector_store_files.c.file_id.in_(select(vector_batch_files.c.file_id).where(is_of_batch)),
             )
-            rows = (await connection.execute(select(vector_store_files).where(is_cancelled))).all()
-            await list_for_removal(connection, rows)
+            await list_for_removal(connection, await lock_entries(connection, is_cancelled))
             await connection.execute(
-                update(vector_store_files).where(is_cancelled).values(status="cancelled", **_NOT_INDEXED)
+                update(vector_store_files).where(is_cancelled).values(status="cancelled", **NOT_INDEXED)
             )
             return await _load_batch(connection, owner, store_id, batch_id)
 
@@ -297,7 +296,8 @@ class SqlVectorStores:
             by_words = vectors is not None and await has_outdated(connection, owner, store_id, vectors.embedder)
         if read_clock_us() // SECOND_US > row.used_us // SECOND_US:
             async with self._database.write_transaction(owner) as connection:
-                await _touch(connection, row)
+                if (row := await _lock_store(connection, owner, store_id)) is not None:
+                    await _touch(connection, row)
         return ScoredChunks(chunks, by_words)
 
     async def _count_new_store(self, connection: AsyncConnection, owner: str, most: int) -> int:
@@ -319,69 +319,6 @@ class SqlVectorStores:
             )
         number: int = row.last_number
         return number
-
-    async def _attach(
-        self,
-        connection: AsyncConnection,
-        owner: str,
-        store_id: str,
-        entries: Sequence[NewEntry],
-        batch_id: str | None,
-    ) -> Sequence[StoreEntry]:
-        """Attaches files within a transaction that has locked the store."""
-        wanted = {entry.file_id: entry for entry in entries}
-        await _require_files(connection, owner, list(wanted))
-        attached: dict[str, StoreEntry] = {}
-        if wanted:
-            raised = (
-                update(vector_stores)
-                .where(_is_store(owner, store_id))
-                .values(last_number=vector_stores.c.last_number + len(wanted))
-                .returning(vector_stores.c.last_number)
-            )
-            first = (await connection.execute(raised)).scalar_one() - len(wanted) + 1
-            now_us = read_clock_us()
-            for number, entry in enumerate(wanted.values(), first):
-                attached[entry.file_id] = await self._attach_one(connection, owner, store_id, entry, number, now_us)
-        if batch_id is not None:
-            await connection.execute(
-                insert(vector_store_batches).values(
-                    owner=owner, id=batch_id, store_id=store_id, created_us=read_clock_us(), cancelled=False
-                )
-            )
-            rows = [{"owner": owner, "batch_id": batch_id, "file_id": file_id} for file_id in wanted]
-            await connection.execute(insert(vector_batch_files), rows)
-        return list(attached.values())
-
-    async def _attach_one(
-        self, connection: AsyncConnection, owner: str, store_id: str, entry: NewEntry, number: int, now_us: int
-    ) -> StoreEntry:
-        before = await _load_entry(connection, owner, store_id, entry.file_id)
-        if before is not None and before.status in ("in_progress", "completed"):
-            return before
-        values = {
-            "status": "in_progress",
-            "error_code": None,
-            "error_message": None,
-            "attributes": dump_json(dict(entry.attributes)),
-            "max_tokens": entry.sizes.max_tokens,
-            "overlap": entry.sizes.overlap,
-            "tries": 0,
-            **_NOT_INDEXED,
-        }
-        if before is None:
-            keys = {"owner": owner, "store_id": store_id, "file_id": entry.file_id}
-            new = {**keys, **values, "number": number, "created_us": now_us}
-            await connection.execute(insert(vector_store_files).values(new))
-        else:
-            is_one = is_entry(owner, store_id, entry.file_id)
-            rows = (await connection.execute(select(vector_store_files).where(is_one))).all()
-            await list_for_removal(connection, rows)
-            await connection.execute(update(vector_store_files).where(is_one).values(values))
-        loaded = await _load_entry(connection, owner, store_id, entry.file_id)
-        if loaded is None:
-            raise FileNotFound(entry.file_id)
-        return loaded
 
 
 async def delete_vector_stores(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
@@ -470,7 +407,7 @@ async def _lock_store(connection: AsyncConnection, owner: str, store_id: str) ->
 
 
 async def _touch(connection: AsyncConnection, row: Row[Any]) -> None:
-    """Records that a store is in use, unless it has expired meanwhile."""
+    """Records that a store is in use, unless it has expired meanwhile. This transaction has locked its row."""
     if not _has_expired(row):
         now_us = read_clock_us()
         await connection.execute(
@@ -498,20 +435,6 @@ async def _load_batch(connection: AsyncConnection, owner: str, store_id: str, ba
         is_cancelled=row.cancelled,
         counts=await count_batch(connection, owner, batch_id, store_id),
     )
-
-
-async def _require_files(connection: AsyncConnection, owner: str, file_ids: Sequence[str]) -> None:
-    """Raises FileNotFound for the first file that does not exist. The others cannot be deleted before this transaction
-    ends."""
-    existing: set[str] = set()
-    valid_ids = [file_id for file_id in file_ids if is_valid_id(file_id)]
-    for start in range(0, len(valid_ids), _IDS_PER_STATEMENT):
-        batch = valid_ids[start : start + _IDS_PER_STATEMENT]
-        query = select(files.c.id).where(files.c.owner == owner, files.c.id.in_(batch), has_not_expired())
-        existing.update((await connection.scalars(query.with_for_update(read=True))).all())
-    for file_id in file_ids:
-        if file_id not in existing:
-            raise FileNotFound(file_id)
 
 
 async def _fetch_page(

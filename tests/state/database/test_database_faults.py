@@ -193,6 +193,27 @@ async def test_a_server_lost_within_a_transaction_leaves_no_partial_write(own_po
     await database.aclose()
 
 
+async def test_uses_that_wait_for_each_other_close_the_database_to_nobody(own_postgres: Postgres) -> None:
+    database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
+    async with database.write_transaction() as connection:
+        await connection.execute(insert(workers), [{"id": worker_id, "alive_until_us": 0} for worker_id in "ab"])
+    both_hold_one = asyncio.Barrier(2)
+
+    async def lock(owner: str, *ids: str) -> None:
+        async with database.write_transaction(owner) as connection:
+            for worker_id in ids:
+                await connection.execute(select(workers).where(workers.c.id == worker_id).with_for_update())
+                if worker_id == ids[0]:
+                    await both_hold_one.wait()
+
+    for owners in (("ann", "bob"), ("", ""), ("ann", "")):
+        locking = (lock(owners[0], "a", "b"), lock(owners[1], "b", "a"))
+        outcomes = await asyncio.gather(*locking, return_exceptions=True)
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NoneType", "StoreUnavailable"]
+        assert database.degraded_reason is None
+    await database.aclose()
+
+
 async def test_a_server_that_hangs_is_given_up_in_time(own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     database = Database(own_postgres.database(), deadline_s=DEADLINE_S)
     await write(database, "before")

@@ -3,11 +3,16 @@
 import asyncio
 
 import pytest
+from sqlalchemy import func, insert, select, update
 
 from gateway.errors import StorageQuotaExceeded
+from gateway.state.database.database import Database
+from gateway.state.database.tables import prompt_versions, prompts
 from gateway.state.prompt_records import PromptQuota
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest, UnknownCursor
+from tests.polling import read_until
+from tests.state.processes.database_observer import count_waiting
 from translation.representation.json_types import Json
 
 QUOTA = PromptQuota(prompts=3, versions=3)
@@ -77,6 +82,41 @@ async def test_no_owner_has_more_than_its_quota_also_at_once(store: SqlStore) ->
     adding = (store.prompts.add_prompt_version("bob", "pmpt_9", content("x"), QUOTA) for _ in range(4))
     added = await asyncio.gather(*adding, return_exceptions=True)
     assert sum(isinstance(result, StorageQuotaExceeded) for result in added) == 2
+
+
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("erases", [False, True])
+async def test_a_version_that_is_added_during_a_deletion_is_deleted_too(
+    store: SqlStore, tables: Database, store_url: str, erases: bool
+) -> None:
+    await store.prompts.create_prompt("ann", "pmpt_1", content("one"), QUOTA)
+    async with tables.write_transaction("ann") as connection:
+        is_one = (prompts.c.owner == "ann", prompts.c.id == "pmpt_1")
+        await connection.execute(update(prompts).where(*is_one).values(last_version=2))
+        await connection.execute(insert(prompt_versions).values(**VERSION, version=2))
+        delete = store.owner_data.erase_owner("ann") if erases else store.prompts.delete_prompt("ann", "pmpt_1")
+        deleting = asyncio.create_task(delete)
+        await read_until(lambda: count_waiting(store_url, "Lock"), bool)
+    assert await deleting == 1
+    assert await count_versions(tables) == 0
+
+
+async def test_versions_without_a_prompt_are_erased(store: SqlStore, tables: Database) -> None:
+    async with tables.write_transaction("ann") as connection:
+        await connection.execute(insert(prompt_versions).values(**VERSION, version=2))
+    await store.prompts.create_prompt("bob", "pmpt_2", content("one"), QUOTA)
+    await store.owner_data.erase_owner("bob")
+    assert await count_versions(tables) == 1
+    await store.owner_data.erase_owner("ann")
+    assert await count_versions(tables) == 0
+
+
+VERSION = {"owner": "ann", "prompt_id": "pmpt_1", "created_us": 1, "body": '{"instructions": "secret"}'}
+
+
+async def count_versions(tables: Database) -> int:
+    async with tables.read_transaction() as connection:
+        return (await connection.scalar(select(func.count()).select_from(prompt_versions))) or 0
 
 
 async def test_the_data_of_an_owner_includes_its_prompts(store: SqlStore) -> None:

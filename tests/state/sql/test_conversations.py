@@ -6,12 +6,15 @@ from contextlib import AsyncExitStack
 import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
+from gateway.errors import RunInProgress
 from gateway.state.database.database import Database
-from gateway.state.sql.conversations import SqlConversationStore
+from gateway.state.sql.conversations import SqlConversationStore, claim_thread
 from gateway.state.sql.history import HistoryLimits, SqlHistoryReader
 from gateway.state.sql.store import SqlStore
-from gateway.state.values import NewResponse, PageRequest, UnknownCursor
+from gateway.state.values import NewResponse, PageRequest, ThreadTurn, UnknownCursor
+from tests.polling import read_until
 from tests.state.conftest import DEADLINE_S
+from tests.state.processes.database_observer import count_waiting
 from translation.representation.json_types import Item, Json
 
 OWNER = "ann"
@@ -94,6 +97,35 @@ async def test_metadata_is_replaced(conversation_store):
         == conversation() | {"metadata": {"only": "this"}}
     )
     assert await conversation_store.update_conversation(OWNER, "conv_2", {}) is None
+
+
+async def test_a_thread_keeps_its_run_when_its_metadata_is_replaced(store, tables):
+    """Without it a second run could begin beside the first."""
+    thread = {"id": "conv_1", "object": "conversation", "created_at": 1, "metadata": {"agui_thread": "t", "a": "b"}}
+    async with tables.write_transaction(OWNER) as connection:
+        first = ThreadTurn(conversation=thread, previous_run=None, state={"count": 1})
+        await claim_thread(connection, OWNER, first, "resp_1")
+    after = await store.conversations.update_conversation(OWNER, "conv_1", {"only": "this", "agui_run": "resp_9"})
+    assert after == thread | {
+        "metadata": {"only": "this", "agui_thread": "t", "agui_run": "resp_1"},
+        "agui_state": {"count": 1},
+    }
+    assert await store.conversations.load_conversation(OWNER, "conv_1") == after
+    async with tables.write_transaction(OWNER) as connection:
+        with pytest.raises(RunInProgress):
+            await claim_thread(connection, OWNER, ThreadTurn(conversation=thread, previous_run=None), "resp_2")
+
+
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+async def test_metadata_and_a_run_that_begins_meanwhile_are_both_kept(store, tables, store_url):
+    thread = {"id": "conv_1", "object": "conversation", "created_at": 1, "metadata": {}}
+    await store.conversations.create_conversation(OWNER, thread, [])
+    async with tables.write_transaction(OWNER) as connection:
+        await claim_thread(connection, OWNER, ThreadTurn(conversation=thread, previous_run=None, state=7), "resp_1")
+        updating = asyncio.create_task(store.conversations.update_conversation(OWNER, "conv_1", {"a": "b"}))
+        await read_until(lambda: count_waiting(store_url, "Lock"), bool)
+    after = await updating
+    assert after == thread | {"metadata": {"a": "b", "agui_run": "resp_1"}, "agui_state": 7}
 
 
 async def test_an_id_in_a_conversation_is_not_used_twice(conversation_store):

@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -31,6 +31,9 @@ from tests.polling import read_until, wait_until
 OWNER, STORE = "ann", "vs_1"
 PARSE_S = 6.0
 TRIES = 5
+AddFile: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
+"""Stores a file and attaches it, by its id and bytes, and perhaps an owner and a store."""
+
 QUEUE_METHODS = ("claim_entries", "renew_claims", "add_chunks", "complete_entry", "remove_chunks")
 
 
@@ -68,19 +71,21 @@ def queue(store: SqlStore) -> FaultyQueue:
 
 
 @pytest.fixture
-async def add(store: SqlStore, blobs: BlobFolder) -> Callable[[str, bytes], Any]:
+async def add(store: SqlStore, blobs: BlobFolder) -> AddFile:
     await store.vector_stores.create_store(OWNER, NewVectorStore(STORE), most=10)
 
-    async def add_file(file_id: str, content: bytes) -> None:
-        await store.files.reserve_blob(OWNER, file_id, hold_s=60)
+    async def add_file(file_id: str, content: bytes, owner: str = OWNER, store_id: str = STORE) -> None:
+        if await store.vector_stores.load_store(owner, store_id) is None:
+            await store.vector_stores.create_store(owner, NewVectorStore(store_id), most=10)
+        await store.files.reserve_blob(owner, file_id, hold_s=60)
         async with blobs.write_blob(file_id) as blob:
             await blob.write(content)
             await blob.finish()
         file = StoredFile(
             id=file_id, size=len(content), created_at=1_700_000_000, filename="a.txt", purpose="assistants"
         )
-        await store.files.create_file(OWNER, file, FileQuota(files=100, size=10**9))
-        await store.vector_stores.attach_files(OWNER, STORE, [NewEntry(file_id)], most=100)
+        await store.files.create_file(owner, file, FileQuota(files=100, size=10**9))
+        await store.vector_stores.attach_files(owner, store_id, [NewEntry(file_id)], most=100)
 
     return add_file
 
@@ -140,9 +145,9 @@ async def indexer(
         yield made
 
 
-async def read_end(store: SqlStore, file_id: str) -> StoreEntry:
+async def read_end(store: SqlStore, file_id: str, owner: str = OWNER, store_id: str = STORE) -> StoreEntry:
     async def load() -> StoreEntry:
-        entry = await store.vector_stores.load_entry(OWNER, STORE, file_id)
+        entry = await store.vector_stores.load_entry(owner, store_id, file_id)
         assert entry is not None
         return entry
 
@@ -169,7 +174,7 @@ FAILING_METHODS = ("add_chunks", "complete_entry")
     ],
 )
 async def test_a_fault_of_the_store_ends_neither_the_indexer_nor_what_comes_later(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any], method: str, fault: str
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: AddFile, method: str, fault: str
 ) -> None:
     times = 1 if method in FAILING_METHODS else 2
     queue.faults[method] = [FAULTS[fault]() for _ in range(times)]
@@ -189,8 +194,26 @@ async def test_a_fault_of_the_store_ends_neither_the_indexer_nor_what_comes_late
     )
 
 
+async def test_files_of_one_owner_do_not_keep_those_of_another_from_being_indexed(
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: AddFile
+) -> None:
+    may_go_on = asyncio.Event()
+    queue.before["add_chunks"] = may_go_on.wait
+    for number in range(3):
+        await add(f"file-{number}", b"A cat.")
+    indexer.notify()
+    await wait_until(lambda: queue.calls["add_chunks"] == 2)
+    del queue.before["add_chunks"]
+    await add("file-of-bob", b"A dog.", owner="bob", store_id="vs_2")
+    indexer.notify()
+    assert (await read_end(store, "file-of-bob", "bob", "vs_2")).status == "completed"
+    assert queue.calls["add_chunks"] == 3, "the third file of the first owner waits"
+    may_go_on.set()
+    assert (await read_end(store, "file-2")).status == "completed"
+
+
 async def test_files_do_not_wait_for_chunks_that_are_deleted(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: AddFile
 ) -> None:
     queue.before["remove_chunks"] = asyncio.Event().wait
     await wait_until(lambda: queue.calls["remove_chunks"] > 0)
@@ -201,7 +224,7 @@ async def test_files_do_not_wait_for_chunks_that_are_deleted(
 
 @pytest.mark.parametrize("lease_s", [5.0])
 async def test_a_fault_that_cannot_even_be_recorded_costs_a_lease_and_not_the_indexer(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: AddFile
 ) -> None:
     queue.faults = {"add_chunks": [RuntimeError("broken")], "fail_entry": [RuntimeError("broken too")]}
     await add("file-a", b"A cat.")
@@ -214,7 +237,7 @@ async def test_the_time_of_a_slow_store_is_not_that_of_reading_the_file(
     store: SqlStore,
     queue: FaultyQueue,
     indexer: Indexer,
-    add: Callable[[str, bytes], Any],
+    add: AddFile,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await add("file-warm", b"So that the parser server runs.")
@@ -254,7 +277,7 @@ async def test_a_file_is_put_off_until_the_model_answers_and_costs_no_place_mean
     queue: FaultyQueue,
     indexer: Indexer,
     holder: EmbedderHolder,
-    add: Callable[[str, bytes], Any],
+    add: AddFile,
 ) -> None:
     embedder = make_embedder(holder, *(UpstreamOverloaded("busy", status=503) for _ in range(TRIES - 1)))
     await add("file-late", b"A late cat.")
@@ -282,7 +305,7 @@ async def test_after_the_last_try_a_file_fails_and_can_be_attached_again(
     queue: FaultyQueue,
     indexer: Indexer,
     holder: EmbedderHolder,
-    add: Callable[[str, bytes], Any],
+    add: AddFile,
 ) -> None:
     embedder = make_embedder(holder, *(UpstreamUnreachable("refused") for _ in range(TRIES + 1)))
     await add("file-a", b"A cat.")
@@ -298,7 +321,7 @@ async def test_after_the_last_try_a_file_fails_and_can_be_attached_again(
 
 
 async def test_a_file_that_waits_lets_others_pass_and_can_be_detached(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, holder: EmbedderHolder, add: Callable[[str, bytes], Any]
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, holder: EmbedderHolder, add: AddFile
 ) -> None:
     make_embedder(holder, UpstreamRateLimited("busy", status=429, headers={"retry-after": "3000"}))
     await add("file-waiting", b"A waiting cat.")
@@ -319,7 +342,7 @@ async def test_bytes_that_cannot_be_read_now_are_read_later(
     queue: FaultyQueue,
     indexer: Indexer,
     blobs: BlobFolder,
-    add: Callable[[str, bytes], Any],
+    add: AddFile,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(patient_embedder, "_LONGEST_WAIT_S", 0.01)
@@ -344,7 +367,7 @@ async def test_bytes_that_cannot_be_read_now_are_read_later(
 
 @pytest.mark.usefixtures("postpones_at_once")
 async def test_a_file_that_can_never_be_stored_fails_alone(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: AddFile
 ) -> None:
     """It would be tried for ever, and take the place of others."""
     queue.faults["add_chunks"] = [StoreUnavailable("too slow") for _ in range(TRIES)]
@@ -359,7 +382,7 @@ async def test_a_file_that_can_never_be_stored_fails_alone(
 
 @pytest.mark.parametrize("lease_s", [5.0])
 async def test_an_outage_of_the_database_costs_a_file_no_try(
-    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: Callable[[str, bytes], Any]
+    store: SqlStore, queue: FaultyQueue, indexer: Indexer, add: AddFile
 ) -> None:
     for method in ("add_chunks", "postpone_entry"):
         queue.faults[method] = [StoreUnavailable("the database is away")]

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 
 from gateway.errors import FileNotFound, VectorStoreExpired, VectorStoreQuotaExceeded
 from gateway.retrieval.attribute_filters import compile_filter
 from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.terms import find_query_terms, iterate_index_terms
 from gateway.state.database.database import Database
-from gateway.state.database.tables import files, vector_chunks, vector_removals, vector_stores
+from gateway.state.database.tables import files, vector_chunks, vector_removals, vector_store_files, vector_stores
 from gateway.state.file_records import FileQuota, StoredFile
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest, UnknownCursor
@@ -24,6 +24,10 @@ from gateway.state.vector_records import (
     NewVectorStore,
     ScoredChunk,
 )
+from gateway.state.vectors.search import StoreSearch
+from tests.polling import read_until
+from tests.state.processes.database_observer import count_waiting
+from tests.state.sql.test_lineage import queries_that_contain
 
 QUOTA = FileQuota(files=100, size=10**9)
 
@@ -148,6 +152,57 @@ async def test_changes_replace_what_is_present(store: SqlStore) -> None:
     changed = await store.vector_stores.update_store("ann", "vs_1", {"metadata": None, "expires_after_days": None})
     assert changed is not None
     assert (changed.metadata, changed.expires_after_days, changed.expires_at) == (None, None, None)
+
+
+async def test_a_search_does_not_bring_back_an_expiry_that_was_changed_meanwhile(
+    store: SqlStore, tables: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(store, "ann", "vs_1", "file-a", expires_after_days=1)
+    await index(store, {"file-a": ["cat"]})
+    async with tables.write_transaction() as connection:
+        await connection.execute(update(vector_stores).values(used_us=1))  # so that the search is noted
+    find_chunks = StoreSearch.find_chunks
+
+    async def find_during_change(*arguments: Any) -> Any:
+        await store.vector_stores.update_store("ann", "vs_1", {"expires_after_days": None})
+        async with tables.write_transaction() as connection:
+            await connection.execute(update(vector_stores).values(used_us=1))
+        return await find_chunks(*arguments)
+
+    monkeypatch.setattr(StoreSearch, "find_chunks", find_during_change)
+    assert len(await search(store, "ann", "vs_1", "cat")) == 1
+    after = await store.vector_stores.load_store("ann", "vs_1")
+    assert after is not None
+    assert (after.expires_after_days, after.expires_at) == (None, None)
+    assert after.last_active_at > 1
+
+
+async def test_files_are_attached_by_few_statements(store: SqlStore, tables: Database) -> None:
+    """Nobody else can write meanwhile on SQLite."""
+    ids = [f"file-{number:04}" for number in range(1200)]
+    rows = [
+        {"owner": "ann", "id": file_id, "number": number, "created_us": 1, "bytes": 1}
+        | {"filename": "a.txt", "purpose": "assistants"}
+        for number, file_id in enumerate(ids)
+    ]
+    async with tables.write_transaction() as connection:
+        await connection.execute(insert(files), rows)
+    stores, entries = store.vector_stores, [NewEntry(file_id) for file_id in ids]
+    await stores.create_store("ann", NewVectorStore("vs_1"), most=10)
+    with queries_that_contain("vector_store_files") as sent:
+        attached = await stores.attach_files("ann", "vs_1", entries, most=2000, batch_id="vsfb_1")
+    assert attached is not None
+    assert [entry.file_id for entry in attached] == ids
+    assert len(sent) < 20
+    assert await stores.cancel_batch("ann", "vs_1", "vsfb_1")
+    with queries_that_contain("vector_store_files") as sent:
+        attached = await stores.attach_files("ann", "vs_1", entries[::-1], most=2000)
+    assert attached is not None
+    assert {entry.status for entry in attached} == {"in_progress"}
+    assert len(sent) < 20
+    page = await stores.list_entries("ann", "vs_1", PageRequest(order="asc", limit=2000))
+    assert page is not None
+    assert [row["id"] for row in page.rows] == ids, "they keep their places"
 
 
 async def expire(tables: Database, store_id: str) -> None:
@@ -318,11 +373,58 @@ async def test_a_claim_that_was_released_can_be_taken_at_once(store: SqlStore) -
     assert len(await store.indexing.claim_entries(5, lease_s=60)) == 1
 
 
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+async def test_a_file_that_is_completed_while_it_is_claimed_stays_complete(
+    store: SqlStore, tables: Database, store_url: str
+) -> None:
+    await create(store, "ann", "vs_1", "file-a")
+    [claim] = await store.indexing.claim_entries(5, lease_s=0)
+    assert await store.indexing.add_chunks(claim, build_chunks("cat"))
+    async with tables.write_transaction() as connection:
+        is_held = vector_store_files.c.attempt == claim.attempt
+        await connection.execute(update(vector_store_files).where(is_held).values(status="completed"))
+        claiming = asyncio.create_task(store.indexing.claim_entries(5, lease_s=60))
+        await read_until(lambda: count_waiting(store_url, "Lock"), bool)
+    assert await claiming == []
+    assert [found.text for found in await search(store, "ann", "vs_1", "cat")] == ["cat"]
+    assert await store.indexing.remove_chunks() == 0
+
+
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+async def test_entries_are_locked_in_one_order(store: SqlStore, tables: Database, store_url: str) -> None:
+    """What locks several waits for the first of them, and holds none of the others meanwhile."""
+    ids = [f"file-{letter}" for letter in "dbca"]
+    await create(store, "ann", "vs_1", *ids)
+    claims = await store.indexing.claim_entries(5, lease_s=60)
+    stores, queue = store.vector_stores, store.indexing
+    await stores.attach_files("ann", "vs_1", [NewEntry(file_id) for file_id in ids], most=10, batch_id="vsfb_1")
+    for lock_all in (
+        lambda: queue.renew_claims(claims[::-1], lease_s=60),
+        lambda: queue.release_claims(claims[::-1]),
+        lambda: stores.cancel_batch("ann", "vs_1", "vsfb_1"),
+        lambda: stores.delete_store("ann", "vs_1"),
+    ):
+        async with tables.write_transaction() as connection:
+            await connection.execute(select(vector_store_files).where(_is_file("file-a")).with_for_update())
+            locking = asyncio.create_task(lock_all())
+            await read_until(lambda: count_waiting(store_url, "Lock"), bool)
+            others = select(vector_store_files).where(~_is_file("file-a")).with_for_update(nowait=True)
+            assert len((await connection.execute(others)).all()) == 3
+        await locking
+
+
+def _is_file(file_id: str) -> ColumnElement[bool]:
+    return vector_store_files.c.file_id == file_id
+
+
 async def test_owners_take_turns(store: SqlStore) -> None:
     await create(store, "ann", "vs_1", *(f"file-{n}" for n in range(5)))
     await create(store, "bob", "vs_2", "file-z")
     claims = await store.indexing.claim_entries(2, lease_s=60)
     assert sorted(claim.owner for claim in claims) == ["ann", "bob"]
+    assert await store.indexing.claim_entries(2, lease_s=60, but_of=["ann"]) == []
+    [claim] = await store.indexing.claim_entries(1, lease_s=60, but_of=["bob"])
+    assert claim.owner == "ann"
 
 
 async def test_a_batch_counts_its_files_and_can_be_cancelled(store: SqlStore) -> None:
