@@ -43,8 +43,10 @@ class SqlConversationStore:
             before = await _load_conversation(connection, owner, conversation_id, locks=True)
             if before is None:
                 return None
-            kept = {key: value for key, value in (before.get("metadata") or {}).items() if key in THREAD_KEYS}
-            after = before | {"metadata": {**metadata, **kept}}
+            thread_metadata = {
+                key: value for key, value in (before.get("metadata") or {}).items() if key in THREAD_KEYS
+            }
+            after = before | {"metadata": {**metadata, **thread_metadata}}
             await connection.execute(
                 update(conversations)
                 .where(conversations.c.owner == owner, conversations.c.id == conversation_id)
