@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import combinations, product
-from typing import Final, NamedTuple
-from unicodedata import normalize
+from typing import Final, Literal, NamedTuple, TypeAlias
+from unicodedata import combining, normalize
 from zlib import crc32
+
+NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 _TAG_NAMES: Final = ("think", "thinking", "reasoning", "thought")
 CLOSING_TAG_OF: Final = {f"<{name}>": f"</{name}>" for name in _TAG_NAMES} | {"[think]": "[/think]"}
@@ -27,6 +30,15 @@ ASCII_SPACE: Final = b" \t\n\v\f\r"
 _SPACES: Final = tuple(space.encode() for space in WHITE_SPACE if space.encode() not in ASCII_SPACE)
 _MAX_SPACES: Final = 3
 """So many characters of white space beyond ASCII are found at the end of a text."""
+
+_MAX_MARKS: Final = 30
+"""The most combining marks in a row that any writing has. https://www.unicode.org/reports/tr15/#Stream_Safe_Text_Format"""
+
+_SHORT_CHARS: Final = 1000
+"""Texts that are normalized at once whatever they are: the worst takes a millisecond."""
+
+_LAST_MARK: Final = 0x1F000
+"""All combining marks are below this code point."""
 
 _MAX_MIXED_FORMS: Final = 2000
 _MAX_MIXED_BYTES: Final = 2_000_000
@@ -88,14 +100,36 @@ def spells_white_space(size: int, before: int, after: int) -> bool:
     return False
 
 
+def normalize_unicode(form: NormalForm, text: str) -> str:
+    """Returns a text in a normal form of Unicode, in time that is proportional to its length.
+
+    To normalize combining marks in a row takes the square of their number. A row of more than 30 stays as it is.
+    """
+    if text.isascii() or len(text) <= _SHORT_CHARS or (rows := _match_long_rows()).search(text) is None:
+        return normalize(form, text)
+    pieces: list[str] = []
+    start = 0
+    for row in rows.finditer(text):
+        pieces += (normalize(form, text[start : row.start()]), row[0])
+        start = row.end()
+    return "".join([*pieces, normalize(form, text[start:])])
+
+
+@cache
+def _match_long_rows() -> re.Pattern[str]:
+    marks = "".join(mark for mark in map(chr, range(_LAST_MARK)) if combining(mark))
+    return re.compile(f"[{re.escape(marks)}]{{{_MAX_MARKS + 1},}}")
+
+
 def list_normal_forms(text: str) -> list[str]:
     """Returns a text as it is, with its accents in its letters, and with its accents as characters of their own."""
-    return list(dict.fromkeys((text, normalize("NFC", text), normalize("NFD", text))))
+    return list(dict.fromkeys((text, normalize_unicode("NFC", text), normalize_unicode("NFD", text))))
 
 
 def normalize_like(text: str, rest: str) -> str:
     """Returns the rest of a text in the normal form of the text."""
-    return next((form for name in ("NFC", "NFD") if text.endswith(form := normalize(name, rest))), rest)
+    forms = (normalize_unicode("NFC", rest), normalize_unicode("NFD", rest))
+    return next((form for form in forms if text.endswith(form)), rest)
 
 
 def list_mixed_forms(text: str, ink_size: int) -> Iterator[bytes]:
@@ -104,7 +138,7 @@ def list_mixed_forms(text: str, ink_size: int) -> Iterator[bytes]:
     Models write both in one text. Only forms with `ink_size` bytes beside ASCII white space are yielded, and not more
     than can be tried in a moment.
     """
-    composed = normalize("NFC", text)
+    composed = normalize_unicode("NFC", text)
     missing = ink_size - len(remove_white_space(composed.encode()))
     if missing <= 0 or len(composed) > _MAX_MIXED_CHARS:
         return

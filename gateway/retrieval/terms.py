@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from gateway.retrieval.word_pieces import UNSPACED
+from translation.text_forms import normalize_unicode
 
 MAX_WORD: Final = 64
 """Characters of the longest word. Longer runs, as in encoded data, are several words."""
@@ -34,9 +35,9 @@ def normalize_text(text: str) -> str:
     """Returns a text without marks, in compatible and case-folded form: `Ｃａｆé` becomes `cafe`."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text)
+    decomposed = normalize_unicode("NFKD", text)
     bare = "".join(each for each in decomposed if each.isascii() or not unicodedata.category(each).startswith("M"))
-    return unicodedata.normalize("NFKC", bare).casefold()
+    return normalize_unicode("NFKC", bare).casefold()
 
 
 def iterate_index_terms(text: str) -> Iterator[str]:

@@ -162,6 +162,8 @@ class ReplyItemSeal:
         self._reasoning_seal = reasoning_seal
         self._include_reasoning = include_reasoning
         self._sealed_texts: dict[bytes, str] = {}
+        self._own_texts: set[str] = set()
+        """The values of `_sealed_texts`."""
 
     def use_seal(self, reasoning_seal: ReasoningSeal) -> None:
         """Seals items from now on for another upstream, which makes the next ones."""
@@ -186,7 +188,7 @@ class ReplyItemSeal:
         if not (_DETAILS_KEY in item or ENCRYPTED_CONTENT in item or self._include_reasoning):
             return item
         encrypted_content = _encrypted_content(item)
-        if encrypted_content is not None and encrypted_content in self._sealed_texts.values():
+        if encrypted_content is not None and encrypted_content in self._own_texts:
             return item
         payload = {
             name: item[name]
@@ -208,6 +210,7 @@ class ReplyItemSeal:
             packed = orjson.dumps({"provider": seal.provider, "model": seal.model, **payload})
             if (text := seal.sealer.seal(packed, seal.owner)) is not None:
                 self._sealed_texts[key] = text
+                self._own_texts.add(text)
         return self._sealed_texts.get(key)
 
 

@@ -93,6 +93,7 @@ class AguiEncoder(EventEncoder):
             problems=interrupts.problems,
         )
         self._items: dict[int, OpenItem] = {}
+        self._items_by_id: dict[str, OpenItem] = {}
         self._calls = CallWriter(self._end, closed_ids=interrupts.closed_ids, approved_ids=interrupts.approved_ids)
 
     def build_delta_template(self, run: DeltaRun, observers: Sequence[TextObserver] = ()) -> None:
@@ -121,7 +122,7 @@ class AguiEncoder(EventEncoder):
 
     def _start_item(self, event: ItemStarted, frames: list[bytes], /) -> None:
         item = event.item
-        entry = self._items[event.index] = OpenItem(item)
+        entry = self._items[event.index] = self._items_by_id[item["id"]] = OpenItem(item)
         kind = item["type"]
         if kind == "mcp_list_tools":
             write_event(frames, build_list_activity(item, is_done=False))
@@ -262,10 +263,9 @@ class AguiEncoder(EventEncoder):
 
     def _forward(self, event: Opaque, frames: list[bytes], /) -> None:
         if event.payload.get("type") == CALL_PROGRESS:
-            running = [entry for entry in self._items.values() if entry.item["id"] == event.payload.get("item_id")]
-            for entry in running:
-                if entry.phase is not None:
-                    write_event(frames, build_call_report(entry, event.payload))
+            entry = self._items_by_id.get(str(event.payload.get("item_id")))
+            if entry is not None and entry.phase is not None:
+                write_event(frames, build_call_report(entry, event.payload))
         elif event.payload.get("type") == SHELL_OUTPUT and event.index is not None:
             write_event(frames, build_output(self._items[event.index], event.payload))
         if self._head.sends_raw_events:

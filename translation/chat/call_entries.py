@@ -30,16 +30,6 @@ class CallEntry(NamedTuple):
     extra_content: Json | None
 
 
-_MAX_CALLS: Final = 1_000
-"""The most calls of one reply. Each delta of a call may go through all of them."""
-
-
-def check_call_count(count: int) -> None:
-    """Raises ProtocolViolation if a reply has more calls than any model makes."""
-    if count > _MAX_CALLS:
-        raise ProtocolViolation(f"the upstream sent more than {_MAX_CALLS} tool calls in one reply")
-
-
 def list_call_entries(entries: Any) -> list[Json]:
     """Returns the entries of `tool_calls`.
 

@@ -6,7 +6,6 @@ from typing import Any
 from translation.chat.call_entries import (
     CallEntry,
     are_complete,
-    check_call_count,
     list_call_entries,
     parse_call_entry,
     repeats_arguments,
@@ -18,7 +17,7 @@ from translation.representation.events import Event, Noted
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning
 from translation.representation.json_types import Json
-from translation.tools.call_ids import CallIdAllocator
+from translation.tools.call_ids import CallIdAllocator, check_call_count
 
 
 @dataclass(slots=True, eq=False)

@@ -97,9 +97,9 @@ class ReasoningReader:
         """The details since the last `pop_details`, each with the pieces of its streamed text."""
         self.segments: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
-        self._unsigned: tuple[Json, list[str]] | None = None
-        """The last detail that `pop_details` left out as unsigned, and the pieces of its text: its signature may follow
-        after the first text of the answer."""
+        self._unsigned: dict[str, tuple[Json, list[str]]] = {}
+        """The blocks that `pop_details` left out as unsigned, by type and index, each with the pieces of its text: the
+        signature may follow after the first text of the answer."""
         self._source: str | None = None
 
     def claim_source(self, source: str) -> bool:
@@ -136,16 +136,16 @@ class ReasoningReader:
         """Returns the `reasoning_details` since the last call, with their pieces joined.
 
         The list is empty if the upstream does not need them back: the text is enough if none is signed or encrypted.
+        A text without a signature is left out. If its signature follows, it comes with it.
         """
-        details = [
-            detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail
-            for detail, pieces in self.details
-        ]
-        is_needed = any(detail.get("signature") or detail.get("data") for detail in details)
-        if details:
-            self._unsigned = None if is_needed else self.details[-1]
+        details: list[Json] = []
+        for detail, pieces in self.details:
+            if detail.get("type") == "reasoning.text" and pieces and not detail.get("signature"):
+                self._unsigned[_identify_block(detail)] = detail, pieces
+            else:
+                details.append(detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail)
         self.details = []
-        return details if is_needed else []
+        return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
 
     def _choose_source(self, delta: Json, segments: list[tuple[str, str]]) -> str | None:
         # A plain field has the text of a summary too, but does not mark it as one.
@@ -162,7 +162,7 @@ class ReasoningReader:
             self.details.append((detail, []))
             return
         last, pieces = self.details[-1] if self.details else ({}, [])
-        if not _are_of_one_block(last, detail):
+        if _identify_block(last) != _identify_block(detail):
             last, pieces = self._find_unsigned(detail) or ({}, [])
             self.details.append((last, pieces))
         last |= {name: value for name, value in detail.items() if value is not None}
@@ -172,12 +172,8 @@ class ReasoningReader:
     def _find_unsigned(self, detail: Json) -> tuple[Json, list[str]] | None:
         """Returns the block that ended unsigned if `detail` is only its signature: the upstream needs the text and the
         signature back in one detail."""
-        unsigned = self._unsigned
         is_signature = detail.get("signature") and not detail.get(_STREAMED_KEYS[detail["type"]])
-        if unsigned is None or not is_signature or not _are_of_one_block(unsigned[0], detail):
-            return None
-        self._unsigned = None
-        return unsigned
+        return self._unsigned.pop(_identify_block(detail), None) if is_signature else None
 
 
 def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str]]]) -> Item:
@@ -194,9 +190,9 @@ def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str
     return item
 
 
-def _are_of_one_block(last: Json, detail: Json) -> bool:
-    """Returns whether two details are pieces of one block of the upstream."""
-    return (last.get("type"), last.get("index")) == (detail["type"], detail.get("index"))
+def _identify_block(detail: Json) -> str:
+    """Returns what all pieces of one block of the upstream have in common."""
+    return repr((detail.get("type"), detail.get("index")))
 
 
 def _text_key(detail: Json) -> str | None:

@@ -49,9 +49,9 @@ def _close(schema: Any) -> Any:
     if not _REFUSED_KEYWORDS.isdisjoint(schema):
         raise _CannotCloseError
     closed = {key: _close_keyword(key, value) for key, value in schema.items() if key not in _DROPPED_KEYWORDS}
+    if _may_be_object(schema) + sum(key in schema for key in _JOINED_SCHEMAS) > 1:
+        raise _CannotCloseError
     if _may_be_object(schema):
-        if any(key in schema for key in _JOINED_SCHEMAS):
-            raise _CannotCloseError
         properties, required = schema.get("properties"), schema.get("required", [])
         is_open = schema.get("additionalProperties", properties is None) is not False
         properties = {} if properties is None else properties

@@ -20,6 +20,7 @@ from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId
 from translation.representation.json_types import Json
 from translation.representation.profile import Profile
+from translation.tools.call_ids import check_call_count
 from translation.tools.call_validator import UNKNOWN_TOOL_FAULT, CallValidator
 
 CALL_PARSE_ERROR: Final = "tool_call_parse_error"
@@ -84,6 +85,7 @@ class TextCallDecoder:
         self._open_calls: list[_Call] = []
         """The call that has begun and not ended: parsers begin the next one after its end."""
         self._truncated = False
+        self._call_count = 0
 
     def feed(self, text: str) -> list[Event]:
         """Adds text."""
@@ -126,6 +128,8 @@ class TextCallDecoder:
         return events
 
     def _start_call(self, name: str) -> list[Event]:
+        self._call_count += 1
+        check_call_count(self._call_count)
         call = _Call(name)
         self._open_calls.append(call)
         if self._reports:

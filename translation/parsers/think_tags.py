@@ -1,6 +1,7 @@
 """Separates reasoning between think tags from the text around it."""
 
 import re
+from functools import cache
 from typing import Final
 
 from translation.text_forms import CLOSING_TAG_OF
@@ -39,10 +40,12 @@ class ThinkParser:
             self._pending = ""
             self._append_segment(segments, text)
             return segments
-        while (tag := self._pattern.search(text)) is not None:
-            self._append_segment(segments, text[: tag.start()])
+        at = 0
+        while (tag := self._pattern.search(text, at)) is not None:
+            self._append_segment(segments, text[at : tag.start()])
             self._apply_tag(tag[0].lower(), segments)
-            text = text[tag.end() :]
+            at = tag.end()
+        text = text[at:]
         keep = _partial_tag_length(text, self._tags)
         self._pending = text[len(text) - keep :]
         self._append_segment(segments, text[: len(text) - keep])
@@ -98,10 +101,9 @@ class ThinkParser:
         self._pattern = _compile_tags(tags)
 
 
+@cache
 def _compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(
-        "|".join(map(re.escape, tags)), re.IGNORECASE | re.ASCII
-    )  # cached by `re`, as there are only a few patterns
+    return re.compile("|".join(map(re.escape, tags)), re.IGNORECASE | re.ASCII)
 
 
 def _partial_tag_length(text: str, tags: tuple[str, ...]) -> int:

@@ -32,12 +32,14 @@ class ThoughtReader:
             return ""
         text = self._pending + text
         texts = []
-        while (tag := _TAG_PATTERN.search(text)) is not None:
-            texts.append(text[: tag.start()])
-            text = text[tag.end() :]
+        at = 0
+        while (tag := _TAG_PATTERN.search(text, at)) is not None:
+            texts.append(text[at : tag.start()])
+            at = tag.end()
             if tag[0].lower() in CLOSING_TAGS:
-                self.closed, self._pending, self.remainder = True, "", text
+                self.closed, self._pending, self.remainder = True, "", text[at:]
                 return "".join(texts)
+        text = text[at:]
         start = text.rfind("<")
         keep = len(text) if start == -1 or not _may_become_tag(text[start:]) else start
         self._pending = text[keep:]

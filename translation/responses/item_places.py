@@ -39,9 +39,10 @@ def find_places(output: Sequence[Item], streamed: Iterable[StreamedItem]) -> dic
     for place in sorted(free):
         free_by_type.setdefault(str(output[place].get("type")), []).append(place)
     others = [item for item in in_order if item not in places and item.type in free_by_type]
-    if all(item.output_index in free_by_type[item.type] for item in others):
+    if all(item.output_index in free and str(output[item.output_index].get("type")) == item.type for item in others):
         return places | {item: item.output_index for item in others}
+    next_places = {kind: iter(free_places) for kind, free_places in free_by_type.items()}
     for item in others:
-        if free_by_type[item.type]:
-            places[item] = free_by_type[item.type].pop(0)
+        if (next_place := next(next_places[item.type], None)) is not None:
+            places[item] = next_place
     return places

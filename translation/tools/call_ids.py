@@ -1,11 +1,22 @@
-"""Makes the ids of tool calls unique, because outputs are matched to calls by id."""
+"""Makes the ids of tool calls unique, because outputs are matched to calls by id, and bounds the calls of a reply."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
+from translation.errors import ProtocolViolation
+
 _GENERATED_ID: Final = re.compile(r"tc_[0-9]+")
 """The form of ids that `CallIdAllocator` generates."""
+
+_MAX_CALLS: Final = 1_000
+"""The most calls of one reply. Each further call, and deltas of calls, may go through all of them."""
+
+
+def check_call_count(count: int) -> None:
+    """Raises ProtocolViolation if a reply has more calls than any model makes."""
+    if count > _MAX_CALLS:
+        raise ProtocolViolation(f"the upstream sent more than {_MAX_CALLS} tool calls in one reply")
 
 
 class CallIdAllocator:

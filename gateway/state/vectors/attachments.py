@@ -5,6 +5,7 @@ and not some for each.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import Row, bindparam, insert, select, update
@@ -86,6 +87,7 @@ async def _write_entries(
             new_rows.append({**keys, **values, "number": numbers[entry.file_id], "created_us": now_us})
         elif row.status not in ("in_progress", "completed"):
             restarted_rows.append({**values, "restarted_id": entry.file_id})
+    restarted_rows.sort(key=itemgetter("restarted_id"))  # in the order in which others lock them
     if new_rows:
         await connection.execute(insert(vector_store_files), new_rows)
     if restarted_rows:

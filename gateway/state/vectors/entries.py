@@ -111,8 +111,10 @@ async def list_for_removal(connection: AsyncConnection, rows: Iterable[Any]) -> 
 
 
 async def lock_entries(connection: AsyncConnection, condition: ColumnElement[bool]) -> Sequence[Any]:
-    """Locks entries within a transaction, in the order in which all do that lock several. Returns their keys and
-    attempts."""
+    """Locks entries within a transaction, in the order of their keys. Returns these and the attempts.
+
+    Whoever locks a store too does that first.
+    """
     keys = (_entries.owner, _entries.store_id, _entries.file_id)
     query = select(*keys, _entries.attempt).where(condition).order_by(*keys).with_for_update()
     return (await connection.execute(query)).all()

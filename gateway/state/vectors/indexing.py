@@ -134,13 +134,17 @@ class SqlIndexingQueue:
 
     async def _sweep_expired_stores(self) -> None:
         """Lists the chunks of stores that have expired for removal."""
-        query = select(vector_stores.c.owner, vector_stores.c.id).where(
-            vector_stores.c.expires_us <= read_clock_us(), ~vector_stores.c.swept
-        )
+        has_expired = and_(vector_stores.c.expires_us <= read_clock_us(), ~vector_stores.c.swept)
+        query = select(vector_stores.c.owner, vector_stores.c.id).where(has_expired)
         async with self._database.read_transaction(RETENTION) as connection:
             expired = (await connection.execute(query.limit(_CHUNKS_AT_ONCE))).all()
         for owner, store_id in expired:
             async with self._database.write_transaction(owner) as connection:
+                is_store = and_(vector_stores.c.owner == owner, vector_stores.c.id == store_id)
+                # It may have been used at the last moment. Its row is locked before its entries, as by all others.
+                locked = select(vector_stores.c.id).where(is_store, has_expired).with_for_update()
+                if await connection.scalar(locked) is None:
+                    continue
                 is_own = is_entry(owner, store_id)
                 await list_for_removal(connection, await lock_entries(connection, is_own))
                 emptied = update(vector_store_files).where(is_own).values(chunks=0, terms=0, bytes=0)
@@ -150,15 +154,11 @@ class SqlIndexingQueue:
                     .where(is_own, _entries.status == "in_progress")
                     .values(status="cancelled", leased_us=0)
                 )
-                await connection.execute(
-                    update(vector_stores)
-                    .where(vector_stores.c.owner == owner, vector_stores.c.id == store_id)
-                    .values(swept=True)
-                )
+                await connection.execute(update(vector_stores).where(is_store).values(swept=True))
 
 
 def _sort_key(claimed: Any) -> tuple[str, str, str]:
-    """Returns the key by which entries are locked one after another. All transactions that lock several keep to it."""
+    """Returns the key in whose order entries of several stores are locked."""
     return (claimed.owner, claimed.store_id, claimed.file_id)
 
 

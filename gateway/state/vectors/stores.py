@@ -259,6 +259,7 @@ class SqlVectorStores:
         if not (is_valid_id(store_id) and is_valid_id(batch_id)):
             return None
         async with self._database.write_transaction(owner) as connection:
+            await _lock_store(connection, owner, store_id)
             marked = await connection.execute(
                 update(vector_store_batches).where(_is_batch(owner, store_id, batch_id)).values(cancelled=True)
             )

@@ -12,6 +12,7 @@ import orjson
 from gateway.config.tool_settings import SearchEngineName
 from gateway.retrieval.html_text import unescape_html
 from gateway.tools.web_search.domains import DomainRules
+from translation.hosted.citations.citables import MAX_URL_CHARS
 from translation.hosted.citations.citation_table import remove_markers
 from translation.representation.json_types import Json, mapping_or_empty
 
@@ -120,12 +121,13 @@ class SearchEngine:
         return httpx2.URL(((address or self.address or "").rstrip("/")) + self.path)
 
     def read_results(self, body: Json) -> Iterator[PageFound]:
-        """Yields the results of a reply. Entries without a URL, and what is no text, are left out."""
+        """Yields the results of a reply. Entries without a URL, or with a very long one, and what is no text, are left
+        out."""
         entries = self.list_results(body)
         for entry in entries if isinstance(entries, list) else ():
             result = mapping_or_empty(entry)
             url = result.get("url")
-            if isinstance(url, str) and url:
+            if isinstance(url, str) and 0 < len(url) <= MAX_URL_CHARS:
                 yield build_page(url, result.get("title"), result.get(self.text_key))
 
 

@@ -6,7 +6,7 @@ import orjson
 
 from gateway.retrieval.search_params import read_queries
 from translation.hosted.call_forms import CallForm, CallView, PastHostedCall
-from translation.hosted.citations.citables import CitablePage, MarkedSource
+from translation.hosted.citations.citables import MAX_NAME_CHARS, MAX_URL_CHARS, CitablePage, MarkedSource
 from translation.hosted.citations.citation_table import read_result_details, remove_markers, write_marker
 from translation.hosted.outcomes import ToolOutcome
 from translation.representation.json_types import Item, Json, mapping_or_empty
@@ -76,8 +76,12 @@ FORM: Final = WebSearchForm()
 def _read_sources(sources: Any) -> list[CitablePage]:
     """Returns the pages of an item that a client wrote."""
     entries = map(mapping_or_empty, sources if isinstance(sources, list) else ())
-    named = [(each["url"], each.get("title") or each["url"]) for each in entries if isinstance(each.get("url"), str)]
-    return [CitablePage(url, remove_markers(str(title))) for url, title in named[:_MAX_SOURCES]]
+    named = [
+        (url, each.get("title") or url)
+        for each in entries
+        if isinstance(url := each.get("url"), str) and len(url) <= MAX_URL_CHARS
+    ]
+    return [CitablePage(url, remove_markers(str(title))[:MAX_NAME_CHARS]) for url, title in named[:_MAX_SOURCES]]
 
 
 def read_written_arguments(arguments: str) -> Json:

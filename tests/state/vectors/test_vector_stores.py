@@ -1,18 +1,27 @@
 """Vector stores on both databases: their life, their files and batches, their indexing and their search."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import FileNotFound, VectorStoreExpired, VectorStoreQuotaExceeded
 from gateway.retrieval.attribute_filters import compile_filter
 from gateway.retrieval.chunks import ChunkSizes
 from gateway.retrieval.terms import find_query_terms, iterate_index_terms
 from gateway.state.database.database import Database
-from gateway.state.database.tables import files, vector_chunks, vector_removals, vector_store_files, vector_stores
+from gateway.state.database.tables import (
+    files,
+    vector_chunks,
+    vector_removals,
+    vector_store_batches,
+    vector_store_files,
+    vector_stores,
+)
 from gateway.state.file_records import FileQuota, StoredFile
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import PageRequest, UnknownCursor
@@ -388,6 +397,56 @@ async def test_a_file_that_is_completed_while_it_is_claimed_stays_complete(
     assert await claiming == []
     assert [found.text for found in await search(store, "ann", "vs_1", "cat")] == ["cat"]
     assert await store.indexing.remove_chunks() == 0
+
+
+async def test_a_store_that_is_used_at_the_last_moment_is_not_swept(
+    store: SqlStore, tables: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(store, "ann", "vs_1", "file-a", expires_after_days=1)
+    await create(store, "ann", "vs_2", "file-b", expires_after_days=1)
+    await index(store, {"file-a": ["cat"], "file-b": ["cat"]})
+    for store_id in ("vs_1", "vs_2"):
+        await expire(tables, store_id)
+    write_transaction, is_used = Database.write_transaction, False
+
+    @asynccontextmanager
+    async def use_before(database: Database, owner: str = "") -> AsyncGenerator[AsyncConnection, None]:
+        """Uses one store between the sweeper's look for expired ones and its first transaction."""
+        nonlocal is_used
+        if not is_used:
+            is_used = True
+            async with write_transaction(database, "ann") as connection:
+                later = update(vector_stores).where(vector_stores.c.id == "vs_1")
+                await connection.execute(later.values(expires_us=4_000_000_000_000_000))
+        async with write_transaction(database, owner) as connection:
+            yield connection
+
+    monkeypatch.setattr(Database, "write_transaction", use_before)
+    await store.indexing.remove_chunks()
+    assert is_used
+    assert [found.text for found in await search(store, "ann", "vs_1", "cat")] == ["cat"]
+    assert await count_rows(tables, vector_chunks) == 1, "the other one was swept"
+
+
+@pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("other_name", ["cancellation", "sweep"])
+async def test_a_deletion_and_what_changes_all_entries_wait_for_each_other_in_one_order(
+    store: SqlStore, tables: Database, store_url: str, other_name: str
+) -> None:
+    """Each waits for the store before it locks anything else, so that neither holds what the other needs."""
+    await create(store, "ann", "vs_1", "file-a")
+    stores = store.vector_stores
+    await stores.attach_files("ann", "vs_1", [NewEntry("file-a")], most=10, batch_id="vsfb_1")
+    if other_name == "sweep":
+        await expire(tables, "vs_1")
+    async with tables.write_transaction() as connection:
+        await connection.execute(select(vector_stores).with_for_update())
+        change = stores.cancel_batch("ann", "vs_1", "vsfb_1") if other_name == "cancellation" else None
+        waiting = asyncio.create_task(change if change is not None else store.indexing.remove_chunks())
+        await read_until(lambda: count_waiting(store_url, "Lock"), bool)
+        for table in (vector_store_files, vector_store_batches):
+            assert len((await connection.execute(select(table).with_for_update(nowait=True))).all()) == 1
+    await waiting
 
 
 @pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)

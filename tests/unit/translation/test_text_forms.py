@@ -1,12 +1,15 @@
 """A final value may be the streamed text in another form: trimmed, normalized, or without the thinking in its text."""
 
-from typing import Literal
+from time import thread_time
+from typing import Final, Literal, get_args
 from unicodedata import normalize
 
 import pytest
 
 from translation.representation.streamed_text import FinalRest, StreamedText, find_rest
+from translation.text_forms import NormalForm, normalize_unicode
 
+FORM_NAMES: Final[tuple[NormalForm, ...]] = get_args(NormalForm)
 SAME = FinalRest("")
 NORMALIZED = FinalRest("", is_normalized=True)
 WITHOUT_THOUGHT = FinalRest("", lacks_thought=True)
@@ -154,3 +157,29 @@ def test_a_very_long_final_value_is_compared_as_it_is() -> None:
     assert find_rest(long, long[:-1]) == SAME
     assert find_rest(f"\u00a0{long}", long) == SAME
     assert find_rest(normalize("NFD", long), long) is None
+
+
+MARKS = "\u0301\u0323"
+
+
+@pytest.mark.parametrize("form", FORM_NAMES)
+@pytest.mark.parametrize("text", ["plain", CAFE, VIETNAMESE * 100, "한국어" * 1000, f"a{MARKS * 15}{CAFE_APART}" * 100])
+def test_a_text_of_any_writing_is_normalized(text: str, form: NormalForm) -> None:
+    assert normalize_unicode(form, text) == normalize(form, text)
+
+
+@pytest.mark.parametrize("form", FORM_NAMES)
+def test_more_marks_in_a_row_than_any_writing_has_stay_as_they_are(form: NormalForm) -> None:
+    row = MARKS * 50_000
+    started = thread_time()
+    normalized = normalize_unicode(form, f"{CAFE_APART}x{row}{CAFE}")
+    assert thread_time() - started < 1.0  # to sort the marks would take a minute
+    assert normalized == normalize(form, f"{CAFE_APART}x") + row + normalize(form, CAFE)
+
+
+def test_a_final_value_with_many_marks_is_compared_at_once() -> None:
+    text = f"a{MARKS * 50_000}"
+    started = thread_time()
+    assert find_rest(f"b{text}", text) is None
+    assert find_rest(f"{CAFE_APART}{text}", f"{CAFE}{text}") == NORMALIZED
+    assert thread_time() - started < 2.0

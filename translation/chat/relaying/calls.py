@@ -9,7 +9,6 @@ import orjson
 
 from translation.chat.call_entries import (
     are_complete,
-    check_call_count,
     list_call_entries,
     parse_call_entry,
     repeats_arguments,
@@ -19,6 +18,7 @@ from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall
 from translation.representation.json_types import Json
 from translation.tools.arguments import strip_code_fence
+from translation.tools.call_ids import check_call_count
 
 _WRONG_FIELD_WARNING = "the call is in tool_calls, but a request with functions expects it in function_call"
 

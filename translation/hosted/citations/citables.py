@@ -7,7 +7,7 @@ own text in the answer and its own annotation.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from translation.representation.json_types import Json
@@ -15,6 +15,12 @@ from translation.representation.json_types import Json
 _LINK_ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in "()<>[]\"'\\`| "}
 """Characters that would end a link of Markdown, or the JSON text that it may be written in."""
 
+
+MAX_URL_CHARS: Final = 4_000
+"""The longest URL that is cited: it is repeated for each citation."""
+
+MAX_NAME_CHARS: Final = 1_000
+"""The longest title or name of a file that is cited."""
 
 _MAX_LINKS: Final = 100
 """The most links of a view that are read from what was saved."""
@@ -165,29 +171,37 @@ def read_source(saved: Any) -> MarkedSource | None:
 
 def _read_page(saved: Json) -> MarkedSource | None:
     url, title = saved.get("url"), saved.get("title")
-    return CitablePage(url, title) if isinstance(url, str) and isinstance(title, str) else None
+    if not (_is_url(url) and isinstance(title, str)):
+        return None
+    return CitablePage(url, title[:MAX_NAME_CHARS])
 
 
 def _read_file(saved: Json) -> MarkedSource | None:
     file_id, filename = saved.get("file_id"), saved.get("filename")
-    return CitableFile(file_id, filename) if isinstance(file_id, str) and isinstance(filename, str) else None
+    if not (isinstance(file_id, str) and len(file_id) <= MAX_NAME_CHARS and isinstance(filename, str)):
+        return None
+    return CitableFile(file_id, filename[:MAX_NAME_CHARS])
 
 
 def _read_view(saved: Json) -> MarkedSource | None:
     url, title, links = saved.get("url"), saved.get("title"), saved.get("links")
-    if not (isinstance(url, str) and isinstance(title, str) and isinstance(links, list)):
+    if not (_is_url(url) and isinstance(title, str) and isinstance(links, list)):
         return None
     read = [link for each in links[:_MAX_LINKS] if (link := _read_link(each)) is not None]
-    return BrowserView(url, title, tuple(read))
+    return BrowserView(url, title[:MAX_NAME_CHARS], tuple(read))
 
 
 def _read_link(saved: Any) -> ViewLink | None:
     if not isinstance(saved, dict):
         return None
     line, url, title, target = (saved.get(key) for key in ("line", "url", "title", "target"))
-    if type(line) is int and type(target) is int and isinstance(url, str) and isinstance(title, str):
-        return ViewLink(line, url, title, target)
+    if type(line) is int and type(target) is int and _is_url(url) and isinstance(title, str):
+        return ViewLink(line, url, title[:MAX_NAME_CHARS], target)
     return None
+
+
+def _is_url(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= MAX_URL_CHARS
 
 
 _READERS: Final[Mapping[str, Callable[[Json], MarkedSource | None]]] = {

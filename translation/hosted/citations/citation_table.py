@@ -25,6 +25,9 @@ _VIEW_START: Final = re.compile(r"\[([0-9]{1,5})\] ")
 _MAX_NUMBER: Final = 99_999
 _PLAIN_BRACKETS: Final = {ord(MARKER_START): "[", ord(_MARKER_END): "]"}
 
+_MAX_ENTRIES: Final = 1_000
+"""The most sources of one result that are read from what was saved."""
+
 _DETAIL_TYPE: Final = "gateway.result"
 _MAX_STORED_CHARS: Final = 16_000
 """The most characters of a result that are kept for later turns. If the response is not stored, the client carries
@@ -155,7 +158,7 @@ def read_result_details(details: Any) -> MarkedResult | None:
 
 
 def _read_entries(entries: Sequence[Any]) -> Iterator[tuple[int, MarkedSource]]:
-    for entry in entries:
+    for entry in entries[:_MAX_ENTRIES]:
         source = read_source(entry)
         if source is not None and type(number := entry.get("number")) is int and 0 < number <= _MAX_NUMBER:
             yield number, source

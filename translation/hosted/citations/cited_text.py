@@ -1,7 +1,8 @@
 """Replaces the markers of one text of an answer by citations, while the text comes in pieces."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from translation.hosted.citations.citables import Citable
 from translation.hosted.citations.citation_table import (
@@ -16,6 +17,11 @@ from translation.representation.json_types import Json
 
 Piece: TypeAlias = str | Json
 """A piece of the text as it is sent, or an annotation, which is sent between the pieces."""
+
+
+_MAX_ADDED_CHARS: Final = 200_000
+"""The most characters that the citations of one text add to it, in the text and in annotations. Further markers remain
+as the model wrote them."""
 
 
 class _Replacement(NamedTuple):
@@ -38,6 +44,7 @@ class CitedText:
         self._length = 0
         """The length of the model's text, up to what is held back."""
         self._replacements: list[_Replacement] = []
+        self._added_chars = 0
 
     def feed(self, text: str) -> list[Piece]:
         """Takes a piece of the model's text. Returns what is to be sent now."""
@@ -48,7 +55,8 @@ class CitedText:
         sent = position = 0
         while (start := text.find(MARKER_START, position)) >= 0:
             marker = MARKER_PATTERN.match(text, start)
-            if marker is not None and (citable := self._table.find_cited(marker)) is not None:
+            citable = None if marker is None else self._table.find_cited(marker)
+            if marker is not None and citable is not None and self._added_chars < _MAX_ADDED_CHARS:
                 pieces += self._send(text[sent:start])
                 pieces += self._cite(citable, len(marker[0]))
                 sent = position = marker.end()
@@ -70,12 +78,11 @@ class CitedText:
         return {**annotation, **moved} if self._replacements and moved else annotation
 
     def _move(self, position: int) -> int:
-        shift = 0
-        for replacement in self._replacements:
-            if replacement.end > position:
-                break
-            shift = replacement.sent_end - replacement.end
-        return position + shift
+        before = bisect_right(self._replacements, position, key=lambda replacement: replacement.end)
+        if not before:
+            return position
+        last = self._replacements[before - 1]
+        return position + last.sent_end - last.end
 
     def _send(self, text: str) -> list[Piece]:
         if not text:
@@ -92,7 +99,9 @@ class CitedText:
         end = self._links.length
         self._length += marker_length
         self._replacements.append(_Replacement(self._length, end))
-        return [*pieces, citable.build_annotation(start, end)]
+        annotation = citable.build_annotation(start, end)
+        self._added_chars += len(text) + sum(len(value) for value in annotation.values() if isinstance(value, str))
+        return [*pieces, annotation]
 
 
 def cite_text(table: CitationTable, text: str, annotations: Sequence[Json] = ()) -> tuple[str, list[Json]]:

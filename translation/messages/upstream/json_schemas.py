@@ -1,6 +1,6 @@
 """Adapts JSON schemas to the subset that the API enforces: objects are closed, limits are only described."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -90,15 +90,20 @@ def _describe_limits(limits: Json) -> str:
 
 def _joins_objects(schema: Mapping[str, Any]) -> bool:
     """Returns whether an object is what several schemas say together, and more than one of them would be closed."""
-    closed_count = sum(_may_be_closed(each) for each in _list_schemas(schema.get("allOf")))
-    if _is_object(schema):
-        choices = [*_list_schemas(schema.get("anyOf")), *_list_schemas(schema.get("oneOf"))]
-        closed_count += 1 + ("$ref" in schema) + any(map(_may_be_closed, choices))
-    return closed_count > 1
+    parts = [each for key in _LISTED_SUBSCHEMAS for each in _list_parts(schema, key)]
+    return _is_object(schema) + ("$ref" in schema) + sum(map(_may_be_closed, parts)) > 1
+
+
+def _list_parts(schema: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    """Returns the schemas of a keyword that all count. Of choices only one does: the first that may be closed."""
+    listed = _list_schemas(schema.get(key))
+    return listed if key == "allOf" else list(filter(_may_be_closed, listed))[:1]
 
 
 def _may_be_closed(schema: Mapping[str, Any]) -> bool:
-    return "$ref" in schema or _is_object(schema)
+    if "$ref" in schema or _is_object(schema):
+        return True
+    return any(_may_be_closed(each) for key in _LISTED_SUBSCHEMAS for each in _list_schemas(schema.get(key)))
 
 
 def _list_schemas(listed: Any) -> list[Mapping[str, Any]]:

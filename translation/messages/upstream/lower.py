@@ -108,7 +108,7 @@ def _lower_sampling(sampling: Mapping[str, Any], losses: list[Loss], *, thinks: 
                 "this model's API has no stop sequences of white space only: leave them out of 'stop'", param="stop"
             )
         body["stop_sequences"] = stop
-    users = [(name, user) for name in ("safety_identifier", "user") if (user := sampling.get(name)) is not None]
+    users = [(name, user) for name in ("safety_identifier", "user") if (user := sampling.get(name))]
     if users:
         body["metadata"] = {"user_id": users[0][1]}
         losses += [Loss(name, "dropped") for name, user in users[1:] if user != users[0][1]]

@@ -35,7 +35,8 @@ class CallEnded:
 class MalformedCall:
     """A call that is invalid or incomplete. It ends the open call, if there is one.
 
-    `raw` is the text that the model wrote. `reason` is for people. `truncated`: the text ended within the call.
+    `raw` is the text that the model wrote, or its beginning if it is very long. `reason` is for people. `truncated`:
+    the text ended within the call.
     `is_prose`: the text reads like prose that names the tags of calls, so it is part of the answer.
     """
 

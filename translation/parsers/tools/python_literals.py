@@ -17,21 +17,33 @@ _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA
 _ESCAPED_CHARS: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "\n": ""}
 _CONSTANTS: Final = {"True": True, "False": False, "None": None, "true": True, "false": False, "null": None}
 _MAX_DEPTH: Final = 50
-_MAX_TOKENS: Final = 20_000
-"""The most tokens of the arguments of one call, which take a tenth of a second of the event loop."""
 
 
-def parse_arguments(text: str) -> dict[str, Any]:
-    """Returns the arguments between the parentheses of a call. Raises ValueError for any but keywords with literals."""
-    return _ArgumentsReader(text).read_all()
+class TokenBudget:
+    """How many tokens may still be read of an answer. Each takes some microseconds of the event loop."""
+
+    def __init__(self, tokens: int) -> None:
+        self.left = tokens
+
+    def take(self) -> None:
+        """Takes one. Raises ValueError if none is left."""
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError("the calls of this answer have too many values")
+
+
+def parse_arguments(text: str, budget: TokenBudget) -> dict[str, Any]:
+    """Returns the arguments between the parentheses of a call. Raises ValueError for any but keywords with literals,
+    and beyond the budget."""
+    return _ArgumentsReader(text, budget).read_all()
 
 
 class _ArgumentsReader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, budget: TokenBudget) -> None:
         self._text = text
+        self._budget = budget
         self._position = 0
         self._depth = 0
-        self._token_count = 0
         self._kind = ""
         self._token = ""
         self._advance()
@@ -58,9 +70,7 @@ class _ArgumentsReader:
         match = _TOKEN.match(self._text, start)
         if match is None or match.lastgroup is None:
             raise ValueError("an argument is not a literal")
-        self._token_count += 1
-        if self._token_count > _MAX_TOKENS:
-            raise ValueError(f"the arguments have more than {_MAX_TOKENS} tokens")
+        self._budget.take()
         self._kind, self._token, self._position = match.lastgroup, match[0], match.end()
 
     def _expect(self, mark: str) -> None:

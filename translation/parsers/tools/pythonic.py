@@ -9,13 +9,16 @@ import orjson
 from translation.parsers.tools.json_value import match_end
 from translation.parsers.tools.leading import LeadingParser
 from translation.parsers.tools.parser_output import CallArguments, CallEnded, CallStarted, MalformedCall, ParserOutput
-from translation.parsers.tools.python_literals import parse_arguments
+from translation.parsers.tools.python_literals import TokenBudget, parse_arguments
 
 _SPACES: Final = re.compile(r"\s*")
 _NAME: Final = re.compile(r"[\w.-]*")
 _MAX_NAME_LENGTH: Final = 200
 _MAX_BODY_CHARS: Final = 1_000_000
 """The longest arguments that are parsed. Escapes may take five times the bytes of what they stand for."""
+
+_MAX_TOKENS: Final = 100_000
+"""The most tokens of the arguments of all calls of an answer."""
 
 _PLAIN: Final = re.compile(r"""[^'"()\[\]{}]*""")
 _IN_STRING: Final = {"'": re.compile(r"[^'\\]*"), '"': re.compile(r'[^"\\]*')}
@@ -41,6 +44,7 @@ class PythonCallReader:
         self._name = ""
         self._body: list[str] = []
         self._body_chars = 0
+        self._budget = TokenBudget(_MAX_TOKENS)
         self._depth = 0
         self._quote = ""
         self._step: _Step = self._read_opening
@@ -125,7 +129,7 @@ class PythonCallReader:
         try:
             if self._body_chars > _MAX_BODY_CHARS:
                 raise ValueError(f"the arguments are longer than {_MAX_BODY_CHARS} characters")
-            arguments = orjson.dumps(parse_arguments(body)).decode()
+            arguments = orjson.dumps(parse_arguments(body, self._budget)).decode()
         except (ValueError, TypeError) as error:
             self._output.append(MalformedCall(f"{self._name}({body})", str(error), truncated=False))
         else:

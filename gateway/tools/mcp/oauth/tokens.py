@@ -248,7 +248,13 @@ def _read_origin(url: SplitResult) -> tuple[str, str | None, int | None]:
 
 def _require_https(url: str) -> str:
     """Returns the address. Raises McpFault unless it is https: tokens are only as safe as the way to them."""
-    parts = urlsplit(url)
+    try:
+        httpx2.URL(url)
+        parts = urlsplit(url)
+    except (ValueError, httpx2.InvalidURL):
+        raise McpFault(
+            "authorization_failed", "an address in the metadata of OAuth is malformed: write auth.oauth.token_url"
+        ) from None
     if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc:
         raise McpFault("egress_refused", "an address in the metadata of OAuth is not https: write auth.oauth.token_url")
     return url

@@ -1,13 +1,14 @@
 """Texts are found by the words that people ask with, in the scripts that they write."""
 
 from collections.abc import Iterator
+from time import thread_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.retrieval import terms as terms_module
-from gateway.retrieval.terms import MAX_QUERY_TERMS, find_query_terms, iterate_index_terms, stem_word
+from gateway.retrieval.terms import MAX_QUERY_TERMS, find_query_terms, iterate_index_terms, normalize_text, stem_word
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,9 @@ def test_what_slices_have_in_common_is_read_once(monkeypatch: pytest.MonkeyPatch
     for start in range(0, len(text) - 6000, 3000):
         terms.join(start, start + 6000)
     assert sum(read) < 1.3 * len(text)
+
+
+def test_a_text_of_many_marks_takes_no_longer_than_others() -> None:
+    started = thread_time()
+    assert normalize_text("é" + "\u0301\u0323" * 50_000 + "b") == "eb"
+    assert thread_time() - started < 1.0

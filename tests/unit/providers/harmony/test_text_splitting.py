@@ -38,6 +38,18 @@ def test_a_run_is_encoded_in_pieces(text: str) -> None:
     assert real().decode(tokens) == text
 
 
+@pytest.mark.parametrize("stretch", ["a" * 512 + " ", "/" * 512 + " ", " " * 512 + "a", "/\n" * 256 + "a"])
+def test_stretches_that_are_just_not_cut_are_looked_for_in_linear_time(stretch: str) -> None:
+    text = stretch * 4_000
+    started = thread_time()
+    assert list(split_text(text)) == [text]
+    assert thread_time() - started < 2.0  # to look for one from each character on would take a quarter of a minute
+
+
+def test_line_ends_behind_a_long_word_are_cut_too() -> None:
+    assert max(map(len, split_text("a" * 600 + "/" + "\n/" * 2_000))) < 2_000
+
+
 @pytest.mark.parametrize(
     "text", ["", "a few words", "\u5929\u6c14\u5f88\u597d\uff0c" * 300, '{"ab":"cd","ef":[]}' * 90]
 )

@@ -90,6 +90,11 @@ KEPT: dict[str, Any] = {
         **an_object({"a": TEXT}, "a"),
         "anyOf": [an_object({"b": TEXT}, "b"), an_object({"c": TEXT}, "c")],
     },
+    "a definition beside choices": {
+        "$ref": "#/$defs/x",
+        "anyOf": [an_object({"b": TEXT}, "b")],
+        "$defs": {"x": an_object({"a": TEXT}, "a")},
+    },
     "exactly one choice": an_object({"a": {"oneOf": [TEXT, {"type": "null"}]}}, "a"),
     "distinct items": an_object({"a": {"type": "array", "items": TEXT, "uniqueItems": True}}, "a"),
     "a keyword that is refused within a definition": {"$ref": "#/$defs/x", "$defs": {"x": {"not": TEXT}}},

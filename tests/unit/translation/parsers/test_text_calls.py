@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.support.event_grammar import EventGrammar
 from tests.unit.support.translator_drivers import collect, counting_ids
+from translation.errors import ProtocolViolation
 from translation.parsers.text_calls import RejectedCall, TextCallDecoder
 from translation.parsers.tools import PARSER_FACTORIES, ParserOutput, PlainText
 from translation.representation.events import Delta, Event, Finished, Noted, Started
@@ -243,3 +244,9 @@ def test_the_text_may_be_split_anywhere(cuts: list[int]) -> None:
     places = sorted({0, len(TEXT), *cuts})
     answer = Answer([TEXT[start:end] for start, end in pairwise(places)])
     assert answer.items == ["One.\n", MADE_F, " Two. ", MADE_G]
+
+
+def test_an_answer_has_no_more_calls_than_models_make() -> None:
+    assert len(Answer([F] * 1000).calls.rejected) == 0
+    with pytest.raises(ProtocolViolation, match="more than 1000 tool calls"):
+        Answer([F] * 1001)

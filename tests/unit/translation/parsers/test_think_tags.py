@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from time import thread_time
 
 import pytest
 from hypothesis import example, given
@@ -130,3 +131,11 @@ def test_the_text_may_be_split_anywhere(text: str, cuts: list[int], open_at_star
 def test_nothing_is_lost_but_tags(text: str, open_at_start: bool | None) -> None:
     said = "".join(run for _, run in parse([text], open_at_start=open_at_start))
     assert said == re.sub("</?think>", "", text)
+
+
+@pytest.mark.parametrize("tag", ["<think>", "</think>", "<think></think>", "[THINK]"])
+def test_many_tags_at_once_take_linear_time(tag: str) -> None:
+    started = thread_time()
+    segments = ThinkParser().feed(tag * 100_000 + "x")
+    assert thread_time() - started < 3.0  # to copy the rest for each tag would take half a minute
+    assert "".join(text for _, text in segments) == "x"

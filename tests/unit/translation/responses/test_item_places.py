@@ -3,6 +3,7 @@
 Texts and items belong together in their order then: no text is lost, doubled, or taken for a contradiction.
 """
 
+from time import thread_time
 from typing import Any
 
 import orjson
@@ -416,3 +417,12 @@ PLACES: dict[str, tuple[list[Json], list[StreamedItem], list[int | None]]] = {
 def test_places_are_found(output: list[Json], streamed: list[StreamedItem], places: list[int | None]) -> None:
     found = find_places(output, streamed)
     assert [found.get(item) for item in streamed] == places
+
+
+def test_many_items_without_ids_are_placed_in_little_time() -> None:
+    output = [thinking("a", item_id="") for _ in range(8_000)]
+    streamed = [StreamedItem(index + 1, "reasoning", None) for index in range(8_000)]
+    started = thread_time()
+    places = find_places(output, streamed)
+    assert thread_time() - started < 1.0
+    assert [places[item] for item in streamed] == list(range(8_000))

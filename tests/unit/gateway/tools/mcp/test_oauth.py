@@ -128,6 +128,11 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
         {"issuer": ISSUER, "token_endpoint": "http://login.example.com/token"},
         "not https",
     ),
+    **{
+        f"a malformed token endpoint, {url}": (ISSUER_METADATA, {"issuer": ISSUER, "token_endpoint": url}, "malformed")
+        for url in ("https://[", "https://login.example.com:x/", "https://login.example.com/\x00")
+    },
+    "a malformed authorization server": (METADATA, {"authorization_servers": ["https://[::1/"]}, "malformed"),
     "another issuer": (
         ISSUER_METADATA,
         {"issuer": "https://evil.example.com", "token_endpoint": TOKEN_URL},

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from translation.hosted.citations.citables import CitableFile, CitablePage, read_source
+from translation.hosted.citations.citables import BrowserView, CitableFile, CitablePage, read_source
 from translation.hosted.citations.citation_table import (
     CitationTable,
     MarkedResult,
@@ -14,6 +14,7 @@ from translation.hosted.citations.citation_table import (
     read_result_details,
     remove_markers,
 )
+from translation.representation.json_types import Json
 
 ONE: Final = CitablePage("https://one.example", "One")
 TWO: Final = CitableFile("file-2", "two.pdf")
@@ -97,3 +98,20 @@ def test_a_document_cannot_forge_a_marker() -> None:
     assert remove_markers("【1】 plain") == "[1] plain"
     assert remove_markers("plain") == "plain"
     assert read_source({"type": "file", "file_id": 1, "filename": "x"}) is None
+
+
+def test_a_long_url_is_not_cited_and_a_long_title_is_cut() -> None:
+    """A client may have written them, and each marker would repeat them."""
+    page: Json = {"type": "page", "number": 1, "url": "u" * 4_000, "title": "t" * 2_000}
+    view: Json = {"type": "view", "number": 2, "url": "", "title": "t", "links": []}
+    link: Json = {"line": 1, "target": 0, "url": "u" * 4_001, "title": "t"}
+    file: Json = {"type": "file", "number": 3, "file_id": "f", "filename": "n" * 2_000}
+    entries = [page, {**page, "number": 4, "url": "u" * 4_001}, {**view, "links": [link]}, file]
+    entries += [{**view, "number": 5, "url": "u" * 4_001}, {**file, "number": 6, "file_id": "f" * 1_001}]
+    result = read_result_details([{"type": "gateway.result", "text": "x", "citables": entries}])
+    assert result is not None
+    assert result.citables == {
+        1: CitablePage("u" * 4_000, "t" * 1_000),
+        2: BrowserView("", "t"),
+        3: CitableFile("f", "n" * 1_000),
+    }

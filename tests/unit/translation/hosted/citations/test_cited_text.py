@@ -1,5 +1,6 @@
 """Markers and links in an answer become citations with exact positions, however the answer is cut into pieces."""
 
+from time import thread_time
 from typing import Any, Final
 
 import pytest
@@ -182,3 +183,27 @@ def _feed(text: str, cuts: list[int]) -> tuple[str, list[Any]]:
             annotations.append(piece)
             assert max(piece.get("end_index", 0), piece.get("index", 0)) <= len(sent), "it comes after its text"
     return sent, annotations
+
+
+def test_citations_add_a_bounded_text() -> None:
+    """The URL may be a client's own, and a model repeats a marker as often as it is told to."""
+    known = CitationTable()
+    known.add(CitablePage("https://w.example/" + "a" * 3_000, "Rain"))
+    text = "【1】" * 1_000
+    sent, annotations = cite_text(known, text)
+    assert len(sent) < 210_000
+    assert 20 < len(annotations) < 50
+    assert sent.endswith("【1】" * (1_000 - len(annotations))), "further markers remain"
+    streamed, pieces = CitedText(known), []
+    for start in range(0, len(text), 7):
+        pieces += streamed.feed(text[start : start + 7])
+    pieces += streamed.finish()
+    assert "".join(piece for piece in pieces if isinstance(piece, str)) == sent
+
+
+def test_many_annotations_of_a_text_with_many_markers_are_moved_in_little_time() -> None:
+    own = [{"type": "url_citation", "url": "u", "title": "t", "start_index": 60_000, "end_index": 60_001}] * 5_000
+    started = thread_time()
+    sent, annotations = cite_text(table(), "【2】" * 20_000 + "xy", own)
+    assert thread_time() - started < 3.0
+    assert sent[annotations[0]["start_index"] :].endswith("xy")

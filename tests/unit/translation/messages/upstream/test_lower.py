@@ -258,6 +258,7 @@ SAMPLING: dict[str, tuple[Json, Json, Json, list[Loss]]] = {
         {"metadata": {"user_id": "b"}},
         [Loss("user", "dropped")],
     ),
+    "who asks, without one of both": ({"user": "a", "safety_identifier": ""}, {}, {"metadata": {"user_id": "a"}}, []),
     "who asks, twice": ({"user": "a", "safety_identifier": "a"}, {}, {"metadata": {"user_id": "a"}}, []),
     "a tier": ({"service_tier": "default"}, {}, {"service_tier": "standard_only"}, []),
     "a tier there is not": ({"service_tier": "flex"}, {}, {}, [Loss("service_tier", "dropped")]),

@@ -146,6 +146,14 @@ JOINED: dict[str, Json] = {
     "properties beside exactly one choice": {**A, "oneOf": [B]},
     "properties beside a definition": {**A, "$ref": "#/$defs/A"},
     "properties beside one schema": {**A, "allOf": [B]},
+    "a definition beside a schema": {"$ref": "#/$defs/A", "allOf": [B]},
+    "a definition beside choices": {"$ref": "#/$defs/A", "anyOf": [B]},
+    "choices beside a schema": {"allOf": [{"anyOf": [A, {"type": "null"}]}, B]},
+    "a schema in a schema beside another": {"allOf": [{"allOf": [A]}, B]},
+    "properties beside choices in a schema": {**A, "allOf": [{"oneOf": [B]}]},
+    "properties beside a schema in a choice": {**A, "anyOf": [{"allOf": [B]}]},
+    "a schema beside choices": {"allOf": [A], "anyOf": [B]},
+    "two lists of choices": {"anyOf": [A], "oneOf": [B]},
 }
 
 

@@ -172,6 +172,49 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
             {**items.new_reasoning("rs_2"), "details": [SIGNED]},
         ],
     ),
+    "a late signature beside an encrypted block has its text": (
+        [
+            details({"type": "reasoning.encrypted", "data": "xyz", "index": 0}),
+            details({"type": "reasoning.text", "text": "hm", "index": 1}),
+            text_chunk("yes!"),
+            details({"type": "reasoning.text", "signature": "sig", "index": 1}),
+            chunk(finish="stop"),
+        ],
+        [
+            {
+                **items.new_reasoning("rs_1"),
+                "content": [{"type": "reasoning_text", "text": "hm"}],
+                "details": [{"type": "reasoning.encrypted", "data": "xyz", "index": 0}],
+            },
+            YES,
+            {**items.new_reasoning("rs_2"), "details": [{**SIGNED, "index": 1}]},
+        ],
+    ),
+    "late signatures of two blocks have each its text": (
+        [
+            details({"type": "reasoning.text", "text": "h", "index": 0}),
+            details({"type": "reasoning.text", "text": "m", "index": 1}),
+            text_chunk("yes!"),
+            details({"type": "reasoning.text", "signature": "a", "index": 0}),
+            details({"type": "reasoning.text", "signature": "b", "index": 1}),
+            chunk(finish="stop"),
+        ],
+        [
+            {**items.new_reasoning("rs_1"), "content": [{"type": "reasoning_text", "text": "hm"}]},
+            YES,
+            {
+                **items.new_reasoning("rs_2"),
+                "details": [
+                    {"type": "reasoning.text", "text": "h", "signature": "a", "index": 0},
+                    {"type": "reasoning.text", "text": "m", "signature": "b", "index": 1},
+                ],
+            },
+        ],
+    ),
+    "details without a type or an index are sent back as they came": (
+        [details({"data": "x"}, {"type": ["odd"], "data": "y"}), chunk(finish="stop")],
+        [{**items.new_reasoning("rs_1"), "details": [{"data": "x"}, {"type": ["odd"], "data": "y"}]}],
+    ),
     "a signature of another block does not get the text of the one before": (
         [
             details({"type": "reasoning.text", "text": "hm", "index": 0}),
