@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import Final, Literal, NamedTuple, TypeAlias
-from unicodedata import combining, normalize
+from unicodedata import combining, decomposition, normalize
 from zlib import crc32
 
 NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD"]
@@ -103,7 +103,8 @@ def spells_white_space(size: int, before: int, after: int) -> bool:
 def normalize_unicode(form: NormalForm, text: str) -> str:
     """Returns a text in a normal form of Unicode, in time that is proportional to its length.
 
-    To normalize combining marks in a row takes the square of their number. A row of more than 30 stays as it is.
+    To normalize combining marks in a row takes the square of their number. A row of more than 30, or of characters that
+    stand for marks, stays as it is.
     """
     if text.isascii() or len(text) <= _SHORT_CHARS or (rows := _match_long_rows()).search(text) is None:
         return normalize(form, text)
@@ -117,8 +118,15 @@ def normalize_unicode(form: NormalForm, text: str) -> str:
 
 @cache
 def _match_long_rows() -> re.Pattern[str]:
-    marks = "".join(mark for mark in map(chr, range(_LAST_MARK)) if combining(mark))
+    marks = "".join(filter(_is_mark, map(chr, range(_LAST_MARK))))
     return re.compile(f"[{re.escape(marks)}]{{{_MAX_MARKS + 1},}}")
+
+
+def _is_mark(character: str) -> bool:
+    """Returns whether a character is a combining mark, or stands for nothing but such marks."""
+    if combining(character) or not decomposition(character):
+        return combining(character) > 0
+    return all(map(combining, normalize("NFKD", character)))
 
 
 def list_normal_forms(text: str) -> list[str]:

@@ -98,7 +98,7 @@ class ReasoningReader:
         self.segments: list[tuple[str, list[str]]] = []
         """The reasoning of the open item, as segments of (`reasoning` or `summary`, pieces of text)."""
         self._unsigned: dict[str, tuple[Json, list[str]]] = {}
-        """The blocks that `pop_details` left out as unsigned, by type and index, each with the pieces of its text: the
+        """The blocks that had no signature at `pop_details`, by type and index, each with the pieces of its text: the
         signature may follow after the first text of the answer."""
         self._source: str | None = None
 
@@ -136,14 +136,16 @@ class ReasoningReader:
         """Returns the `reasoning_details` since the last call, with their pieces joined.
 
         The list is empty if the upstream does not need them back: the text is enough if none is signed or encrypted.
-        A text without a signature is left out. If its signature follows, it comes with it.
+        If the signature of a text follows later, its detail has the text too.
         """
-        details: list[Json] = []
+        details = [
+            detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail
+            for detail, pieces in self.details
+        ]
         for detail, pieces in self.details:
-            if detail.get("type") == "reasoning.text" and pieces and not detail.get("signature"):
-                self._unsigned[_identify_block(detail)] = detail, pieces
-            else:
-                details.append(detail | {_STREAMED_KEYS[detail["type"]]: "".join(pieces)} if pieces else detail)
+            if pieces and not detail.get("signature"):
+                _, before = self._unsigned.get(block := _identify_block(detail), ({}, []))
+                self._unsigned[block] = dict(detail), [*before, *pieces]
         self.details = []
         return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
 
@@ -163,17 +165,25 @@ class ReasoningReader:
             return
         last, pieces = self.details[-1] if self.details else ({}, [])
         if _identify_block(last) != _identify_block(detail):
-            last, pieces = self._find_unsigned(detail) or ({}, [])
-            self.details.append((last, pieces))
+            is_signature = bool(detail.get("signature") and not detail.get(key))
+            earlier = self._find_open(detail) if is_signature else None
+            last, pieces = earlier or self._take_unsigned(detail, is_signature=is_signature)
+            if earlier is None:
+                self.details.append((last, pieces))
         last |= {name: value for name, value in detail.items() if value is not None}
         if isinstance(piece := detail.get(key), str):
             pieces.append(piece)
 
-    def _find_unsigned(self, detail: Json) -> tuple[Json, list[str]] | None:
-        """Returns the block that ended unsigned if `detail` is only its signature: the upstream needs the text and the
-        signature back in one detail."""
-        is_signature = detail.get("signature") and not detail.get(_STREAMED_KEYS[detail["type"]])
-        return self._unsigned.pop(_identify_block(detail), None) if is_signature else None
+    def _find_open(self, detail: Json) -> tuple[Json, list[str]] | None:
+        """Returns the block of this item that a signature belongs to, if there are others behind it."""
+        block = _identify_block(detail)
+        found = (entry for entry in reversed(self.details) if _identify_block(entry[0]) == block)
+        return next((entry for entry in found if not entry[0].get("signature")), None)
+
+    def _take_unsigned(self, detail: Json, *, is_signature: bool) -> tuple[Json, list[str]]:
+        """Returns the block of an earlier item that a signature belongs to, or a new one: the upstream needs the text
+        and the signature back in one detail."""
+        return self._unsigned.pop(_identify_block(detail), ({}, [])) if is_signature else ({}, [])
 
 
 def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str]]]) -> Item:

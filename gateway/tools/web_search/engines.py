@@ -127,13 +127,17 @@ class SearchEngine:
         for entry in entries if isinstance(entries, list) else ():
             result = mapping_or_empty(entry)
             url = result.get("url")
-            if isinstance(url, str) and 0 < len(url) <= MAX_URL_CHARS:
-                yield build_page(url, result.get("title"), result.get(self.text_key))
+            page = build_page(url, result.get("title"), result.get(self.text_key)) if isinstance(url, str) else None
+            if page is not None:
+                yield page
 
 
-def build_page(url: str, title: Any, text: Any) -> PageFound:
-    """Returns a result from what an engine says of it."""
-    return PageFound(quote_forgeries(url), _clean_text(title)[:_MAX_TITLE_CHARS] or url, _clean_text(text))
+def build_page(url: str, title: Any, text: Any) -> PageFound | None:
+    """Returns a result from what an engine says of it; None without a URL, and for one that is too long to be cited."""
+    quoted = quote_forgeries(url[: MAX_URL_CHARS + 1])
+    if not 0 < len(quoted) <= MAX_URL_CHARS:
+        return None
+    return PageFound(quoted, _clean_text(title)[:_MAX_TITLE_CHARS] or url, _clean_text(text))
 
 
 def quote_forgeries(url: str) -> str:

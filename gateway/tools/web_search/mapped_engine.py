@@ -36,4 +36,5 @@ class MappedEngine:
             entries = await self._tool.search(query.text, values, deadline_s, wanted)
         except MappedToolFailed as failed:
             raise SearchUnavailable(failed.why, detail=failed.detail) from None
-        return [build_page(entry.url, entry.title, entry.text) for entry in entries]
+        pages = [build_page(entry.url, entry.title, entry.text) for entry in entries]
+        return [page for page in pages if page is not None]

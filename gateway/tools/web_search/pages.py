@@ -17,6 +17,7 @@ from gateway.tools.web_search.page_text import (
     require_readable,
 )
 from providers.egress import MAX_REDIRECTS, EgressClient, EgressRefused, GuardedSender, parse_url, resolve_redirect
+from translation.hosted.citations.citables import MAX_URL_CHARS
 
 _CONNECT_S: Final = 5.0
 
@@ -60,6 +61,8 @@ async def _fetch_page(egress: EgressClient, url: str, max_bytes: int, allows: Ca
             except httpx2.HTTPError:
                 raise PageUnavailable("its server cannot be reached, or did not send it whole") from None
             target = resolve_redirect(target, location)
+            if len(str(target)) > MAX_URL_CHARS:
+                raise PageUnavailable(f"it redirects to a URL of more than {MAX_URL_CHARS} characters")
             parse_url(str(target))
     raise PageUnavailable(f"it redirects more than {MAX_REDIRECTS} times")
 

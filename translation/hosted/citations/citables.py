@@ -19,8 +19,8 @@ _LINK_ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in "()<>[]\"'\\`
 MAX_URL_CHARS: Final = 4_000
 """The longest URL that is cited: it is repeated for each citation."""
 
-MAX_NAME_CHARS: Final = 1_000
-"""The longest title or name of a file that is cited."""
+MAX_NAME_CHARS: Final = MAX_URL_CHARS
+"""The longest title or name of a file that is cited. A page without a title has its URL instead."""
 
 _MAX_LINKS: Final = 100
 """The most links of a view that are read from what was saved."""
@@ -187,8 +187,10 @@ def _read_view(saved: Json) -> MarkedSource | None:
     url, title, links = saved.get("url"), saved.get("title"), saved.get("links")
     if not (_is_url(url) and isinstance(title, str) and isinstance(links, list)):
         return None
-    read = [link for each in links[:_MAX_LINKS] if (link := _read_link(each)) is not None]
-    return BrowserView(url, title[:MAX_NAME_CHARS], tuple(read))
+    read = [_read_link(each) for each in links[:_MAX_LINKS]]
+    known = tuple(link for link in read if link is not None)
+    # A model names a link by its place, so that one that is left out would give its place to the next.
+    return BrowserView(url, title[:MAX_NAME_CHARS], known) if len(known) == len(read) else None
 
 
 def _read_link(saved: Any) -> ViewLink | None:

@@ -1,7 +1,7 @@
 """Replaces the markers of one text of an answer by citations, while the text comes in pieces."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from translation.hosted.citations.citables import Citable
@@ -21,7 +21,7 @@ Piece: TypeAlias = str | Json
 
 _MAX_ADDED_CHARS: Final = 200_000
 """The most characters that the citations of one text add to it, in the text and in annotations. Further markers remain
-as the model wrote them."""
+as the model wrote them, and further links have no annotation."""
 
 
 class _Replacement(NamedTuple):
@@ -70,7 +70,7 @@ class CitedText:
     def finish(self) -> list[Piece]:
         """Returns what is left at the end of the text."""
         text, self._held_back = self._held_back, ""
-        return [*self._send(text), *self._links.finish()]
+        return [*self._send(text), *self._limit(self._links.finish())]
 
     def move_annotation(self, annotation: Json) -> Json:
         """Returns an annotation of the upstream's own with its positions in the text that is sent."""
@@ -88,10 +88,10 @@ class CitedText:
         if not text:
             return []
         self._length += len(text)
-        return [text, *self._links.feed(text)]
+        return [text, *self._limit(self._links.feed(text))]
 
     def _cite(self, citable: Citable, marker_length: int) -> list[Piece]:
-        pieces: list[Piece] = [*self._links.finish()]
+        pieces: list[Piece] = [*self._limit(self._links.finish())]
         start = self._links.length
         if text := citable.write_text():
             self._links.skip(text)
@@ -100,8 +100,19 @@ class CitedText:
         self._length += marker_length
         self._replacements.append(_Replacement(self._length, end))
         annotation = citable.build_annotation(start, end)
-        self._added_chars += len(text) + sum(len(value) for value in annotation.values() if isinstance(value, str))
+        self._added_chars += len(text) + _measure(annotation)
         return [*pieces, annotation]
+
+    def _limit(self, annotations: Iterable[Json]) -> Iterator[Json]:
+        """Yields the annotations of links, as long as they do not add too much: the links remain without them."""
+        for annotation in annotations:
+            if self._added_chars < _MAX_ADDED_CHARS:
+                self._added_chars += _measure(annotation)
+                yield annotation
+
+
+def _measure(annotation: Json) -> int:
+    return sum(len(value) for value in annotation.values() if isinstance(value, str))
 
 
 def cite_text(table: CitationTable, text: str, annotations: Sequence[Json] = ()) -> tuple[str, list[Json]]:

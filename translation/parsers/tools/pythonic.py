@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
 import orjson
@@ -30,13 +31,14 @@ class PythonicParser(LeadingParser):
     """Parses calls whose arguments are keywords with literals. A call is emitted when it is complete."""
 
     def __init__(self) -> None:
-        super().__init__(values="[", reader=PythonCallReader)
+        super().__init__(values="[", reader=partial(PythonCallReader, TokenBudget(_MAX_TOKENS)))
 
 
 class PythonCallReader:
     """Reads one list of calls, each a name and parentheses. A call with invalid arguments becomes a MalformedCall."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: TokenBudget) -> None:
+        """`budget` is that of the answer, which may have several lists."""
         self.is_complete = False
         self.fault = ""
         self.may_be_call = False
@@ -44,7 +46,7 @@ class PythonCallReader:
         self._name = ""
         self._body: list[str] = []
         self._body_chars = 0
-        self._budget = TokenBudget(_MAX_TOKENS)
+        self._budget = budget
         self._depth = 0
         self._quote = ""
         self._step: _Step = self._read_opening

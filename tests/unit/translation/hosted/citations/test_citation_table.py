@@ -102,16 +102,17 @@ def test_a_document_cannot_forge_a_marker() -> None:
 
 def test_a_long_url_is_not_cited_and_a_long_title_is_cut() -> None:
     """A client may have written them, and each marker would repeat them."""
-    page: Json = {"type": "page", "number": 1, "url": "u" * 4_000, "title": "t" * 2_000}
+    page: Json = {"type": "page", "number": 1, "url": "u" * 4_000, "title": "t" * 5_000}
     view: Json = {"type": "view", "number": 2, "url": "", "title": "t", "links": []}
     link: Json = {"line": 1, "target": 0, "url": "u" * 4_001, "title": "t"}
-    file: Json = {"type": "file", "number": 3, "file_id": "f", "filename": "n" * 2_000}
-    entries = [page, {**page, "number": 4, "url": "u" * 4_001}, {**view, "links": [link]}, file]
-    entries += [{**view, "number": 5, "url": "u" * 4_001}, {**file, "number": 6, "file_id": "f" * 1_001}]
+    file: Json = {"type": "file", "number": 3, "file_id": "f", "filename": "n" * 5_000}
+    # A link that is left out would give its place, by which models name it, to the next one.
+    entries = [{**view, "number": 7}, page, {**page, "number": 4, "url": "u" * 4_001}, {**view, "links": [link]}, file]
+    entries += [{**view, "number": 5, "url": "u" * 4_001}, {**file, "number": 6, "file_id": "f" * 4_001}]
     result = read_result_details([{"type": "gateway.result", "text": "x", "citables": entries}])
     assert result is not None
     assert result.citables == {
-        1: CitablePage("u" * 4_000, "t" * 1_000),
-        2: BrowserView("", "t"),
-        3: CitableFile("f", "n" * 1_000),
+        1: CitablePage("u" * 4_000, "t" * 4_000),
+        3: CitableFile("f", "n" * 4_000),
+        7: BrowserView("", "t"),
     }

@@ -1,6 +1,7 @@
 """Tools, schemas and citations as a request of the Messages API."""
 
 from dataclasses import replace
+from time import thread_time
 
 import pytest
 
@@ -166,6 +167,27 @@ def test_objects_that_several_schemas_describe_are_not_closed_each(joined: Json)
     with pytest.raises(Unrepresentable) as refusal:
         lowered(text_format={"type": "json_schema", "name": "n", "schema": schema})
     assert refusal.value.param == "text.format.schema"
+
+
+def test_choices_on_many_levels_are_looked_at_once() -> None:
+    schema: Json = {"anyOf": [{} for _ in range(5_000)]}
+    for _ in range(90):
+        schema = {"anyOf": [schema]}
+    started = thread_time()
+    close_schema(schema, "s", [])
+    assert thread_time() - started < 1.0
+
+
+@pytest.mark.parametrize("reference", ["#/$defs/Text", "#/$defs/Loop", "#/$defs/Texts"])
+def test_what_refers_to_no_object_is_none(reference: str) -> None:
+    definitions = {
+        "Text": {"type": "string"},
+        "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "string"}]},
+        "Texts": {"anyOf": [{"$ref": "#/$defs/Text"}]},
+    }
+    joined = {"$ref": reference, "anyOf": [{"$ref": "#/$defs/Text"}]}
+    schema = {**SCHEMA, "properties": {"a": joined}, "required": ["a"], "$defs": definitions}
+    assert close_schema(schema, "s", []) == schema
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,9 @@ def test_arguments_that_take_long_to_parse_are_refused() -> None:
     assert CallStarted("g") in output, "the next call is read"
 
 
-def test_the_values_of_all_calls_of_an_answer_are_bounded() -> None:
-    calls = ", ".join(f"f(a=[{'1,' * 20_000}])" for _ in range(4))
+@pytest.mark.parametrize("separator", [", ", "]\n["])
+def test_the_values_of_all_calls_of_an_answer_are_bounded(separator: str) -> None:
+    calls = separator.join(f"f(a=[{'1,' * 20_000}])" for _ in range(4))
     output = parse("pythonic", [f"[{calls}]"])
     assert [type(each) for each in output].count(CallStarted) == 2
     assert {each.reason for each in output if isinstance(each, MalformedCall)} == {

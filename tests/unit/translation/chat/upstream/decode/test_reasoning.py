@@ -184,10 +184,69 @@ DETAILS: dict[str, tuple[list[Json], list[Item]]] = {
             {
                 **items.new_reasoning("rs_1"),
                 "content": [{"type": "reasoning_text", "text": "hm"}],
-                "details": [{"type": "reasoning.encrypted", "data": "xyz", "index": 0}],
+                "details": [
+                    {"type": "reasoning.encrypted", "data": "xyz", "index": 0},
+                    {"type": "reasoning.text", "text": "hm", "index": 1},
+                ],
             },
             YES,
             {**items.new_reasoning("rs_2"), "details": [{**SIGNED, "index": 1}]},
+        ],
+    ),
+    "signatures that come after both blocks": (
+        [
+            details({"type": "reasoning.text", "text": "h", "index": 0}),
+            details({"type": "reasoning.text", "text": "m", "index": 1}),
+            details({"type": "reasoning.text", "signature": "a", "index": 0}),
+            details({"type": "reasoning.text", "signature": "b", "index": 1}),
+            chunk(finish="stop"),
+        ],
+        [
+            {
+                **items.new_reasoning("rs_1"),
+                "content": [{"type": "reasoning_text", "text": "hm"}],
+                "details": [
+                    {"type": "reasoning.text", "text": "h", "signature": "a", "index": 0},
+                    {"type": "reasoning.text", "text": "m", "signature": "b", "index": 1},
+                ],
+            }
+        ],
+    ),
+    "text beside encrypted reasoning": (
+        [
+            details({"type": "reasoning.text", "text": "hm", "index": 0}),
+            details({"type": "reasoning.encrypted", "data": "xyz", "index": 1}),
+            chunk(finish="stop"),
+        ],
+        [
+            {
+                **items.new_reasoning("rs_1"),
+                "content": [{"type": "reasoning_text", "text": "hm"}],
+                "details": [{"type": "reasoning.text", "text": "hm", "index": 0}, ENCRYPTED],
+            }
+        ],
+    ),
+    "a late signature of a block whose text an encrypted one interrupted": (
+        [
+            details({"type": "reasoning.text", "text": "h", "index": 0}),
+            details(ENCRYPTED),
+            details({"type": "reasoning.text", "text": "m", "index": 0}),
+            text_chunk("yes!"),
+            details({"type": "reasoning.text", "signature": "sig", "index": 0}),
+            chunk(finish="stop"),
+        ],
+        [
+            {
+                **items.new_reasoning("rs_1"),
+                "content": [{"type": "reasoning_text", "text": "hm"}],
+                "details": [
+                    {"type": "reasoning.text", "text": "h", "index": 0},
+                    ENCRYPTED,
+                    {"type": "reasoning.text", "text": "m", "index": 0},
+                ],
+            },
+            YES,
+            {**items.new_reasoning("rs_2"), "details": [SIGNED]},
         ],
     ),
     "late signatures of two blocks have each its text": (
