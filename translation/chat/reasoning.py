@@ -177,8 +177,8 @@ class ReasoningReader:
     def _find_open(self, detail: Json) -> tuple[Json, list[str]] | None:
         """Returns the block of this item that a signature belongs to, if there are others behind it."""
         block = _identify_block(detail)
-        found = (entry for entry in reversed(self.details) if _identify_block(entry[0]) == block)
-        return next((entry for entry in found if not entry[0].get("signature")), None)
+        blocks = (entry for entry in reversed(self.details) if _identify_block(entry[0]) == block)
+        return next((entry for entry in blocks if not entry[0].get("signature")), None)
 
     def _take_unsigned(self, detail: Json, *, is_signature: bool) -> tuple[Json, list[str]]:
         """Returns the block of an earlier item that a signature belongs to, or a new one: the upstream needs the text

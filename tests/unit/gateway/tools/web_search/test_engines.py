@@ -36,7 +36,7 @@ def test_a_number_of_a_character_may_have_any_length() -> None:
     ("end", "is_read"), [("a" * 3_980, True), ("a" * 3_981, False), ("【" * 440, True), ("【" * 450, False)]
 )
 def test_a_url_that_is_too_long_to_be_cited_is_left_out(end: str, is_read: bool) -> None:
-    """A link that were left out of what is stored would give its place to the next one."""
+    """A link that was left out of what is stored would give its place to the next one."""
     for engine in ENGINES.values():
         results = [{"url": BASE + end, "title": "One"}]
         pages = list(engine.read_results({"results": results, "web": {"results": results}}))
