@@ -87,6 +87,8 @@ _REMEDIES: Final = {
     TIMEOUT_MESSAGE: "find out what slows it down, or raise store.deadline_s",
     "all connections to it are in use": "find out what slows it down, or run more workers",
     "it was shut down": "start it again",
+    "another transaction changed the same rows": "none is needed: the use may be repeated",
+    "another transaction held rows that it needed, and needed its own": "none is needed: the use may be repeated",
     "it is starting or stopping": "wait until it accepts connections",
 }
 """The description of any other failure -> what to do."""
