@@ -64,9 +64,11 @@ class Capabilities:
     """Other kinds of tools that requests which are relayed to its Responses API may have. Requests with kinds that none
     of these keys names are translated. None for a server that leaves such tools out without an error."""
     relayed_features: frozenset[RelayedFeature] = frozenset()
-    """What it honours in requests that are relayed to its Messages API: `documents` and `search_results` as blocks,
-    `text_format` (`output_config.format`), `thinking` (also `output_config.effort`), `tool_choice` (`none`, a tool by
-    its name, and `disable_parallel_tool_use`), and `typed_tools`, which Anthropic has defined. Requests with others are
+    """What it honours in requests that are relayed to its Messages API: `documents`, `search_results` and
+    `other_blocks` than texts, images, thinking, calls and results; `failed_results` (`is_error`), `text_format`
+    (`output_config.format`), `thinking` (also `output_config.effort`), `tool_choice` (`none`, a tool by its name, and
+    `disable_parallel_tool_use`), `typed_tools`, which Anthropic has defined, and `context_keys` (`compaction`,
+    `container`, `context_management`, and `clear_at` and `output_config` of system messages). Requests with others are
     translated. None for a server that leaves them out without an error."""
     trained_tools: frozenset[TrainedTool] = frozenset()
     """Hosted tools that its model knows from its training, and is offered in that form. `browser`: web searches as

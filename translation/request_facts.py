@@ -12,7 +12,15 @@ from typing import Final, Literal, TypeAlias
 from translation.representation.json_types import Json
 
 RelayedFeature: TypeAlias = Literal[
-    "documents", "search_results", "text_format", "thinking", "tool_choice", "typed_tools"
+    "context_keys",
+    "documents",
+    "failed_results",
+    "other_blocks",
+    "search_results",
+    "text_format",
+    "thinking",
+    "tool_choice",
+    "typed_tools",
 ]
 """What some servers leave out of a request in an API that they have, without an error."""
 

@@ -1,7 +1,8 @@
 """Finds what a request has that some servers with the Messages API leave out, so that it is not relayed to them.
 
-What such servers know is texts, images, functions and their calls. vLLM has no field for thinking, llama.cpp and Ollama
-drop blocks of other types, and each of them drops keys of `output_config` or of `tool_choice`. Sources, of 2026:
+What such servers know is texts, images, functions, their calls and their results. vLLM has no field for thinking,
+llama.cpp and Ollama drop blocks of other types, all of them drop the error of a result, and each of them drops keys of
+`output_config`, of `tool_choice`, or for the management of the context. Sources, of 2026:
 vllm/entrypoints/anthropic/protocol.py of vLLM, `server_chat_convert_anthropic_to_oai` of llama.cpp's server, and
 anthropic/anthropic.go of Ollama.
 """
@@ -17,6 +18,14 @@ _PARTIAL_CHOICES: Final = ("none", "tool")
 """The types of `tool_choice` that not every server knows."""
 
 _BLOCK_FEATURES: Final[Mapping[str, RelayedFeature]] = {"document": "documents", "search_result": "search_results"}
+
+_COMMON_BLOCKS: Final = frozenset({"image", "redacted_thinking", "text", "thinking", "tool_result", "tool_use"})
+"""The types of blocks that all servers know. What a redacted one has is of use to its own upstream only."""
+
+_CONTEXT_KEYS: Final = ("compaction", "container", "context_management")
+
+_SYSTEM_KEYS: Final = ("clear_at", "output_config")
+"""Keys of system messages among the others that no such server knows."""
 
 
 def find_features(body: Json) -> frozenset[RelayedFeature]:
@@ -34,12 +43,16 @@ def _list_param_features(body: Json) -> Iterator[RelayedFeature]:
         yield "tool_choice"
     if body.get("mcp_servers") or any(tool.get("type") not in (None, "custom") for tool in body.get("tools") or ()):
         yield "typed_tools"
+    if any(body.get(key) for key in _CONTEXT_KEYS):
+        yield "context_keys"
 
 
 def _list_block_features(messages: list[Json]) -> Iterator[RelayedFeature]:
     for message in messages:
         if message["role"] in ROLES:
             yield from _list_content_features(message.get("content"))
+            if message["role"] == "system" and any(message.get(key) for key in _SYSTEM_KEYS):
+                yield "context_keys"
 
 
 def _list_content_features(content: Any) -> Iterator[RelayedFeature]:
@@ -47,5 +60,7 @@ def _list_content_features(content: Any) -> Iterator[RelayedFeature]:
         kind = block["type"]
         if kind == "tool_result":
             yield from _list_content_features(block.get("content"))
-        elif (feature := _BLOCK_FEATURES.get(kind)) is not None:
-            yield feature
+            if block.get("is_error"):
+                yield "failed_results"
+        elif kind not in _COMMON_BLOCKS:
+            yield _BLOCK_FEATURES.get(kind, "other_blocks")

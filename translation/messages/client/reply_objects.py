@@ -8,7 +8,14 @@ import orjson
 from translation.messages.client.mcp_servers import build_mcp_result, build_mcp_use
 from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
 from translation.messages.client.searches import build_search_result, build_search_use, has_pages
-from translation.representation.events import FINISH_MESSAGE, STOP_SEQUENCE_FACT, Finished, FinishReason, Usage
+from translation.representation.events import (
+    FINISH_MESSAGE,
+    STOP_DETAILS_FACT,
+    STOP_SEQUENCE_FACT,
+    Finished,
+    FinishReason,
+    Usage,
+)
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.items import read_span, text_of
 from translation.representation.json_types import Item, Json
@@ -95,7 +102,8 @@ def build_stop(finished: Finished, *, called: bool, refused: bool, facts: Mappin
     remarks = finished.remarks
     if reason == "refusal" and FINISH_MESSAGE in remarks:
         explanation = remarks.pop(FINISH_MESSAGE)
-        stop["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
+        details = facts.get(STOP_DETAILS_FACT) or {"category": None, "explanation": explanation}
+        stop["stop_details"] = {"type": "refusal", **details}
     return {**stop, **remarks}
 
 

@@ -26,7 +26,8 @@ def build_message_stream(message: Json) -> bytes:
     """Returns a whole message as a stream. An error becomes the event `error`."""
     if message.get("type") == "error":
         return _encode(message)
-    head = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
+    head = {key: value for key, value in message.items() if key != "stop_details"}
+    head |= {"content": [], "stop_reason": None, "stop_sequence": None}
     frames = [_encode({"type": "message_start", "message": head})]
     for index, block in enumerate(message["content"]):
         start, deltas = split_block(block)
@@ -34,6 +35,8 @@ def build_message_stream(message: Json) -> bytes:
         frames += [_encode({"type": "content_block_delta", "index": index, "delta": delta}) for delta in deltas]
         frames.append(_encode({"type": "content_block_stop", "index": index}))
     delta = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
+    if message.get("stop_details") is not None:
+        delta["stop_details"] = message["stop_details"]
     frames.append(_encode({"type": "message_delta", "delta": delta, "usage": message.get("usage") or {}}))
     return b"".join([*frames, _encode({"type": "message_stop"})])
 

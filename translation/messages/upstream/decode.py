@@ -13,6 +13,7 @@ from translation.messages.upstream.citations import annotation_of, read_citation
 from translation.messages.upstream.details import detail_of
 from translation.messages.upstream.searches import SearchDecoder
 from translation.representation.events import (
+    STOP_DETAILS_FACT,
     STOP_SEQUENCE_FACT,
     Event,
     Failed,
@@ -65,6 +66,8 @@ _BLOCK_OF_DELTA: Final = {
 """Type of a delta -> type of the block that it extends."""
 
 _DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
+
+_MAX_DETAIL_CHARS: Final = 1_000
 
 _NO_STOP_REASON: Final = "whole answer"
 """Replaces the missing stop reason of a whole message. Such a message cannot have been truncated."""
@@ -197,14 +200,18 @@ class AnthropicDecoder(ChunkDecoder):
         )
 
     def _end_message(self, delta: Json, usage: Any) -> list[Event]:
+        facts: Json = {}
         # A later reason that says that the answer was cut off is the one that counts.
         reason = delta.get("stop_reason")
         if reason is not None and (self._stop_reason is None or STOP_REASONS.get(str(reason)) in _CUT_REASONS):
             self._stop_reason = str(reason)
-            self._stop_explanation = _read_explanation(delta.get("stop_details"))
-        sequence = delta.get("stop_sequence")
-        facts: list[Event] = [Noted(facts={STOP_SEQUENCE_FACT: sequence})] if isinstance(sequence, str) else []
-        return facts + self._update_usage(usage)
+            details = _read_stop_details(delta.get("stop_details"))
+            self._stop_explanation = ": ".join(filter(None, details.values())) or None
+            if self._stop_explanation is not None:
+                facts[STOP_DETAILS_FACT] = details
+        if isinstance(sequence := delta.get("stop_sequence"), str):
+            facts[STOP_SEQUENCE_FACT] = sequence
+        return [*([Noted(facts=facts)] if facts else []), *self._update_usage(usage)]
 
     def _update_usage(self, reported: Any) -> list[Event]:
         if not isinstance(reported, dict):
@@ -350,12 +357,10 @@ class AnthropicDecoder(ChunkDecoder):
         return [failed]
 
 
-def _read_explanation(details: Any) -> str | None:
-    """Returns the text of a message's `stop_details`, which say why the API refused, or None."""
-    if not isinstance(details, dict):
-        return None
-    texts = [details.get("category"), details.get("explanation")]
-    return ": ".join(text for text in texts if text and isinstance(text, str)) or None
+def _read_stop_details(details: Any) -> dict[str, str | None]:
+    """Returns the texts of a message's `stop_details`, which say why the API refused; None for each that it lacks."""
+    texts = {key: details.get(key) if isinstance(details, dict) else None for key in ("category", "explanation")}
+    return {key: text[:_MAX_DETAIL_CHARS] if isinstance(text, str) and text else None for key, text in texts.items()}
 
 
 def failure_in(error: Any) -> Failed:

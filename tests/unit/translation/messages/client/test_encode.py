@@ -285,6 +285,17 @@ ENDS: dict[str, tuple[list[Event], Json]] = {
             "stop_details": {"type": "refusal", "category": None, "explanation": "Not this."},
         },
     ),
+    "a filter that says what and why": (
+        [
+            Noted(facts={"stop_details": {"category": "cyber", "explanation": "Not this."}}),
+            Finished("content_filter", explanation="cyber: Not this."),
+        ],
+        {
+            "stop_reason": "refusal",
+            "stop_sequence": None,
+            "stop_details": {"type": "refusal", "category": "cyber", "explanation": "Not this."},
+        },
+    ),
     "a limit that says why": (
         [Finished("length", explanation="Too long.")],
         {"stop_reason": "max_tokens", "stop_sequence": None, "finish_message": "Too long."},

@@ -41,6 +41,51 @@ FEATURES: dict[str, tuple[Json, RelayedFeature]] = {
     "a server": ({"mcp_servers": [SERVER]}, "typed_tools"),
     "a document": (user(DOCUMENT), "documents"),
     "a document in a result": (result(DOCUMENT), "documents"),
+    "a summary": (user({"type": "compaction", "content": "a"}), "other_blocks"),
+    "a tool that was found": (result({"type": "tool_reference", "tool_name": "look"}), "other_blocks"),
+    "a call of a server": (
+        {"messages": [{"role": "assistant", "content": [{**CALL, "type": "mcp_tool_use", "server_name": "s"}]}]},
+        "other_blocks",
+    ),
+    "a tool that is withdrawn": (
+        {
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "system", "content": [{"type": "tool_removal", "name": "look"}]},
+            ]
+        },
+        "other_blocks",
+    ),
+    "a failed result": (
+        {
+            "messages": [
+                {"role": "assistant", "content": [CALL]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "is_error": True}]},
+            ]
+        },
+        "failed_results",
+    ),
+    "a container": ({"container": "c"}, "context_keys"),
+    "a compaction": ({"compaction": {"type": "summary"}}, "context_keys"),
+    "a context that is edited": ({"context_management": {"edits": []}}, "context_keys"),
+    "an instruction that ends": (
+        {
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "system", "content": "b", "clear_at": "next_user_message"},
+            ]
+        },
+        "context_keys",
+    ),
+    "an effort from here on": (
+        {
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "system", "content": [], "output_config": {"effort": "low"}},
+            ]
+        },
+        "context_keys",
+    ),
     "a search result": (user(FOUND), "search_results"),
     "a search result in a result": (result(FOUND), "search_results"),
 }
@@ -49,6 +94,13 @@ COMMON: dict[str, Json] = {
     "nulls": dict.fromkeys(("thinking", "output_config", "output_format", "tool_choice", "tools", "mcp_servers")),
     "functions": {"tools": [TOOL, {**TOOL, "type": "custom"}], "tool_choice": {"type": "any"}},
     "blocks": user({"type": "text", "text": "a"}, {"type": "image", "source": {"type": "url", "url": "https://a"}}),
+    "a thought": {
+        "messages": [
+            {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "a"}]},
+            {"role": "user", "content": "b"},
+        ]
+    },
+    "instructions": {"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]},
     "a result": result({"type": "text", "text": "a"}),
     "a message of an unknown role": {"messages": [{"role": "user", "content": "a"}, {"role": "robot", "content": [5]}]},
 }

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.support.golden import GOLDEN, recordings
 from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
+from tests.upstream.anthropic import message
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
 from translation.messages.relaying.calls import relay_message
@@ -198,6 +199,16 @@ def test_a_stream_is_the_message_that_the_official_client_makes(recording: Any) 
         return
     expected = check_message_stream(wire)
     assert build_message(wire)["content"] == expected["content"]
+
+
+def test_the_reason_of_a_refusal_is_where_clients_of_a_stream_look_for_it() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
+    whole = {**message(stop_reason="refusal"), "stop_details": details}
+    stream = build_message_stream(whole)
+    assert check_message_stream(stream)["stop_details"] == details
+    assert build_message(stream) == whole
+    plain = build_message_stream({**whole, "stop_details": None})
+    assert b"stop_details" not in plain
 
 
 def test_an_error_object_is_an_error_event() -> None:

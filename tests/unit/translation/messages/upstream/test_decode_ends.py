@@ -22,7 +22,7 @@ from tests.upstream.anthropic import (
 from translation.decoding.usage import read_message_usage
 from translation.errors import ProtocolViolation
 from translation.messages.upstream.decode import AnthropicDecoder, failure_in
-from translation.representation.events import Delta, Failed, Finished, Opaque, Usage
+from translation.representation.events import Delta, Failed, Finished, Noted, Opaque, Usage
 from translation.representation.json_types import Json
 
 REASONS = {
@@ -118,7 +118,10 @@ def test_a_refusal_has_the_words_of_the_upstream(details: Any, explanation: str 
     refused = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
     whole = {**message(stop_reason="refusal"), "stop_details": details}
     for chunks in ([opening(), refused], [whole]):
-        *_, finished = events_of(*chunks)
+        *events, finished = events_of(*chunks)
+        facts = [event.facts or {} for event in events if isinstance(event, Noted)]
+        noted = [each["stop_details"] for each in facts if "stop_details" in each]
+        assert noted == ([details] if explanation else [])
         assert isinstance(finished, Finished)
         assert (finished.reason, finished.explanation) == ("content_filter", explanation)
 
