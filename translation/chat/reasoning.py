@@ -4,7 +4,7 @@ Whoever reads these fields takes their names from here. A profile may add names 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from translation.representation.items import new_reasoning_text, new_summary_text
 from translation.representation.json_types import Item, Json
@@ -100,6 +100,8 @@ class ReasoningReader:
         self._unsigned: dict[str, tuple[Json, list[str]]] = {}
         """The blocks that had no signature at `pop_details`, by type and index, each with the pieces of its text: the
         signature may follow after the first text of the answer."""
+        self._open_blocks: dict[str, tuple[Json, list[str]]] = {}
+        """The last entry of `details` for each block, by type and index."""
         self._source: str | None = None
 
     def claim_source(self, source: str) -> bool:
@@ -144,9 +146,10 @@ class ReasoningReader:
         ]
         for detail, pieces in self.details:
             if pieces and not detail.get("signature"):
-                _, before = self._unsigned.get(block := _identify_block(detail), ({}, []))
-                self._unsigned[block] = dict(detail), [*before, *pieces]
+                _, text = self._unsigned.setdefault(_identify_block(detail), (dict(detail), []))
+                text += pieces
         self.details = []
+        self._open_blocks = {}
         return details if any(detail.get("signature") or detail.get("data") for detail in details) else []
 
     def _choose_source(self, delta: Json, segments: list[tuple[str, str]]) -> str | None:
@@ -163,27 +166,39 @@ class ReasoningReader:
         if key is None:
             self.details.append((detail, []))
             return
+        block = _identify_block(detail)
         last, pieces = self.details[-1] if self.details else ({}, [])
-        if _identify_block(last) != _identify_block(detail):
-            is_signature = bool(detail.get("signature") and not detail.get(key))
-            earlier = self._find_open(detail) if is_signature else None
-            last, pieces = earlier or self._take_unsigned(detail, is_signature=is_signature)
-            if earlier is None:
-                self.details.append((last, pieces))
+        if _identify_block(last) != block:
+            last, pieces = self._find_block(block, is_signature=bool(detail.get("signature") and not detail.get(key)))
         last |= {name: value for name, value in detail.items() if value is not None}
         if isinstance(piece := detail.get(key), str):
             pieces.append(piece)
 
-    def _find_open(self, detail: Json) -> tuple[Json, list[str]] | None:
-        """Returns the block of this item that a signature belongs to, if there are others behind it."""
-        block = _identify_block(detail)
-        blocks = (entry for entry in reversed(self.details) if _identify_block(entry[0]) == block)
-        return next((entry for entry in blocks if not entry[0].get("signature")), None)
+    def _find_block(self, block: str, *, is_signature: bool) -> tuple[Json, list[str]]:
+        """Returns the block that a detail continues which is not of the last one: a signature that of its text, because
+        the upstream needs both back in one detail, and anything else a new one."""
+        known = self._open_blocks.get(block)
+        if is_signature and known is not None and not known[0].get("signature"):
+            return known
+        entry = self._unsigned.pop(block, ({}, [])) if is_signature else ({}, [])
+        self._open_blocks[block] = entry
+        self.details.append(entry)
+        return entry
 
-    def _take_unsigned(self, detail: Json, *, is_signature: bool) -> tuple[Json, list[str]]:
-        """Returns the block of an earlier item that a signature belongs to, or a new one: the upstream needs the text
-        and the signature back in one detail."""
-        return self._unsigned.pop(_identify_block(detail), ({}, [])) if is_signature else ({}, [])
+
+def remove_unsigned_copies(details: Sequence[Json]) -> list[Json]:
+    """Returns the details of a message without texts that come again later, with their signature."""
+    signed: set[tuple[str, Any]] = set()
+    remaining: list[Json] = []
+    for detail in reversed(details):
+        key = _identify_block(detail), detail.get("text")
+        if detail.get("type") == "reasoning.text" and isinstance(detail.get("text"), str):
+            if not detail.get("signature") and key in signed:
+                continue
+            if detail.get("signature"):
+                signed.add(key)
+        remaining.append(detail)
+    return remaining[::-1]
 
 
 def build_reasoning_item(start: Item, segments: Sequence[tuple[str, Sequence[str]]]) -> Item:

@@ -48,6 +48,8 @@ async def _fetch_page(egress: EgressClient, url: str, max_bytes: int, allows: Ca
     target = parse_url(url)
     async with aclosing(GuardedSender(egress, keeps_connections=False)) as sender:
         for _ in range(MAX_REDIRECTS + 1):
+            if len(str(target)) > MAX_URL_CHARS:
+                raise PageUnavailable(f"its URL or one that it redirects to has more than {MAX_URL_CHARS} characters")
             if not allows(str(target)):
                 raise PageUnavailable("its domain is not among those that this search may use")
             timeout = {"connect": _CONNECT_S, "read": None, "write": None, "pool": None}
@@ -61,8 +63,6 @@ async def _fetch_page(egress: EgressClient, url: str, max_bytes: int, allows: Ca
             except httpx2.HTTPError:
                 raise PageUnavailable("its server cannot be reached, or did not send it whole") from None
             target = resolve_redirect(target, location)
-            if len(str(target)) > MAX_URL_CHARS:
-                raise PageUnavailable(f"it redirects to a URL of more than {MAX_URL_CHARS} characters")
             parse_url(str(target))
     raise PageUnavailable(f"it redirects more than {MAX_REDIRECTS} times")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from translation.chat import reply_objects
 from translation.chat.client.chunk_recorder import ChunkRecorder, place_citation
-from translation.chat.reasoning import DETAILS_FIELD
+from translation.chat.reasoning import DETAILS_FIELD, remove_unsigned_copies
 from translation.encoding.turn_reply import TurnReplyCollector
 from translation.representation.events import Event, Finished
 from translation.representation.items import text_of
@@ -93,7 +93,7 @@ class CompletionCollector(TurnReplyCollector):
         if texts["reasoning"] is not None:
             message |= dict.fromkeys(self._reasoning_fields, texts["reasoning"])
         if details and self._reasoning_fields:
-            message[DETAILS_FIELD] = details
+            message[DETAILS_FIELD] = remove_unsigned_copies(details)
         if images:
             message["images"] = images
         if citations := [*self._list_citations(items)]:

@@ -14,6 +14,7 @@ from translation.chat.reasoning import (
     collect_call_data,
     find_replay_field,
     is_chat_detail,
+    remove_unsigned_copies,
 )
 from translation.chat.upstream.lower_parts import lower_content, lower_parts
 from translation.lowering.message_writer import MOVED_MEDIA_NOTICE, MessageWriter
@@ -124,6 +125,7 @@ class _MessageWriter(MessageWriter):
         field = find_replay_field(self._profile)
         details = [detail for item in reasoning_items for detail in item.get("details") or () if is_chat_detail(detail)]
         if field == DETAILS_FIELD and details:
-            assistant.message.setdefault(DETAILS_FIELD, []).extend(details)
+            known = assistant.message.get(DETAILS_FIELD) or []
+            assistant.message[DETAILS_FIELD] = remove_unsigned_copies([*known, *details])
             return
         self._write_reasoning(assistant, reasoning_items, PLAIN_FIELD_OF_DETAILS if field == DETAILS_FIELD else field)

@@ -56,8 +56,10 @@ class CitedText:
         while (start := text.find(MARKER_START, position)) >= 0:
             marker = MARKER_PATTERN.match(text, start)
             citable = None if marker is None else self._table.find_cited(marker)
-            if marker is not None and citable is not None and self._added_chars < _MAX_ADDED_CHARS:
+            if citable is not None:
                 pieces += self._send(text[sent:start])
+                sent = start
+            if marker is not None and citable is not None and self._added_chars < _MAX_ADDED_CHARS:
                 pieces += self._cite(citable, len(marker[0]))
                 sent = position = marker.end()
             elif marker is None and MARKER_BEGINNING_PATTERN.fullmatch(text, start):

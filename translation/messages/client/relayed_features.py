@@ -22,6 +22,8 @@ _BLOCK_FEATURES: Final[Mapping[str, RelayedFeature]] = {"document": "documents",
 _COMMON_BLOCKS: Final = frozenset({"image", "redacted_thinking", "text", "thinking", "tool_result", "tool_use"})
 """The types of blocks that all servers know. What a redacted one has is of use to its own upstream only."""
 
+_RESULT_BLOCKS: Final = frozenset({"image", "text"})
+
 _CONTEXT_KEYS: Final = ("compaction", "container", "context_management")
 
 _SYSTEM_KEYS: Final = ("clear_at", "output_config")
@@ -58,9 +60,15 @@ def _list_block_features(messages: list[Json]) -> Iterator[RelayedFeature]:
 def _list_content_features(content: Any) -> Iterator[RelayedFeature]:
     for block in content if isinstance(content, list) else ():
         kind = block["type"]
-        if kind == "tool_result":
-            yield from _list_content_features(block.get("content"))
+        if kind not in _COMMON_BLOCKS:
+            yield _BLOCK_FEATURES.get(kind, "other_blocks")
+        elif kind == "tool_result":
+            yield from _list_result_features(block.get("content"))
             if block.get("is_error"):
                 yield "failed_results"
-        elif kind not in _COMMON_BLOCKS:
-            yield _BLOCK_FEATURES.get(kind, "other_blocks")
+
+
+def _list_result_features(content: Any) -> Iterator[RelayedFeature]:
+    for block in content if isinstance(content, list) else ():
+        if block["type"] not in _RESULT_BLOCKS:
+            yield _BLOCK_FEATURES.get(block["type"], "other_blocks")

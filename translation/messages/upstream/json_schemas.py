@@ -1,5 +1,6 @@
 """Adapts JSON schemas to the subset that the API enforces: objects are closed, limits are only described."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -56,8 +57,7 @@ class _SchemaCloser:
         self._root = root
         self._param = param
         self._losses = losses
-        self._is_closable: dict[int, bool] = {}
-        """The identity of a schema of the root -> whether it may be closed. Each is looked at once."""
+        self._closable = _find_closable(root)
 
     def close(self, schema: Mapping[str, Any]) -> Json:
         if self._joins_objects(schema):
@@ -92,33 +92,54 @@ class _SchemaCloser:
 
     def _joins_objects(self, schema: Mapping[str, Any]) -> bool:
         """Returns whether an object is what several schemas say together, and more than one of them would be closed."""
-        closed_count = _is_object(schema) + self._refers_to_closable(schema)
+        closed_count = _is_object(schema) + ("$ref" in schema and self._is_closable(_resolve(schema, self._root)))
         for key in _LISTED_SUBSCHEMAS:
-            parts = map(self._may_be_closed, _list_schemas(schema.get(key)))
+            parts = map(self._is_closable, _list_schemas(schema.get(key)))
             closed_count += sum(parts) if key == "allOf" else any(parts)  # of choices only one counts
         return closed_count > 1
 
-    def _may_be_closed(self, schema: Mapping[str, Any]) -> bool:
-        if id(schema) not in self._is_closable:
-            self._is_closable[id(schema)] = False  # what a cycle of references adds is known already
-            self._is_closable[id(schema)] = (
-                _is_object(schema)
-                or self._refers_to_closable(schema)
-                or any(
-                    self._may_be_closed(each) for key in _LISTED_SUBSCHEMAS for each in _list_schemas(schema.get(key))
-                )
-            )
-        return self._is_closable[id(schema)]
+    def _is_closable(self, schema: Mapping[str, Any] | None) -> bool:
+        return schema is None or id(schema) in self._closable
 
-    def _refers_to_closable(self, schema: Mapping[str, Any]) -> bool:
-        """Returns whether the definition may be closed to which a schema refers. One that is not found may be."""
-        reference = schema.get("$ref")
-        if not isinstance(reference, str):
-            return False
-        target: Any = self._root
-        for step in reference.removeprefix("#").split("/")[1:]:
-            target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
-        return self._may_be_closed(target) if isinstance(target, Mapping) else True
+
+def _find_closable(root: Mapping[str, Any]) -> set[int]:
+    """Returns the identities of the schemas that may be closed: objects, what refers to them or offers them as one of
+    its choices or parts, and what refers to a definition that is not found."""
+    users: defaultdict[int, list[int]] = defaultdict(list)
+    """A schema -> the schemas that refer to it or have it as a part."""
+    pending: list[Any] = [root]
+    closable: list[int] = []
+    visited: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending += value
+        elif isinstance(value, Mapping) and id(value) not in visited:
+            visited.add(id(value))
+            pending += value.values()
+            parts = [part for key in _LISTED_SUBSCHEMAS for part in _list_schemas(value.get(key))]
+            target = _resolve(value, root) if "$ref" in value else {}
+            if _is_object(value) or target is None:
+                closable.append(id(value))
+            for part in (*parts, *filter(None, [target])):
+                users[id(part)].append(id(value))
+    result: set[int] = set()
+    while closable:
+        if (schema := closable.pop()) not in result:
+            result.add(schema)
+            closable += users[schema]
+    return result
+
+
+def _resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns the definition to which a schema refers; None if it is not found in the same schema."""
+    reference = schema["$ref"]
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    target: Any = root
+    for step in reference.split("/")[1:]:
+        target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
+    return target if isinstance(target, Mapping) else None
 
 
 def _list_schemas(listed: Any) -> list[Mapping[str, Any]]:

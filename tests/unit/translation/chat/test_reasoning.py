@@ -10,6 +10,7 @@ from translation.chat.reasoning import (
     find_replay_field,
     is_chat_detail,
     list_text_fields,
+    remove_unsigned_copies,
 )
 from translation.representation.json_types import Item, Json
 from translation.representation.profile import Profile
@@ -72,3 +73,14 @@ def test_data_of_calls_is_found_by_their_ids_in_the_details_of_reasoning() -> No
 
 def test_data_of_a_call_is_no_thought() -> None:
     assert build_call_detail("c1", DATA)["thought"] is False
+
+
+def test_a_text_that_comes_again_with_its_signature_is_sent_once() -> None:
+    def block(text: str, index: int, **more: str) -> Json:
+        return {"type": "reasoning.text", "text": text, "index": index, **more}
+
+    encrypted: Json = {"type": "reasoning.encrypted", "data": "x", "index": 0}
+    signed = block("hm", 1, signature="s")
+    assert remove_unsigned_copies([encrypted, block("hm", 1), signed]) == [encrypted, signed]
+    others = [block("hm", 2), block("h", 1), signed, block("hm", 1), signed, {"type": "reasoning.text", "text": {}}]
+    assert remove_unsigned_copies(others) == [*others[:3], *others[4:]]

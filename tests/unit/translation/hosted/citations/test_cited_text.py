@@ -209,6 +209,21 @@ def test_many_annotations_of_a_text_with_many_markers_are_moved_in_little_time()
     assert sent[annotations[0]["start_index"] :] == "xy"
 
 
+def test_the_limit_of_citations_does_not_depend_on_how_the_text_is_cut() -> None:
+    known = CitationTable()
+    known.add(CitablePage("http://a.b", "t" * 3_000))
+    text = "[](http://a.b) " * 60 + "see 【1】 " * 20 + "end"
+    sent, annotations = cite_text(known, text)
+    assert 0 < text.count("【") - sent.count("【") < 20, "some markers remain"
+    for step in (1, 7):
+        cited, pieces = CitedText(known), []
+        for start in range(0, len(text), step):
+            pieces += cited.feed(text[start : start + step])
+        pieces += cited.finish()
+        assert "".join(piece for piece in pieces if isinstance(piece, str)) == sent
+        assert [piece for piece in pieces if not isinstance(piece, str)] == annotations
+
+
 def test_links_beyond_what_citations_may_add_have_no_annotations() -> None:
     known = CitationTable()
     known.add(CitablePage("http://a.b", "t" * 3_000))

@@ -65,6 +65,7 @@ FEATURES: dict[str, tuple[Json, RelayedFeature]] = {
         },
         "failed_results",
     ),
+    "a result in a result": (result({"type": "tool_result", "tool_use_id": "c", "content": [5]}), "other_blocks"),
     "a container": ({"container": "c"}, "context_keys"),
     "a compaction": ({"compaction": {"type": "summary"}}, "context_keys"),
     "a context that is edited": ({"context_management": {"edits": []}}, "context_keys"),

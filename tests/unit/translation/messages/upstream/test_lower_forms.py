@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from time import thread_time
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.unit.translation.messages.upstream.lowered_turns import (
     with_limit,
 )
 from translation.errors import Unrepresentable
-from translation.messages.upstream.json_schemas import close_schema
+from translation.messages.upstream.json_schemas import JoinedObjects, close_schema
 from translation.messages.upstream.lower import lower
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -176,6 +177,26 @@ def test_choices_on_many_levels_are_looked_at_once() -> None:
     started = thread_time()
     close_schema(schema, "s", [])
     assert thread_time() - started < 1.0
+
+
+GRAMMAR: Json = {
+    "Expression": {"anyOf": [{"$ref": "#/$defs/Atom"}, A]},
+    "Atom": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Expression"}]},
+}
+
+
+@pytest.mark.parametrize("names", [("first", "second"), ("second", "first"), ("second",)])
+def test_definitions_that_refer_to_each_other_are_joined_in_any_order(names: tuple[str, ...]) -> None:
+    properties = {"first": {"$ref": "#/$defs/Expression"}, "second": {"allOf": [{"$ref": "#/$defs/Atom"}, B]}}
+    schema = {"type": "object", "properties": {name: properties[name] for name in names}, "$defs": GRAMMAR}
+    with pytest.raises(JoinedObjects):
+        close_schema(schema, "s", [])
+
+
+@pytest.mark.parametrize("reference", ["#node", "other.json", "#/$defs/none", 7])
+def test_a_definition_that_is_not_found_may_be_an_object(reference: Any) -> None:
+    with pytest.raises(JoinedObjects):
+        close_schema({"type": "array", "items": {**A, "$ref": reference}}, "s", [])
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/Text", "#/$defs/Loop", "#/$defs/Texts"])
