@@ -136,8 +136,8 @@ def list_normal_forms(text: str) -> list[str]:
 
 def normalize_like(text: str, rest: str) -> str:
     """Returns the rest of a text in the normal form of the text."""
-    forms = (normalize_unicode("NFC", rest), normalize_unicode("NFD", rest))
-    return next((form for form in forms if text.endswith(form)), rest)
+    names: tuple[NormalForm, ...] = ("NFC", "NFD")
+    return next((form for name in names if text.endswith(form := normalize_unicode(name, rest))), rest)
 
 
 def list_mixed_forms(text: str, ink_size: int) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """Closes the objects of JSON schemas, as OpenAI's servers demand of schemas that they enforce (`strict`)."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.representation.json_types import Json
@@ -21,6 +22,12 @@ https://learn.microsoft.com/azure/ai-foundry/openai/how-to/structured-outputs"""
 _JOINED_SCHEMAS: Final = ("anyOf", "$ref")
 """Keywords that add to the properties of the object that they stand in. Each of the joined objects would be closed for
 the properties of the others."""
+
+
+def describes_object(schema: Mapping[str, Any]) -> bool:
+    """Returns whether a schema says itself that its values may be objects: it is one that has to be closed."""
+    kind = schema.get("type")
+    return kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema
 
 
 def close_objects(schema: Any) -> Json | None:
@@ -49,9 +56,10 @@ def _close(schema: Any) -> Any:
     if not _REFUSED_KEYWORDS.isdisjoint(schema):
         raise _CannotCloseError
     closed = {key: _close_keyword(key, value) for key, value in schema.items() if key not in _DROPPED_KEYWORDS}
-    if _may_be_object(schema) + sum(key in schema for key in _JOINED_SCHEMAS) > 1:
+    is_object = describes_object(schema)
+    if is_object + sum(key in schema for key in _JOINED_SCHEMAS) > 1:
         raise _CannotCloseError
-    if _may_be_object(schema):
+    if is_object:
         properties, required = schema.get("properties"), schema.get("required", [])
         is_open = schema.get("additionalProperties", properties is None) is not False
         properties = {} if properties is None else properties
@@ -73,11 +81,6 @@ def _close_keyword(key: str, value: Any) -> Any:
     if key in ("properties", "$defs", "definitions") and isinstance(value, dict):
         return {name: _close(each) for name, each in value.items()}
     return _close(value) if key in ("items", "anyOf", "prefixItems") else value
-
-
-def _may_be_object(schema: Json) -> bool:
-    kind = schema.get("type")
-    return kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema
 
 
 def _may_be_null(schema: Any) -> bool:

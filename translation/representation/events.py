@@ -158,7 +158,6 @@ class Noted:
 STOP_SEQUENCE_FACT: Final = "stop_sequence"
 """The name of the fact that a stop sequence of the request ended the reply. Its value is the sequence."""
 
-
 STOP_DETAILS_FACT: Final = "stop_details"
 """The name of the fact with what the Messages API says of a refusal: `category` and `explanation`, texts or None."""
 

@@ -53,7 +53,6 @@ from gateway.state.vectors.vector_index import choose_vector_index
 from translation.representation.json_types import Json
 
 _DAY_US: Final = 86_400 * SECOND_US
-_IDS_PER_STATEMENT: Final = 500
 
 
 class SqlVectorStores:

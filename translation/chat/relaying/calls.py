@@ -7,12 +7,7 @@ from typing import Any
 
 import orjson
 
-from translation.chat.call_entries import (
-    are_complete,
-    list_call_entries,
-    parse_call_entry,
-    repeats_arguments,
-)
+from translation.chat.call_entries import are_complete, list_call_entries, parse_call_entry, repeats_arguments
 from translation.chat.final_message import KnownCall, find_missing_calls
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import DEFAULT_RULES, CallRules, ReplyCallTracker, TrackedCall

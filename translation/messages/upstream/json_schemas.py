@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from translation.errors import Unrepresentable
+from translation.lowering.closed_schemas import describes_object
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 
@@ -70,7 +71,7 @@ class _SchemaCloser:
         result = {key: self._close_keyword(key, value) for key, value in schema.items() if key not in limits}
         if "oneOf" in result and "anyOf" not in result:
             result["anyOf"] = result.pop("oneOf")
-        if _is_object(schema) and schema.get("additionalProperties") is not False:
+        if describes_object(schema) and schema.get("additionalProperties") is not False:
             result["additionalProperties"] = False
             self._losses.append(Loss(self._param, "objects closed"))
         if limits:
@@ -92,7 +93,7 @@ class _SchemaCloser:
 
     def _joins_objects(self, schema: Mapping[str, Any]) -> bool:
         """Returns whether an object is what several schemas say together, and more than one of them would be closed."""
-        closed_count = _is_object(schema) + ("$ref" in schema and self._is_closable(_resolve(schema, self._root)))
+        closed_count = describes_object(schema) + ("$ref" in schema and self._is_closable(_resolve(schema, self._root)))
         for key in _LISTED_SUBSCHEMAS:
             parts = map(self._is_closable, _list_schemas(schema.get(key)))
             closed_count += sum(parts) if key == "allOf" else any(parts)  # of choices only one counts
@@ -119,7 +120,7 @@ def _find_closable(root: Mapping[str, Any]) -> set[int]:
             pending += value.values()
             parts = [part for key in _LISTED_SUBSCHEMAS for part in _list_schemas(value.get(key))]
             target = _resolve(value, root) if "$ref" in value else {}
-            if _is_object(value) or target is None:
+            if describes_object(value) or target is None:
                 closable.append(id(value))
             for part in (*parts, *filter(None, [target])):
                 users[id(part)].append(id(value))
@@ -148,8 +149,3 @@ def _list_schemas(listed: Any) -> list[Mapping[str, Any]]:
 
 def _describe_limits(limits: Json) -> str:
     return orjson.dumps(limits).decode()
-
-
-def _is_object(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("type")
-    return kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in schema
