@@ -1,6 +1,7 @@
 """The gateway on a real socket, in this process or as the command its users run."""
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -102,6 +103,11 @@ async def serving_here(config: Mapping[str, Any]) -> AsyncIterator[int]:
         listener.close()
 
 
+def read_whole_lines(log: Path) -> str:
+    """Returns a log up to its last end of a line: a line that is being written becomes readable page by page."""
+    return log.read_bytes().rpartition(b"\n")[0].decode()
+
+
 class Command:
     """`responses-gateway serve` as a process of its own."""
 
@@ -113,6 +119,14 @@ class Command:
     @property
     def v1(self) -> str:
         return f"{self.url}/v1"
+
+    def read_log(self) -> str:
+        """Returns the lines of the log that are whole."""
+        return read_whole_lines(self.log)
+
+    def read_log_lines(self) -> list[dict[str, Any]]:
+        """Returns what the whole lines of the log say. Raises json.JSONDecodeError if one is no JSON."""
+        return [json.loads(line) for line in self.read_log().splitlines()]
 
 
 @contextmanager

@@ -287,7 +287,7 @@ async def test_the_log_counts_warnings_of_a_relay(dialect: str, tmp_path: Path) 
             async with httpx.AsyncClient(base_url=served.v1, timeout=60, verify=False, trust_env=False) as client:
                 for stream in (True, False):
                     await ask(client, dialect, [USER], stream=stream)
-        text = served.log.read_text()
+        text = served.read_log()
     assert "secret" not in text
     lines = [line for line in map(orjson.loads, text.splitlines()) if line["message"] == "request"]
     assert [line["tool_warnings"] for line in lines] == [1, 1]

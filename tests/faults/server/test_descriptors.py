@@ -1,7 +1,6 @@
 """A gateway without free descriptors lets new clients wait, reports that, and serves accepted clients."""
 
 import asyncio
-import json
 import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -36,7 +35,7 @@ async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path
                 idle = [await asyncio.open_connection("127.0.0.1", httpx.URL(gateway.url).port) for _ in range(CLIENTS)]
                 try:
                     async with asyncio.timeout(60):
-                        while "accept_paused" not in gateway.log.read_text():
+                        while "accept_paused" not in gateway.read_log():
                             await asyncio.to_thread(gateway.log.stat)
                     # The first client's connection asks again, which takes another connection to the upstream.
                     go_on.set()
@@ -49,8 +48,8 @@ async def test_at_the_limit_of_descriptors_accepted_requests_are_served(tmp_path
                         writer.close()
             async with httpx.AsyncClient(trust_env=False, timeout=60) as later:
                 assert (await later.get(f"{gateway.url}/healthz")).status_code == 200
-            await wait_until(lambda: "accept_resumed" in gateway.log.read_text())
-        messages = [json.loads(line)["message"] for line in gateway.log.read_text().splitlines()]
+            await wait_until(lambda: "accept_resumed" in gateway.read_log())
+        messages = [line["message"] for line in gateway.read_log_lines()]
         assert {"accept_paused", "accept_resumed"} <= set(messages)
         assert "request_failed" not in messages
 
@@ -62,7 +61,7 @@ async def test_clients_that_are_idle_give_way_to_clients_that_wait(tmp_path: Pat
         settings = {**config(upstream.url, "chat", server={"idle_s": 3600}), "store": {"url": None}}
         with command(settings, tmp_path, within=[PRLIMIT, f"--nofile={LIMIT}:{LIMIT}"]) as gateway:
             async with AsyncExitStack() as clients:
-                while "accept_paused" not in gateway.log.read_text():
+                while "accept_paused" not in gateway.read_log():
                     client = await clients.enter_async_context(connected(gateway.url))
                     client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     assert await client.status() == 200

@@ -52,11 +52,11 @@ def get(client: Connection, path: str) -> None:
 
 async def lingers(server: Command, workers: int) -> None:
     """Waits until every worker knows that it has to stop."""
-    await wait_until(lambda: server.log.read_text().count('"server_lingering"') == workers)
+    await wait_until(lambda: server.read_log().count('"server_lingering"') == workers)
 
 
 def read_log(server: Command, message: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    lines = server.read_log_lines()
     return [line for line in lines if line["message"] == message]
 
 
@@ -92,7 +92,7 @@ async def test_new_requests_are_served_until_the_port_closes(workers: int, tmp_p
             assert await asyncio.to_thread(server.process.wait, EXIT_S) == 0
             assert [line["linger_s"] for line in read_log(server, "server_lingering")] == [LINGER_S] * workers
             assert len(read_log(server, "server_stopping")) == workers
-            assert "Traceback" not in server.log.read_text()
+            assert "Traceback" not in server.read_log()
 
 
 @WORKERS

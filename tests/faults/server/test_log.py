@@ -1,6 +1,5 @@
 """The log has the reason of each failed request, including streams that began with status 200."""
 
-import json
 from pathlib import Path
 
 from tests.faults.client_view import CHAT, RESPONSES, ask
@@ -26,8 +25,8 @@ async def test_the_log_line_of_a_failed_request_has_the_reason(tmp_path: Path) -
             upstream.script(chat_text("hi"))
             await ask(gateway.v1, CHAT, stream=True, temperature="a secret")
             await ask(gateway.v1, CHAT, stream=True)
-        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
-    assert "secret" not in gateway.log.read_text()
+        lines = gateway.read_log_lines()
+    assert "secret" not in gateway.read_log()
     assert [(line["status"], line.get("error"), "cause" in line) for line in lines if line["message"] == "request"] == [
         (502, "upstream_unreachable", True),
         (200, "upstream_disconnected", True),
@@ -45,5 +44,5 @@ async def test_the_log_line_of_a_stream_reports_missing_log_probabilities(tmp_pa
         with command(config(upstream.url, "chat"), tmp_path, forked=True) as gateway:
             await ask(gateway.v1, RESPONSES, stream=True, include=["message.output_text.logprobs"])
             await ask(gateway.v1, RESPONSES, stream=True)
-        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+        lines = gateway.read_log_lines()
     assert [line.get("unreported") for line in lines if line["message"] == "request"] == ["include", None]

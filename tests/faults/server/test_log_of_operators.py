@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from tests.faults.client_view import CHAT, GEMINI, MESSAGES, OLLAMA, RESPONSES, address_of, client, question
 from tests.faults.config import config
 from tests.faults.routes import GEMINI_ROUTES, MESSAGES_ROUTES, NATIVE_ROUTES, OLLAMA_ROUTES, ROUTES
-from tests.serving import Command, Gateway, command, serving
+from tests.serving import Command, Gateway, command, read_whole_lines, serving
 from tests.upstream import Reply, ScriptedUpstream, chat_text
 from tests.upstream.builders import JSON, SSE, either, error_reply, json_reply
 from tests.upstream.faults import ANSWERS
@@ -27,7 +27,7 @@ AUTH = {"keys": [{"name": "ada-2026", "owner": "ada", "key": KEY, "models": ["sc
 
 
 def read_lines(log: Path, message: str = "request") -> list[dict[str, Any]]:
-    lines = map(json.loads, log.read_text().splitlines())
+    lines = map(json.loads, read_whole_lines(log).splitlines())
     return [line for line in lines if line["message"] == message]
 
 
@@ -159,8 +159,8 @@ async def test_a_line_has_the_names_of_what_was_lost_and_no_values(tmp_path: Pat
         assert line["losses"] == list(dict.fromkeys(header))
         assert {"seed", "prediction", "unknown_key"} <= set(line["losses"])
     assert "losses" not in last
-    assert "secret" not in gateway.log.read_text()
-    assert "471147114711" not in gateway.log.read_text()
+    assert "secret" not in gateway.read_log()
+    assert "471147114711" not in gateway.read_log()
 
 
 UNKNOWN_MODEL_REQUESTS: dict[str, tuple[str, str, dict[str, Any] | None]] = {
@@ -215,4 +215,4 @@ async def test_a_line_of_status_401_has_the_address_and_a_hint_at_the_key(tmp_pa
         (401, "127.0.0.1", hint) for hint in hints
     ]
     assert lines[len(REFUSED_KEYS)]["forwarded_for"] == "192.0.2.1, 10.0.0.1"
-    assert "another-key" not in gateway.log.read_text()
+    assert "another-key" not in gateway.read_log()

@@ -1,7 +1,6 @@
 """More clients than descriptors: each gets its answer or a refusal that says when to come back, and none is dropped."""
 
 import asyncio
-import json
 import resource
 import shutil
 from datetime import datetime
@@ -49,7 +48,7 @@ REFUSALS = {
 
 def ended_pauses_of(gateway: Command) -> list[tuple[str, datetime]]:
     """Returns the lines of the log about pauses, with their times; none before the last pause has ended."""
-    lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+    lines = gateway.read_log_lines()
     found = [
         (line["message"], datetime.fromisoformat(line["timestamp"]))
         for line in lines
@@ -142,6 +141,6 @@ async def test_a_lack_of_descriptors_for_tools_and_the_store_is_said_by_its_name
                 found = await asyncio.gather(*map(asking.get, pages))
                 assert {reply.status_code for reply in found} == {404, 503}
                 assert {reply.headers.get("retry-after") for reply in found if reply.status_code == 503} == {"1"}
-            lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+            lines = gateway.read_log_lines()
         why = [line["why"] for line in lines if line["message"] == "store_unavailable"]
         assert set(why) <= {"the gateway has no free file descriptor"}

@@ -65,7 +65,7 @@ async def test_a_second_interrupt_ends_streams_in_their_terminal_event_at_once(w
                 assert b"server_shutting_down" in end
                 assert end.count(b'"response.failed"') + end.count(b'"finish_reason":"error"') == 1
             await wait_for_exit(server)
-            assert "Traceback" not in server.log.read_text()
+            assert "Traceback" not in server.read_log()
 
 
 async def test_a_second_interrupt_ends_a_turn_on_a_websocket(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_a_request_that_does_not_end_is_cancelled_after_some_seconds(store
                 await begin(client, RESPONSES)
                 async with held(store_url):
                     await interrupt_twice(server)
-                    await wait_until(lambda: "requests_cancelled" in server.log.read_text())
+                    await wait_until(lambda: "requests_cancelled" in server.read_log())
                 await wait_for_exit(server)
 
 
@@ -136,7 +136,7 @@ async def test_a_second_interrupt_does_not_wait_for_a_body_that_does_not_come(tm
             client.post(RESPONSES, b'{"model": ', length=100)
             await interrupt_twice(server)
             await wait_for_exit(server)
-        assert "requests_cancelled" not in server.log.read_text()
+        assert "requests_cancelled" not in server.read_log()
 
 
 async def test_a_second_interrupt_ends_connections_that_wait_for_a_request(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_second_interrupt_ends_connections_that_wait_for_a_request(tmp_p
             client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert await client.status() == 200
             server.process.terminate()
-            await wait_until(lambda: "server_lingering" in server.log.read_text())
+            await wait_until(lambda: "server_lingering" in server.read_log())
             await interrupt_twice(server)
             await wait_for_exit(server)
-        assert "requests_cancelled" not in server.log.read_text()
+        assert "requests_cancelled" not in server.read_log()

@@ -1,7 +1,6 @@
 """Rules of choice, repetition and queue as a client and the log see them, over real sockets."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +227,7 @@ async def test_the_log_says_why_a_turn_was_not_repeated_and_that_a_client_left(t
                 await asyncio.wait([leaving])
 
             async def read_lines() -> list[Json]:
-                lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+                lines = server.read_log_lines()
                 return [line for line in lines if line["message"] == "request"]
 
             failed, left = await read_until(read_lines, lambda lines: len(lines) == 2)

@@ -123,7 +123,7 @@ async def test_the_log_counts_calls_that_do_not_fit_without_their_content(tmp_pa
                 seen = await ask(gateway.v1, CHAT, stream=stream, tools=TOOLS[CHAT])
                 assert seen == Seen(200, "completed", text="Hi. ")
             await ask(gateway.v1, CHAT, stream=True)
-        text = gateway.log.read_text()
+        text = gateway.read_log()
     lines = [json.loads(line) for line in text.splitlines()]
     assert "secret" not in text
     assert [line.get("tool_warnings") for line in lines if line["message"] == "request"] == [2, 2, None]

@@ -201,7 +201,7 @@ def test_a_killed_engine_fails_its_streams_at_once_and_restarts(
     # The system closes the connections of a dead process before it reports its death.
     block_until(lambda: ready(http, gateway).status_code == 503, timeout_s=PROMPT_S)
     assert ready(http, gateway).json()["status"] in ("engine_down", "starting")
-    block_until(lambda: "killed by SIGKILL" in gateway.log.read_text())
+    block_until(lambda: "killed by SIGKILL" in gateway.read_log())
     refused = http.post(f"{gateway.v1}/responses", json={"model": name, "input": "Hi"})
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "engine_unavailable"
@@ -275,7 +275,7 @@ def test_an_engine_that_cannot_start_is_reported_and_other_models_are_served(
     with command({**CONFIG, "providers": providers, "models": models}, tmp_path, forked=True) as gateway:
         reply = ready(http, gateway)
         assert reply.status_code == 503
-        assert "model is corrupted or incomplete" in gateway.log.read_text()
+        assert "model is corrupted or incomplete" in gateway.read_log()
         body = {"input": "Hi", "stream": False}
         refused = http.post(f"{gateway.v1}/responses", json={"model": "tiny", **body})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "engine_unavailable")

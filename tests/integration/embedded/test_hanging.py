@@ -45,7 +45,7 @@ def test_a_hanging_engine_is_killed_and_restarted(tmp_path: Path) -> None:
         assert failed["type"] == "response.failed"
         assert failed["response"]["error"]["message"] == "the engine died in the middle of its reply"
         block_until(lambda: not is_alive(victim))
-        block_until(lambda: f"it gave no sign of life for {HANG_S:g} s" in gateway.log.read_text())
+        block_until(lambda: f"it gave no sign of life for {HANG_S:g} s" in gateway.read_log())
         block_until(lambda: ready(http, gateway).status_code == 200)
         assert engine_of(gateway) != victim
         body = {"model": "tiny", "input": "What is 3 + 4?"}

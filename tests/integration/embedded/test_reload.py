@@ -55,7 +55,7 @@ async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: P
     with command(config(2048, "a"), tmp_path, forked=True) as server:
         [first] = engines_of(server)
         reload(server, config(2048, "a", "b"))
-        await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+        await wait_until(lambda: "configuration_reloaded" in server.read_log())
         assert ask(server, "b") == 200
         assert engines_of(server) == [first], "another model needs no other engine"
 
@@ -67,7 +67,7 @@ async def test_an_engine_restarts_when_its_own_configuration_changed(tmp_path: P
             assert stream.status_code == 200
             assert next(lines)
             reload(server, config(1024, "a"))
-            await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == 2)
+            await wait_until(lambda: server.read_log().count("configuration_reloaded") == 2)
             text = "\n".join(lines)
         assert "response.completed" in text or "response.incomplete" in text, "it ended on the engine that it began on"
         await wait_until(lambda: not is_running(first))

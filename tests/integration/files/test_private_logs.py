@@ -10,7 +10,7 @@ from openai import APIStatusError, AsyncOpenAI
 
 from tests.integration.web_search.web_server import WebReply, WebRequest, json_reply, web_server
 from tests.polling import wait_until
-from tests.serving import command
+from tests.serving import command, read_whole_lines
 from tests.upstream import ScriptedUpstream, chat_calls, chat_text
 
 TOOLS: Final = ("file_search", "web_search", "open_page", "find_in_page")
@@ -134,12 +134,12 @@ async def test_no_line_has_a_text_a_query_or_a_name(tmp_path: Path) -> None:
             async with AsyncOpenAI(base_url=gateway.v1, api_key="key", max_retries=0) as client:
                 await Session(client, model, web.url).run()
             await wait_until(lambda: _read_tool_lines(gateway.log))
-        log, lines = gateway.log.read_text(), _read_tool_lines(gateway.log)
+        log, lines = gateway.read_log(), _read_tool_lines(gateway.log)
     assert MARK not in log
     assert {name for line in lines for name in line["tools"]} == {*TOOLS}
     assert all(isinstance(count, int) for line in lines for each in line["tools"].values() for count in each.values())
 
 
 def _read_tool_lines(log: Path) -> list[Any]:
-    lines = [orjson.loads(line) for line in log.read_text().splitlines()]
+    lines = [orjson.loads(line) for line in read_whole_lines(log).splitlines()]
     return [line for line in lines if "tools" in line]

@@ -1,7 +1,6 @@
 """Every refusal by a limit of the gateway is counted by the limit's key, and the log line has it too."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -153,5 +152,5 @@ async def test_a_refusal_is_counted_by_the_key_of_its_limit(
             await wait_until(is_counted)
             values = await read_values(server.url, **headers)
             assert value_of(values, "gateway_limit_refusals_total") == 1
-        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+        lines = server.read_log_lines()
         assert [line["limit"] for line in lines if "limit" in line and line["message"] == "request"] == [key]

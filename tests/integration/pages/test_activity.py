@@ -1,7 +1,6 @@
 """`GET /pages/activity.json` of a real server: who may read it, what it says, and that all workers are added up."""
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -107,5 +106,5 @@ async def test_all_workers_are_added_up_and_nobody_logs_it(tmp_path: Path) -> No
         page = await read_until(read, lambda page: (page["requests"], page["workers"]) == (12, 2))
         assert len(page["entries"]) == 12
         assert {each["name"]: each["attempts"] for each in page["upstreams"]}["a"] == 12
-        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+        lines = server.read_log_lines()
     assert not any(line.get("path") == "/pages/activity.json" for line in lines)

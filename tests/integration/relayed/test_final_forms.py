@@ -148,6 +148,6 @@ async def test_a_whole_reply_reports_the_difference_in_its_header_and_a_stream_i
                 reply = await asking.post(gateway.v1 + RESPONSES, json=question(RESPONSES, stream=False))
             await read_stream(gateway.v1, MESSAGES)
             await read_stream(gateway.v1, CHAT)
-        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+        lines = gateway.read_log_lines()
     assert reply.headers["x-gateway-loss"] == DIFFERS
     assert [line["unreported"] for line in lines if line["message"] == "request"] == ["output.final_text"] * 3

@@ -27,7 +27,7 @@ async def test_the_table_has_the_fields_of_all_lines(tmp_path: Path) -> None:
     assert [line for line in lines if always - line.keys()] == []
     for line in lines:
         assert all(0 <= line[name] <= line["ms"] + 0.1 for name in TIMES if name in line), line
-    text = site.gateway.log.read_text()
+    text = site.gateway.read_log()
     markers = (traffic.PROMPT, traffic.TEXT, traffic.RESULT, traffic.ARGUMENT, traffic.CACHE_KEY)
     assert [each for each in (*markers, traffic.KEY, traffic.UNKNOWN_KEY) if each in text] == []
 

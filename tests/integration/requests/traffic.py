@@ -60,7 +60,7 @@ class Site(NamedTuple):
 
     def read_lines(self) -> list[Json]:
         """Returns the lines of requests that have ended."""
-        lines = [json.loads(line) for line in self.gateway.log.read_text().splitlines()]
+        lines = self.gateway.read_log_lines()
         return [line for line in lines if line["message"] in ("request", "turn", "job")]
 
 

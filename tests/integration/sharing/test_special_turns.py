@@ -143,8 +143,8 @@ async def test_a_reload_of_weights_cuts_no_stream_and_keeps_what_is_known(tmp_pa
                 ]
                 (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
                 server.process.send_signal(signal.SIGHUP)
-                await wait_until(lambda: "configuration_" in server.log.read_text())
-                refused = "configuration_rejected" in server.log.read_text()
+                await wait_until(lambda: "configuration_" in server.read_log())
+                refused = "configuration_rejected" in server.read_log()
                 go_on.set()
                 whole += b"".join([piece async for piece in pieces])
             rows = await list_upstreams(server.v1)
@@ -169,7 +169,7 @@ async def test_new_weights_count_for_new_turns_and_the_state_of_upstreams_is_kep
             config["models"]["*"]["upstreams"][0]["weight"] = 3
             (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
             server.process.send_signal(signal.SIGHUP)
-            await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+            await wait_until(lambda: "configuration_reloaded" in server.read_log())
             report = await list_upstreams(server.v1)
     assert [(row["weight"], row["state"]) for row in report] == [(3.0, "parked"), (0.01, "available")]
 

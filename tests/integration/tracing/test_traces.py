@@ -1,7 +1,6 @@
 """Traces of real requests at a real collector: their spans, what they tell, and what they never contain."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -217,7 +216,7 @@ async def test_jobs_are_part_of_the_trace_of_their_request(tmp_path: Path) -> No
 
 async def test_a_job_that_ends_while_the_server_stops_has_its_spans(tmp_path: Path) -> None:
     async def answer_late(exchange: Exchange) -> None:
-        await wait_until(lambda: "server_stopping" in traced.site.gateway.log.read_text())
+        await wait_until(lambda: "server_stopping" in traced.site.gateway.read_log())
         await traffic.full_answer()(exchange)
 
     async with tracing(tmp_path) as traced:
@@ -289,7 +288,7 @@ async def test_a_dead_collector_costs_nothing_but_drops(tmp_path: Path) -> None:
         assert (await site.post("/v1/responses", {"model": "one", "input": "Hello"})).status_code == 502
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began < 10
-    assert all(json.loads(line)["level"] != "error" for line in site.gateway.log.read_text().splitlines())
+    assert all(line["level"] != "error" for line in site.gateway.read_log_lines())
 
 
 async def test_without_the_section_no_context_is_sent(tmp_path: Path) -> None:

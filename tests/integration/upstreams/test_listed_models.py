@@ -1,6 +1,5 @@
 """Clients that list models of OpenRouter learn which one answered, and so does the log."""
 
-import json
 from pathlib import Path
 
 import httpx
@@ -51,7 +50,7 @@ async def test_the_model_that_answered_is_in_a_header_and_in_the_log(tmp_path: P
                             assert reply.headers.get(MODEL_HEADER) == (ANSWERING if more else None), (path, stream)
                             assert ANSWERING not in reply.text
                             assert upstream.requests[-1].json.get("models") == more.get("models")
-        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+        lines = gateway.read_log_lines()
     served = [line for line in lines if line["message"] == "request"]
     assert len(served) == 4 * len(REQUESTS)
     assert {line.get("upstream_model") for line in served} == {ANSWERING}

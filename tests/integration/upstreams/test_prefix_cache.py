@@ -53,7 +53,7 @@ async def test_a_line_with_a_nonce_for_another_vendor_is_removed(tmp_path: Path)
             await ask(gateway.v1, MESSAGES, stream=False, **question(MESSAGES, 7) | {"model": "claude"})
             relayed = upstream.requests[-1].json
             await ask(gateway.v1, MESSAGES, stream=True, **question(MESSAGES, 7) | {"model": "claude"})
-        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+        lines = gateway.read_log_lines()
     for body in input_items:
         system, user = json.loads(body)["messages"]
         assert system == {"role": "system", "content": "Be short."}

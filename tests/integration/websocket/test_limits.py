@@ -213,7 +213,7 @@ async def test_a_turn_that_outlasts_the_drain_ends_with_a_failure_event(
             assert "shutting down" in events[-1]["response"]["error"]["message"]
             await upstream.requests[0].closed
         assert server.process.wait(EXIT_S) == 0
-        assert "Traceback" not in server.log.read_text()
+        assert "Traceback" not in server.read_log()
 
 
 async def test_every_turn_has_a_line_in_the_log(upstream: ScriptedUpstream, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_every_turn_has_a_line_in_the_log(upstream: ScriptedUpstream, tmp_
             await talk.error(model="other", temperature=9)
         server.process.terminate()
         assert server.process.wait(EXIT_S) == 0
-        lines = [line for line in server.log.read_text().splitlines() if "mine-1" in line]
+        lines = [line for line in server.read_log().splitlines() if "mine-1" in line]
         lines = [line for line in lines if '"message":"model_list_failed"' not in line]
     assert [('"message":"turn"' in line, '"status":200' in line, '"status":400' in line) for line in lines] == [
         (True, True, False),

@@ -2,10 +2,13 @@
 
 import ast
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.serving import read_whole_lines
 
 ROOT = Path(__file__).parents[3]
 TESTS = ROOT / "tests"
@@ -40,8 +43,8 @@ def list_tests() -> list[Path]:
     return [file for file in sorted(TESTS.rglob("*.py")) if file.relative_to(ROOT).as_posix() not in OUTSIDE]
 
 
-def find_shared(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yields the lines and names of what tells of all of a process."""
+def find_shared(tree: ast.AST) -> Iterator[int]:
+    """Yields the lines that use what tells of all of a process."""
     modules = {name.partition(".")[0] for name in SHARED}
     for node in ast.walk(tree):
         match node:
@@ -53,7 +56,7 @@ def find_shared(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 names = [text.removesuffix("/")]
             case _:
                 continue
-        yield from ((node.lineno, name) for name in names if name in SHARED)
+        yield from (node.lineno for name in names if name in SHARED)
 
 
 def find_repeated(tree: ast.AST) -> Iterator[int]:
@@ -142,43 +145,42 @@ def find_call(condition: ast.expr) -> ast.Call | None:
     return None
 
 
-def test_nothing_is_read_of_a_whole_process_that_others_change_too() -> None:
-    found = [
-        f"{file.relative_to(ROOT)}:{line}: {name} tells of other fixtures too: use {SHARED[name]} of {HELPER}"
-        for file in list_tests()
-        for line, name in find_shared(ast.parse(file.read_text()))
-    ]
-    assert not found, "\n".join(found)
+def find_half_lines(tree: ast.AST) -> Iterator[int]:
+    """Yields the lines that read a log as it is, perhaps in the middle of a line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(attr="log"), attr="read_text" | "read_bytes" | "open")
+            ):
+                yield node.lineno
 
 
-def test_what_was_waited_for_is_not_evaluated_again() -> None:
-    found = [
-        f"{file.relative_to(ROOT)}:{line}: evaluates again what was waited for, which may be different by now: "
-        "use the value that the wait returns"
-        for file in list_tests()
-        for line in find_repeated(ast.parse(file.read_text()))
-    ]
-    assert not found, "\n".join(found)
+RULES: dict[str, Callable[[ast.AST], Iterator[int]]] = {
+    f"what tells of a whole process tells of other fixtures too: use {HELPER}: {SHARED}": find_shared,
+    "what was waited for may be different by now: use the value that the wait returns": find_repeated,
+    "a wait lasts for ever if the task ends before the event: use `reach` of tests/polling.py": find_unwatched,
+    f"a busy machine may need longer: wait for {PATIENCE_S:g} s": find_impatient,
+    "a line of a log may be half written: use `read_log` or `read_log_lines` of tests/serving.py": find_half_lines,
+}
+"""What a test has to do instead -> what yields the lines that do not."""
 
 
-def test_what_a_task_leads_to_is_not_waited_for_when_the_task_has_ended() -> None:
-    found = [
-        f"{file.relative_to(ROOT)}:{line}: waits for ever if the task ends before the event: use `reach` of "
-        "tests/polling.py"
-        for file in list_tests()
-        for line in find_unwatched(ast.parse(file.read_text()))
-    ]
-    assert not found, "\n".join(found)
+@cache
+def find_breaches() -> dict[str, list[str]]:
+    """Returns the breaches of each rule. Each file is parsed once: together their trees are too large to be held."""
+    found: dict[str, list[str]] = {rule: [] for rule in RULES}
+    for file in list_tests():
+        tree = ast.parse(file.read_text())
+        for rule, find in RULES.items():
+            if not (find is find_impatient and file.is_relative_to(CLIENT_PROGRAMS)):
+                found[rule] += [f"{file.relative_to(ROOT)}:{line}" for line in find(tree)]
+    return found
 
 
-def test_deadlines_that_no_test_is_about_leave_a_busy_machine_its_time() -> None:
-    found = [
-        f"{file.relative_to(ROOT)}:{line}: a busy machine may need longer: wait for {PATIENCE_S:g} s"
-        for file in list_tests()
-        if not file.is_relative_to(CLIENT_PROGRAMS)
-        for line in find_impatient(ast.parse(file.read_text()))
-    ]
-    assert not found, "\n".join(found)
+@pytest.mark.parametrize("rule", RULES, ids=[find.__name__ for find in RULES.values()])
+def test_no_test_breaks_the_rule(rule: str) -> None:
+    breaches = find_breaches()[rule]
+    assert not breaches, "\n".join([rule, *breaches])
 
 
 @pytest.mark.parametrize(
@@ -237,3 +239,25 @@ def test_each_form_of_an_unwatched_wait_is_found(code: str, waits: bool) -> None
 )
 def test_each_form_of_a_short_deadline_is_found(code: str, is_impatient: bool) -> None:
     assert bool(list(find_impatient(ast.parse(code)))) == is_impatient
+
+
+@pytest.mark.parametrize(
+    ("code", "is_half"),
+    [
+        ("server.log.read_text()", True),
+        ("site.gateway.log.read_bytes()", True),
+        ("[line for line in server.log.open()]", True),
+        ("server.read_log()", False),
+    ],
+)
+def test_each_form_of_a_half_line_is_found(code: str, is_half: bool) -> None:
+    assert bool(list(find_half_lines(ast.parse(code)))) == is_half
+
+
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [(b"", ""), (b"{half", ""), (b"{}\n{half", "{}"), (b"{}\n", "{}"), (b"{}\n{}\n\xc3", "{}\n{}")],
+)
+def test_a_half_written_line_is_left_out(tmp_path: Path, written: bytes, whole: str) -> None:
+    (tmp_path / "log").write_bytes(written)
+    assert read_whole_lines(tmp_path / "log") == whole

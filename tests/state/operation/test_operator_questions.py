@@ -81,7 +81,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
             assert send(server, key, model=model, stream=stream).status_code == 200
         assert send(server, TEAM, model="away").status_code == 502
         # The line of a request is written after its reply.
-        block_until(lambda: server.log.read_text().count('"message":"request"') == 4)
+        block_until(lambda: server.read_log().count('"message":"request"') == 4)
         yield server
 
 

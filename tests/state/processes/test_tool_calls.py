@@ -257,7 +257,7 @@ async def test_the_calls_of_unstored_replies_of_a_killed_server_are_found(tmp_pa
                 found = await database_observer.rows(store_url, select(tool_calls))
                 assert [row.state for row in found] == ["unknown"] * 3
                 assert {row.response_id.partition("_")[0] for row in found} == {"chatcmpl", "msg", "resp"}
-                lines = [line for line in server.log.read_text().splitlines() if "tool_call_outcome_unknown" in line]
+                lines = [line for line in server.read_log().splitlines() if "tool_call_outcome_unknown" in line]
                 assert all(any(row.response_id in line for line in lines) for row in found)
         assert calc.runs == {"hang": 3}
 
@@ -336,7 +336,7 @@ async def test_fault_48_the_result_of_a_server_that_lost_its_lease_is_refused(st
                     response = await asking.read(job["id"])
                     stopped.process.send_signal(signal.SIGCONT)
                     gate.set()
-                    await wait_until(lambda: mcp.calls[0].closed.done() or "tool_ended" in stopped.log.read_text())
+                    await wait_until(lambda: mcp.calls[0].closed.done() or "tool_ended" in stopped.read_log())
                     stopped.process.send_signal(signal.SIGTERM)
                     stopped.process.wait(60)
                     assert await asking.read(job["id"]) == response

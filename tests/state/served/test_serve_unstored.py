@@ -133,7 +133,7 @@ async def test_while_the_database_fails_answers_are_served_unless_they_need_it(s
                 return bool(response["store"])
 
             await wait_until(is_stored)
-        lines = [json.loads(line) for line in gateway.log.read_text().splitlines()]
+        lines = gateway.read_log_lines()
     served = [line for line in lines if line["message"] == "request" and "store" in line.get("losses", ())]
     assert len(served) >= len(SERVED)
 
@@ -153,7 +153,7 @@ async def test_a_response_whose_end_cannot_be_stored_reaches_its_client(
         with command(settings(upstream, store, dialect), tmp_path, forked=True) as gateway:
             reply = await post(gateway, RESPONSES, {**ASK, "stream": stream})
         response = read_end(reply)
-        line = json.loads(next(each for each in gateway.log.read_text().splitlines() if '"request"' in each))
+        line = json.loads(next(each for each in gateway.read_log().splitlines() if '"request"' in each))
     assert reply.status_code == 200
     assert (response["status"], response["store"]) == ("completed", False)
     assert response["output"][-1]["content"][0]["text"] == "Hi"
@@ -174,7 +174,7 @@ async def test_a_completion_is_served_only_where_its_client_can_learn_of_it(stor
             whole = await post(gateway, CHAT, ASK_CHAT)
             assert whole.headers["x-gateway-loss"] == "store=unavailable"
             store.recover()
-            await wait_until(lambda: "store_available" in gateway.log.read_text())
+            await wait_until(lambda: "store_available" in gateway.read_log())
             streamed = await post(gateway, CHAT, {**ASK_CHAT, "stream": True})
             assert "store_unavailable" in streamed.text
 

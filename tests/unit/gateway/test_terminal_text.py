@@ -76,7 +76,7 @@ def test_lines_are_json_in_a_file_and_text_where_configured(tmp_path: Path) -> N
         folder.mkdir()
         with command({**CONFIG, "log": {"format": line_format}}, folder, forked=True) as server:
             ask(server.v1)
-        (line,) = [line for line in server.log.read_text().splitlines() if "/v1/responses" in line]
+        (line,) = [line for line in server.read_log().splitlines() if "/v1/responses" in line]
         if line_format == "auto":
             fields = json.loads(line)
             assert (fields["level"], fields["upstream"]) == ("warning", "http://127.0.0.1:9")
@@ -89,7 +89,7 @@ def test_the_level_hides_lines_below_it(tmp_path: Path) -> None:
     with command({**CONFIG, "log": {"level": "warning"}}, tmp_path, forked=True) as server:
         ask(server.v1, "no-such-model")
         ask(server.v1)
-    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    lines = server.read_log_lines()
     assert [line["status"] for line in lines if line["message"] == "request"] == [502]
 
 

@@ -64,7 +64,7 @@ async def test_a_credential_that_a_server_echoes_is_removed_everywhere(tmp_path:
                     texts.append((await client.post(f"{gateway.v1}/agui", json=run)).text)
         assert len(server.calls) == 3 * len(QUOTING)
         assert "".join(texts).count("[hidden]") > 3 * len(QUOTING)
-        texts += [gateway.log.read_text(), _read_files(tmp_path, "state.db*"), *_contents(model)]
+        texts += [gateway.read_log(), _read_files(tmp_path, "state.db*"), *_contents(model)]
         for secret in (TOKEN, HEADER, TOKEN[:12], HEADER[:12]):
             assert not [text for text in texts if secret in text]
         sent = [request.headers for request in server.upstream.requests]

@@ -30,10 +30,10 @@ def config(upstream: ScriptedUpstream, **servers: Json) -> Json:
 
 
 async def reload(server: Command, tree: Json) -> None:
-    before = server.log.read_text().count("configuration_")
+    before = server.read_log().count("configuration_")
     server.log.with_name("config.yaml").write_text(yaml.safe_dump(tree))
     server.process.send_signal(signal.SIGHUP)
-    await wait_until(lambda: server.log.read_text().count("configuration_") > before)
+    await wait_until(lambda: server.read_log().count("configuration_") > before)
 
 
 async def test_a_reload_ends_calls_of_a_removed_server_and_serves_added_ones(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_a_reload_ends_calls_of_a_removed_server_and_serves_added_ones(tmp
 
                 assert await get("/readyz") == {"status": "ready", "mcp_servers": {"child": {"status": "not_used"}}}
                 hanging = asyncio.get_running_loop().create_task(ask("child"))
-                await wait_until(lambda: "tool_started" in running.log.read_text())
+                await wait_until(lambda: "tool_started" in running.read_log())
 
                 await reload(running, config(upstream, calc={"url": calc.url}, dead=DEAD))
                 (call,) = items_of(await hanging, "mcp_call")
@@ -62,7 +62,7 @@ async def test_a_reload_ends_calls_of_a_removed_server_and_serves_added_ones(tmp
                 (call,) = items_of(await ask("calc"), "mcp_call")
                 assert call["output"] == "5"
                 assert (await ask("child"))["error"]["code"] == "unknown_server_label"
-                await wait_until(lambda: "mcp_server_failed" in running.log.read_text())
+                await wait_until(lambda: "mcp_server_failed" in running.read_log())
                 ready = await get("/readyz")
                 assert ready["status"] == "ready", "the state of a server is information"
                 assert ready["mcp_servers"]["calc"]["status"] == "ready"
@@ -73,7 +73,7 @@ async def test_a_reload_ends_calls_of_a_removed_server_and_serves_added_ones(tmp
 
                 same = {"stdio": CHILD, "prefix": "calc"}
                 await reload(running, config(upstream, calc={"url": calc.url}, other=same))
-                assert "calc and other have the same prefix" in running.log.read_text()
+                assert "calc and other have the same prefix" in running.read_log()
                 assert [*(await get("/readyz"))["mcp_servers"]] == ["calc", "dead"], "the running set stays"
             finally:
                 await asyncio.to_thread(server.__exit__, None, None, None)

@@ -128,11 +128,11 @@ async def test_a_reload_that_enables_embeddings_is_checked_like_a_start(
 
     try:
         reload()
-        await wait_until(lambda: "configuration_rejected" in server.log.read_text())
+        await wait_until(lambda: "configuration_rejected" in server.read_log())
         async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
             ready = await http.get(server.url.removesuffix("/v1") + "/readyz")
         assert "tools.file_search.embeddings" in ready.text
-        assert "CREATE EXTENSION vector" in server.log.read_text()
+        assert "CREATE EXTENSION vector" in server.read_log()
         # The present configuration stays in use: searches go by words.
         async with AsyncOpenAI(base_url=server.v1, api_key="none", max_retries=0) as client:
             store = await client.vector_stores.create()
@@ -141,7 +141,7 @@ async def test_a_reload_that_enables_embeddings_is_checked_like_a_start(
             postgres.sql("CREATE EXTENSION vector", make_url(url).database or "")
             await migrate_database(url)
             reload()
-            await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+            await wait_until(lambda: "configuration_reloaded" in server.read_log())
             file_id = (await client.files.create(file=("a.txt", b"A cat."), purpose="assistants")).id
             entry = await client.vector_stores.files.create_and_poll(file_id, vector_store_id=store.id)
             assert (entry.status, len(upstream.requests)) == ("completed", 1)
@@ -170,7 +170,7 @@ async def test_a_reload_changes_how_files_are_indexed(
             assert (await attach()).status == "completed"
             file.write_text(yaml.safe_dump(be_patient(config)))
             server.process.send_signal(signal.SIGHUP)
-            await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+            await wait_until(lambda: "configuration_reloaded" in server.read_log())
             failed = await attach()
             assert failed.last_error is not None
             assert failed.last_error.message == "The file has more than 4 tokens."

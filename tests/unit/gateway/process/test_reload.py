@@ -61,7 +61,7 @@ def get(url: str, key: str | None = None) -> httpx.Response:
 
 
 def logged(server: Command, message: str, times: int) -> bool:
-    return server.log.read_text().count(message) == times
+    return server.read_log().count(message) == times
 
 
 def models_of(server: Command) -> list[str]:
@@ -73,7 +73,7 @@ async def test_models_and_keys_change_while_the_server_runs(workers: str, tmp_pa
     with command(settings("old", key=FIRST_KEY), tmp_path, "--workers", workers, forked=True) as server:
         assert get(f"{server.v1}/models", FIRST_KEY).status_code == 200
         reload(server, settings("new", key=SECOND_KEY))
-        await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
+        await wait_until(lambda: server.read_log().count("configuration_reloaded") == int(workers))
         for _ in range(8):  # each connection may reach either worker
             assert get(f"{server.v1}/models", FIRST_KEY).status_code == 401
             assert [model["id"] for model in get(f"{server.v1}/models", SECOND_KEY).json()["data"]] == ["new"]
@@ -86,7 +86,7 @@ async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports
     with command(settings("old"), tmp_path, "--workers", workers, forked=True) as server:
         reload(server, settings("new", models={"new": {"provider": "secret-name"}}))
         await wait_until(lambda: get(f"{server.url}/readyz").json()["status"] == "degraded")
-        await wait_until(lambda: server.log.read_text().count("configuration_rejected") == int(workers))
+        await wait_until(lambda: server.read_log().count("configuration_rejected") == int(workers))
         for _ in range(4):
             reply = get(f"{server.url}/readyz")
             report = reply.json()["degraded"]["configuration"]
@@ -95,10 +95,10 @@ async def test_a_configuration_with_a_mistake_changes_nothing_and_readyz_reports
             assert "models.new.provider" in report
             assert "secret-name" not in report, "everybody may read it: values stay in the log"
             assert models_of(server) == ["old"]
-        assert "there is no provider 'secret-name'" in server.log.read_text()
+        assert "there is no provider 'secret-name'" in server.read_log()
 
         reload(server, settings("new"))
-        await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == int(workers))
+        await wait_until(lambda: server.read_log().count("configuration_reloaded") == int(workers))
         assert get(f"{server.url}/readyz").json() == {"status": "ready"}
         assert models_of(server) == ["new"]
 
@@ -109,7 +109,7 @@ async def test_a_removed_key_starts_no_turn_on_its_open_websocket(tmp_path: Path
         async with talking(server.v1, additional_headers=headers) as talk:
             assert (await talk.turn(model="old", input="Hi"))[-1]["type"] == "response.completed"
             reload(server, settings("old", key=SECOND_KEY))
-            await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+            await wait_until(lambda: "configuration_reloaded" in server.read_log())
             (refusal,) = await talk.turn(model="old", input="Hi")
             assert (refusal["type"], refusal["status"]) == ("error", 401)
 
@@ -117,10 +117,10 @@ async def test_a_removed_key_starts_no_turn_on_its_open_websocket(tmp_path: Path
 async def test_a_missing_or_malformed_file_changes_nothing(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, "models: [")
-        await wait_until(lambda: "not YAML" in server.log.read_text())
+        await wait_until(lambda: "not YAML" in server.read_log())
         (tmp_path / "config.yaml").unlink()
         server.process.send_signal(signal.SIGHUP)
-        await wait_until(lambda: "cannot be read" in server.log.read_text())
+        await wait_until(lambda: "cannot be read" in server.read_log())
         assert models_of(server) == ["old"]
         assert get(f"{server.url}/readyz").json()["status"] == "degraded"
 
@@ -128,8 +128,8 @@ async def test_a_missing_or_malformed_file_changes_nothing(tmp_path: Path) -> No
 async def test_settings_that_need_a_restart_are_refused_by_name(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, forked=True) as server:
         reload(server, settings("new", server={"drain_s": 2}))
-        await wait_until(lambda: "configuration_rejected" in server.log.read_text())
-        assert "server.drain_s: cannot change while the server runs" in server.log.read_text()
+        await wait_until(lambda: "configuration_rejected" in server.read_log())
+        assert "server.drain_s: cannot change while the server runs" in server.read_log()
         assert models_of(server) == ["old"], "the models did not change alone"
 
 
@@ -153,16 +153,16 @@ async def test_a_stream_keeps_its_provider_and_the_provider_ends_with_it(tmp_pat
                 await first.read_to(b"upstream")
 
                 reload(server, before(new.url, {"scripted-model": {}}))
-                await wait_until(lambda: "configuration_reloaded" in server.log.read_text())
+                await wait_until(lambda: "configuration_reloaded" in server.read_log())
                 second.post(CHAT, question(CHAT, stream=True))
                 assert await second.status() == 200
                 await second.read_to(b"data: [DONE]\n\n")
                 assert len(new.requests) == 1
-                assert "provider_closed" not in server.log.read_text()
+                assert "provider_closed" not in server.read_log()
 
                 go_on.set()
                 assert b'"finish_reason":"stop"' in await first.read_to(b"data: [DONE]\n\n")
-                await wait_until(lambda: "provider_closed" in server.log.read_text())
+                await wait_until(lambda: "provider_closed" in server.read_log())
 
 
 async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Path) -> None:
@@ -177,15 +177,15 @@ async def test_a_provider_that_did_not_change_keeps_its_connections(tmp_path: Pa
                     await client.read_to(b"data: [DONE]\n\n")
                 reload(server, before(upstream.url, models))
                 await wait_until(partial(logged, server, "configuration_reloaded", times))
-            assert "provider_closed" not in server.log.read_text()
+            assert "provider_closed" not in server.read_log()
 
 
 @needs_proc
 async def test_a_worker_that_replaces_a_dead_one_has_the_new_configuration(tmp_path: Path) -> None:
     with command(settings("old"), tmp_path, "--workers", "2", forked=True) as server:
         reload(server, settings("new"))
-        await wait_until(lambda: server.log.read_text().count("configuration_reloaded") == 2)
+        await wait_until(lambda: server.read_log().count("configuration_reloaded") == 2)
         for worker in worker_pids(server.process.pid):
             os.kill(worker, signal.SIGKILL)
-        await wait_until(lambda: server.log.read_text().count("worker_died") == 2)
+        await wait_until(lambda: server.read_log().count("worker_died") == 2)
         assert models_of(server) == ["new"]

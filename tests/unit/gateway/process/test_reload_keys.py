@@ -45,7 +45,7 @@ async def test_a_new_key_of_the_owner_finds_what_the_old_one_stored(tmp_path: Pa
         await wait_until(lambda: get(f"{server.v1}/models", OLD).status_code == 401)
         assert get(f"{server.v1}/responses/{first}", NEW).json()["id"] == first
         assert create(server, NEW, previous_response_id=second).status_code == 200
-    lines = server.log.read_text()
+    lines = server.read_log()
     assert '"client":"team"' in lines
     assert '"client":"team-2"' in lines
 

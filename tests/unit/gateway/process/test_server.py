@@ -48,7 +48,7 @@ def test_a_server_that_is_asked_to_stop_exits_with_success(
         assert ask(client, server.v1).content.endswith(b"data: [DONE]\n\n")
         server.process.send_signal(stop)
         assert server.process.wait(READY_S) == 0
-        log = server.log.read_text()
+        log = server.read_log()
         assert "Traceback" not in log
         lines = [json.loads(line) for line in log.splitlines()]
     assert any(line["message"] == "request" for line in lines), "the log is JSON, line by line"
@@ -102,7 +102,7 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path, client: httpx.Client) ->
             os.kill(worker, signal.SIGKILL)
         assert ask(client, server.v1).status_code == 200, "the socket stays open meanwhile"
         block_until(lambda: not set(before) & set(worker_pids(server.process.pid)))
-        block_until(lambda: server.log.read_text().count("worker_died") == 2)  # a server that stops examines none
+        block_until(lambda: server.read_log().count("worker_died") == 2)  # a server that stops examines none
         server.process.terminate()
         assert server.process.wait(READY_S) == 0
 
@@ -113,14 +113,14 @@ async def test_workers_are_replaced_without_the_worker_template(tmp_path: Path) 
         before = worker_pids(server.process.pid)
         (template,) = child_pids(server.process.pid)
         os.kill(template, signal.SIGKILL)
-        await wait_until(lambda: server.log.read_text().count("supervisor_died") == 2)
+        await wait_until(lambda: server.read_log().count("supervisor_died") == 2)
         await wait_until(lambda: not any(is_running(worker) for worker in before))
-        await wait_until(lambda: server.log.read_text().count("worker_died") == 2)
+        await wait_until(lambda: server.read_log().count("worker_died") == 2)
         with httpx.Client(verify=False, trust_env=False, timeout=READY_S) as client:
             assert ask(client, server.v1).content.endswith(b"data: [DONE]\n\n")
         server.process.terminate()
         assert server.process.wait(READY_S) == 0
-        log = server.log.read_text()
+        log = server.read_log()
         assert log.count("worker_template_died") == 1
         assert "Traceback" not in log
 
@@ -135,7 +135,7 @@ async def test_a_signal_to_all_processes_of_a_server_lets_workers_drain(tmp_path
             os.kill(process, signal.SIGTERM)
         assert server.process.wait(READY_S) == 0
         assert not any(is_running(process) for process in processes)
-        log = server.log.read_text()
+        log = server.read_log()
         assert "died" not in log
         assert "Traceback" not in log
 

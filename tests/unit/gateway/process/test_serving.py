@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from bench.scenarios.startup import find_unwanted_packages
 from gateway.http.request_docs import DocumentedApp, document_json_body
 from gateway.process.serving import hide_terminal_packages
-from tests.serving import command
+from tests.serving import command, read_whole_lines
 
 DATABASES = {"aiosqlite", "alembic", "asyncpg", "sqlalchemy", "sqlite3"}
 SHOWING = {"pygments", "rich"}
@@ -129,7 +129,7 @@ def test_what_check_config_warns_about_is_logged_at_the_start(tmp_path: Path) ->
     }
     with command(config, tmp_path, forked=True):
         pass
-    lines = [json.loads(line) for line in (tmp_path / "gateway.log").read_text().splitlines()]
+    lines = [json.loads(line) for line in read_whole_lines(tmp_path / "gateway.log").splitlines()]
     [warning] = [line for line in lines if line["message"] == "config_warning"]
     assert (warning["key"], warning["level"]) == ("limits.open_requests", "warning")
     assert warning["detail"].startswith("never applied: without auth.keys")

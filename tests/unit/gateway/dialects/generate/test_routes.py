@@ -260,7 +260,7 @@ async def test_the_log_has_the_reason_of_a_failed_stream(upstream: ScriptedUpstr
     with command(config, tmp_path, forked=True) as running:
         for _ in range(2):
             assert (await asyncio.to_thread(ask, running, stream=True, tools=[ADD])).status_code == 200
-    lines = [json.loads(line) for line in running.log.read_text().splitlines()]
+    lines = running.read_log_lines()
     told = [(line["status"], line.get("error")) for line in lines if line["message"] == "request"]
     assert told == [(200, "tool_call_parse_error"), (200, None)]
 
