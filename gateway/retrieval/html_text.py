@@ -90,7 +90,8 @@ class _Reader:
         self._pieces: list[str] = []
         self._length = 0
         self._hidden: list[str] = []
-        """The open elements whose content is not shown. One of them is closed by the end tag of any outer one."""
+        """The names of open elements whose content is not shown, each once: the end tag of one closes all of its name,
+        and what is open in them."""
         self._pre_depth = 0
         """The open `pre` elements: elsewhere a line break of the source is a blank."""
 
@@ -131,7 +132,7 @@ class _Reader:
         if name in _BLOCKS:
             self._break_line()
         self._pre_depth += name == "pre"
-        if source[end - 2 : end] != "/>" and name in self._hidden_names:
+        if source[end - 2 : end] != "/>" and name in self._hidden_names and name not in self._hidden:
             self._hidden.append(name)
         return self._read_raw(name, end) if name in _RAW else end
 

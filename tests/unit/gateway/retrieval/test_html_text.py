@@ -23,6 +23,7 @@ ALL = 1_000_000
         ("<p>  many \t blanks\xa0here </p>\n\n\n<div>next</div>", "", "many blanks here\nnext"),
         ("<p>one\n sentence</p><pre>two\nlines</pre>end\nof it", "", "one sentence\ntwo\nlines\nend of it"),
         ("<svg><b>x</b>", "", ""),
+        ("<svg><head><svg>x</head>y</svg>z", "", "z"),
         ("a &#000065;&#0000000000065; b", "", "a AA b"),
         (
             "<title>&#" + "1" * 5000 + ";</title>a &#" + "1" * 5000 + "; &#" + "0" * 5000 + ";b",
@@ -73,6 +74,14 @@ def test_no_page_takes_long(piece: str) -> None:
     began = time.thread_time()
     extract_html_text(source, ALL)
     assert time.thread_time() - began < 8, "in a thread, five million characters"
+
+
+@pytest.mark.parametrize("name", sorted(html_text._HIDDEN_ON_PAGES))
+@pytest.mark.parametrize("end_tag", ["</a>", "</p>", "</svg", "</object>", "</template>"])
+def test_end_tags_cost_the_same_however_many_elements_are_hidden(name: str, end_tag: str) -> None:
+    began = time.process_time()
+    assert extract_html_text(f"<{name}>" * 50_000 + end_tag * 15_000, ALL).text == ""
+    assert time.process_time() - began < html_text._MAX_S
 
 
 def test_a_page_that_takes_too_long_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
