@@ -14,6 +14,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from dataplane.client_watches import UnreadWatch
 from dataplane.read_waiter import TIMER_STEP_S
 
 _LATE_BODY_S = 60.0
@@ -92,6 +93,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """
 
     limits: ClassVar[HeadLimits] = HeadLimits()
+    unread_s: ClassVar[float] = 120.0
+    """Seconds for which a client may read nothing of what waits for it."""
 
     # With more than thirty attributes in its dict, an object would look up all of them slowly, and its methods too.
     __slots__ = (
@@ -104,6 +107,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         "_timer",
         "_timer_due",
         "_unparsed_bytes",
+        "_unread",
     )
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -122,6 +126,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """The beginning of the wait that was too long when it was checked last."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
+        self._unread: UnreadWatch | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -166,10 +171,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(self._find_size_failure() or HeadFailure.TOO_LARGE)
 
     def on_connection(self, descriptor: int) -> None:
-        """Does nothing. `limit_heads` may replace it. Called with the descriptor of a new connection."""
+        """Does nothing. `limit_clients` may replace it. Called with the descriptor of a new connection."""
+
+    def on_stall(self, unread_bytes: int) -> None:
+        """Does nothing. `limit_clients` may replace it. Called before a client is cut off that reads nothing."""
 
     def refuse_head(self, failure: HeadFailure) -> HeadRefusal:
-        """Builds the reply to a refused head, without a body. `limit_heads` may replace this method."""
+        """Builds the reply to a refused head, without a body. `limit_clients` may replace this method."""
         status = _STATUSES.get(failure, 431)
         return status, (), b""
 
@@ -317,10 +325,40 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _unset_keepalive_if_required(self) -> None:
         """Does nothing: `on_message_begin` ends the idle time. Bytes between requests do not."""
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_unread()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None and not self.transport.is_closing():
+            self._unread.end()
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's returns None
+        """Closes the connection, because its client has ended its side of it."""
+        self._watch_unread()
+        return False
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_unread()
+
+    def _watch_unread(self) -> None:
+        """Makes sure that the connection ends although the client does not read what waits for it.
+
+        Called when that has become much, and when the connection is closed: the transport waits until all is sent.
+        """
+        if self.transport.get_write_buffer_size():
+            if self._unread is None:
+                self._unread = UnreadWatch(self.transport, self.loop, self.unread_s, self.on_stall)
+            self._unread.begin()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._timer is not None:
             self._timer.cancel()
+        if self._unread is not None:
+            self._unread.end()
 
     def _find_size_failure(self) -> HeadFailure | None:
         """Returns the limit that the target, or it and the complete fields of the head, exceed."""
@@ -346,6 +384,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._is_replying() and not in_own_body:
             # Another reply on the wire must not be followed by this one before its end.
             self.transport.close()
+            self._watch_unread()
             return
         status, headers, body = self.refuse_head(failure)
         lines = [
@@ -432,13 +471,17 @@ class _LingeringProtocol(asyncio.Protocol):
         self._refusing.connection_lost(exc)
 
 
-def limit_heads(
+def limit_clients(
     protocol: type[BoundedHttpProtocol],
     limits: HeadLimits,
     refuse_head: Callable[[HeadFailure, HeadLimits], HeadRefusal],
     on_connection: Callable[[int], None],
+    *,
+    unread_s: float,
+    on_stall: Callable[[int], None],
 ) -> type[BoundedHttpProtocol]:
-    """Returns `protocol` with these limits, this reply to heads that exceed them, and a listener to new connections."""
+    """Returns `protocol` with these limits, this reply to heads that exceed them, and listeners to new connections and
+    to clients that have read nothing for `unread_s`."""
 
     def refuse_limited_head(_: BoundedHttpProtocol, failure: HeadFailure) -> HeadRefusal:
         return refuse_head(failure, limits)
@@ -447,5 +490,7 @@ def limit_heads(
         "limits": limits,
         "refuse_head": refuse_limited_head,
         "on_connection": staticmethod(on_connection),
+        "unread_s": unread_s,
+        "on_stall": staticmethod(on_stall),
     }
     return type(protocol.__name__, (protocol,), attributes)

@@ -7,18 +7,21 @@ import asyncio
 import os
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from dataplane.bounded_protocol import BoundedHttpProtocol
+from dataplane.client_watches import HalfClosedWatch
 from dataplane.core import ChunkWriter
-from dataplane.half_closed import HalfClosedWatch
 
 CLIENT: Final = "gateway.client"
 """The key of a request's ClientWriter in its ASGI scope. Other servers do not set it, nor do requests of HTTP/1.0."""
+
+_CONNECTION: Final = "gateway.connection"
+"""The key of the HttpProtocol in the ASGI scope of a request of HTTP/1.0, which has no ClientWriter."""
 
 _OK = 200
 
@@ -184,6 +187,20 @@ class ClientWriter(ChunkWriter):
         cycle.on_response()
 
 
+def call_when_read(scope: MutableMapping[str, Any], callback: Callable[[], None]) -> None:
+    """Calls `callback` once little of a request's reply waits for its client to read it, or its connection is lost.
+
+    Called when the reply is complete. Other servers, and WebSockets, call it at once.
+    """
+    client, connection = scope.get(CLIENT), scope.pop(_CONNECTION, None)
+    if isinstance(client, ClientWriter):
+        connection = client.transport.get_protocol()
+    if isinstance(connection, HttpProtocol):
+        connection.call_when_read(callback)
+    else:
+        callback()
+
+
 def get_running_loop(client: ClientWriter | None) -> asyncio.AbstractEventLoop:
     """Returns the running event loop, from the client writer if there is one.
 
@@ -218,7 +235,7 @@ class _OldHttpSender:
 class HttpProtocol(BoundedHttpProtocol):
     """Gives each request its ClientWriter when its turn on the connection comes."""
 
-    __slots__ = ("_client", "_half_closed", "_path", "_path_url", "_running_cycle", "_socket")
+    __slots__ = ("_client", "_half_closed", "_is_lost", "_path", "_path_url", "_running_cycle", "_socket", "_when_read")
 
     _closes_connections: ClassVar[bool] = False
     """Whether each reply ends its connection, because the server stops."""
@@ -237,12 +254,14 @@ class HttpProtocol(BoundedHttpProtocol):
         self._socket = -1
         self._half_closed: HalfClosedWatch | None = None
         """The watch over a client that has ended its side of the connection, and waits for its replies."""
+        self._is_lost = False
+        self._when_read: Sequence[Callable[[], None]] = ()
 
     @classmethod
     def close_connections_after_replies(cls, last_idle_s: int = 0) -> None:
         """Ends each connection with the next reply that begins on it, which says so. Called when the server stops.
 
-        It holds for all connections of this class, of which each server has its own (`limit_heads`). `shutdown` then
+        It holds for all connections of this class, of which each server has its own (`limit_clients`). `shutdown` then
         closes those that have been idle for `last_idle_s`. Clients that give idle connections up sooner lose no
         request: one that is sent just as the server closes its connection is lost.
         """
@@ -278,7 +297,7 @@ class HttpProtocol(BoundedHttpProtocol):
         if transport.get_extra_info("ssl_object") is None and (socket := transport.get_extra_info("socket")):
             self._socket = socket.fileno()
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's always closes the connection
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's returns None
         """Keeps the connection for the replies to whole requests, after the client has ended its side of it.
 
         Clients of HTTP/1.0 count as gone: there is no interim response to probe them with. So do those of TLS, where
@@ -287,11 +306,11 @@ class HttpProtocol(BoundedHttpProtocol):
         """
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.more_body or self._socket < 0:
-            return False
+            return super().eof_received()
         if cycle.scope["http_version"] == "1.0":
-            return False
+            return super().eof_received()
         if cycle.response_started and (self._client is None or self._client.on_silence is None):
-            return False
+            return super().eof_received()
         if not self.pipeline:
             cycle.keep_alive = False
         self._half_closed = self._half_closed or HalfClosedWatch(
@@ -306,6 +325,7 @@ class HttpProtocol(BoundedHttpProtocol):
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         if self.transport.is_closing():
+            self._watch_unread()
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
@@ -368,6 +388,7 @@ class HttpProtocol(BoundedHttpProtocol):
         if scope["http_version"] == "1.0":
             # A client writer writes chunks.
             self._client = None
+            scope[_CONNECTION] = self
             cycle.send = _OldHttpSender(cycle)  # type: ignore[method-assign]
         else:
             self._client = scope[CLIENT] = ClientWriter(cycle, self.loop, self._socket)
@@ -384,6 +405,19 @@ class HttpProtocol(BoundedHttpProtocol):
         super().resume_writing()
         if self._client is not None:
             self._client.set_ready(True)
+        self._call_waiting()
+
+    def call_when_read(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` once little of what was written waits for the client, or the connection is lost."""
+        if self.flow.write_paused and not self._is_lost:
+            self._when_read = [*self._when_read, callback]
+        else:
+            callback()
+
+    def _call_waiting(self) -> None:
+        waiting, self._when_read = self._when_read, ()
+        for callback in waiting:
+            callback()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if (running := self._running_cycle) is not None and not running.response_complete:
@@ -392,6 +426,8 @@ class HttpProtocol(BoundedHttpProtocol):
             running.disconnected = True
             running.message_event.set()
         super().connection_lost(exc)
+        self._is_lost = True
+        self._call_waiting()
         if self._half_closed is not None:
             self._half_closed.stop()
         if self._client is not None:

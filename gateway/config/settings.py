@@ -90,6 +90,11 @@ class ServerSettings(_Section):
         gt=0,
         description="Seconds in which a JSON body must arrive, and the longest pause while a multipart form arrives.",
     )
+    unread_s: Number = Field(
+        default=120.0,
+        gt=0,
+        description="Seconds for which a client may read nothing of what waits for it. Then its connection is reset.",
+    )
     form_s: Number = Field(default=600.0, gt=0, description="Seconds in which all of a multipart form must arrive.")
     max_json_values: WholeNumber = Field(
         default=100_000,

@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.types import Scope
 
+from dataplane.http_protocol import call_when_read
 from gateway.errors import GatewayError
 from gateway.http.auth import ANONYMOUS
 
@@ -41,7 +42,10 @@ class OwnerCounts:
             del self._counts[owner]
 
     def add_until_end(self, owner: str, scope: Scope, own_limit: int | None = None) -> None:
-        """Counts a request until it ends. A request that is authenticated twice counts once. Raises like `add`."""
+        """Counts a request until its client has read the reply. A request that is authenticated twice counts once.
+
+        Raises like `add`.
+        """
         if owner != ANONYMOUS.owner and ON_END not in scope:
             self.add(owner, own_limit)
-            scope[ON_END] = partial(self.remove, owner)
+            scope[ON_END] = partial(call_when_read, scope, partial(self.remove, owner))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import structlog
 import uvicorn
 
-from dataplane.bounded_protocol import HeadLimits, limit_heads
+from dataplane.bounded_protocol import HeadLimits, limit_clients
 from dataplane.http_protocol import HttpProtocol, NagleHttpProtocol
 from gateway.config.settings import Settings
 from gateway.http.guard import DrainState
@@ -336,6 +336,10 @@ def run_server(
         sys.exit(1)
 
 
+def _report_stall(unread_bytes: int) -> None:
+    _log.warning("client_stalled", unread_bytes=unread_bytes)
+
+
 def make_server(
     settings: Settings,
     on_ready: Callable[[], None],
@@ -352,8 +356,13 @@ def make_server(
     accepting = settings.server
     limits = HeadLimits(int(accepting.max_head_kb * _KB), accepting.max_head_fields, accepting.head_s)
     gate = AcceptGate()
-    protocol = limit_heads(
-        HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol, limits, refuse_head, gate.on_connection
+    protocol = limit_clients(
+        HttpProtocol if accepting.tcp_nodelay else NagleHttpProtocol,
+        limits,
+        refuse_head,
+        gate.on_connection,
+        unread_s=accepting.unread_s,
+        on_stall=_report_stall,
     )
     place = metrics_place._replace(protocol=protocol, idle_s=accepting.idle_s)
     app = build_app(settings, drain, all_providers, metrics_place=place)

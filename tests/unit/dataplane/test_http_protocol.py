@@ -10,14 +10,14 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from dataplane import bounded_protocol
+from dataplane import bounded_protocol, http_protocol
 from dataplane.http_protocol import CLIENT, HttpProtocol
 from gateway.http.headers import headers_of
 from gateway.http.middleware import ReplySender, RequestMiddleware
 from tests.unit.dataplane.protocol_client import ASKED, HEADERS, client_of
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
-OWN_KEYS = (CLIENT, bounded_protocol.HEADERS)
+OWN_KEYS = (CLIENT, http_protocol._CONNECTION, bounded_protocol.HEADERS)
 OLD = ASKED.replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"host", b"connection: keep-alive\r\nhost")
 ASKED_BY: dict[str, bytes] = {
     "a client that stays": ASKED,
@@ -37,6 +37,9 @@ class Transport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def close(self) -> None:
         self.closed = True

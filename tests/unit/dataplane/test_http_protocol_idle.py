@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import socket
+import struct
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -219,3 +221,62 @@ async def test_only_connections_that_are_idle_for_longer_are_closed_for_others()
         assert not connection.transport.is_closing()
         connection.close_if_idle(-1)
         assert await reader.read() == b""
+
+
+@pytest.mark.parametrize("end", ["idle", "connection: close"])
+async def test_a_closed_connection_ends_although_its_client_leaves_a_little_unread(end: str) -> None:
+    loop = asyncio.get_running_loop()
+    stalls: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert client_of(scope).send_reply(HEADERS, b"{}")
+
+    class LittleUnread(HttpProtocol):
+        unread_s = 0.2
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(FilledTransport(transport))
+
+        def on_stall(self, unread_bytes: int) -> None:
+            stalls.append(unread_bytes)
+
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
+    config.load()
+    config.timeout_keep_alive = 0.1 if end == "idle" else LONG_S  # type: ignore[assignment]
+    server = await loop.create_server(lambda: LittleUnread(config, ServerState(), {}, loop), "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(ASKED.replace(b"host: here", b"host: here\r\nconnection: close") if "close" in end else ASKED)
+        await reader.readuntil(b"{}")
+        with pytest.raises(ConnectionError):
+            await reader.readexactly(1)
+        writer.close()
+    assert stalls == [FilledTransport.WAITING]
+
+
+class FilledTransport:
+    """A transport that always has a little that its client does not read."""
+
+    WAITING = 1000
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._is_closing = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def get_write_buffer_size(self) -> int:
+        return self.WAITING
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        """Closes nothing: a real transport waits until all is sent."""
+        self._is_closing = True
+
+    def abort(self) -> None:
+        plug = self._transport.get_extra_info("socket")
+        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._transport.abort()
