@@ -65,6 +65,20 @@ def weigh_documents(documents: Sequence[str]) -> int:
     return weigh_body(("[" + ",".join(documents) + "]").encode()).weight
 
 
+async def run_for_documents(
+    documents: Sequence[str], function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs
+) -> _R:
+    """Calls a function that goes through these JSON documents: in a thread if they are heavy, else here."""
+    return await run_for_weight(weigh_documents(documents), function, *args, **named)
+
+
+async def run_for_weight(weight: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
+    """Calls a function that goes through something of this weight: in a thread if it is heavy, else here."""
+    if weight > INLINE_BYTES:
+        return await run_in_pool(function, *args, **named)
+    return function(*args, **named)
+
+
 async def run_for_items(items: Sequence[Item], function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
     """Calls a function that goes through these items: in a thread if they are many, else here.
 

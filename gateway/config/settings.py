@@ -239,6 +239,12 @@ class StoreSettings(_Section):
         description="The most stored items that one request may continue or reference, in MiB as JSON. They take some "
         "ten times as much memory while the request is planned.",
     )
+    max_page_mb: Number = Field(
+        default=16.0,
+        gt=0,
+        description="The largest page of a list of stored responses, items, completions or prompts, in MiB as JSON. A "
+        "larger one ends earlier, with `has_more: true`. A page has at least one object.",
+    )
     on_failure: Literal["refuse", "serve_unstored"] = Field(
         default="refuse",
         description="What becomes of a request whose response cannot be stored, because the database has failed. "

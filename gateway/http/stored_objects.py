@@ -6,13 +6,14 @@ from typing import Final, TypeAlias, TypeVar
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
+from dataplane.body_weight import run_for_weight
 from gateway.errors import NotFound
 from gateway.http import query_params
-from gateway.http.json_reply import build_json_reply
+from gateway.http.json_reply import JsonReply
 from gateway.state.values import Order, Page, PageRequest, UnknownCursor
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
-from translation.responses.client.item_lists import to_listed_item
+from translation.representation.shared_tools import write_json
 
 MAX_PAGE_SIZE: Final = 100
 PageReader: TypeAlias = Callable[[PageRequest], Awaitable[Page]]
@@ -60,19 +61,20 @@ def _build_unknown_cursor_error(page: PageRequest, unknown: UnknownCursor) -> In
     )
 
 
-def render_list(page: Page) -> Json:
-    """Returns the list object of a page, which is the same in OpenAI's two APIs.
+def build_page_reply(page: Page, render_row: Callable[[Json], Json] | None = None) -> Response:
+    """Returns the reply with the list object of a page, which is the same in OpenAI's two APIs.
 
-    `first_id` and `last_id` of an empty page are empty strings, because the official types do not allow null.
+    `first_id` and `last_id` of an empty page are empty strings, because the official types do not allow null. Each row
+    is written by itself: writing all at once would hold the interpreter's lock for as long.
     """
-    rows = list(page.rows)
-    return {
-        "object": "list",
-        "data": rows,
+    rows = page.rows if render_row is None else list(map(render_row, page.rows))
+    ends = {
         "first_id": rows[0]["id"] if rows else "",
         "last_id": rows[-1]["id"] if rows else "",
         "has_more": page.has_more,
     }
+    data = b",".join(map(write_json, rows))
+    return JsonReply(b'{"object":"list","data":[%b],%b' % (data, write_json(ends)[1:]), 200, {})
 
 
 def require_found(value: _ValueT | None, kind: str, object_id: str) -> _ValueT:
@@ -85,28 +87,27 @@ def require_found(value: _ValueT | None, kind: str, object_id: str) -> _ValueT:
     return value
 
 
-def read_items_of(
-    kind: str,
-    object_id: str,
-    read_page: Callable[[PageRequest], Awaitable[Page | None]],
-    render_item: Callable[[Json], Json] = to_listed_item,
-) -> PageReader:
-    """Returns the reader of the items of an object, in the form in which the API lists them.
+def read_page_of(kind: str, object_id: str, read_page: Callable[[PageRequest], Awaitable[Page | None]]) -> PageReader:
+    """Returns the reader of a list that belongs to an object.
 
     `read_page` returns None if there is no such object. The reader then raises NotFound.
     """
 
-    async def read_rendered(requested_page: PageRequest) -> Page:
-        page = require_found(await read_page(requested_page), kind, object_id)
-        return page._replace(rows=[render_item(item) for item in page.rows])
+    async def read_existing(requested_page: PageRequest) -> Page:
+        return require_found(await read_page(requested_page), kind, object_id)
 
-    return read_rendered
+    return read_existing
 
 
-async def build_list_reply(requested_page: PageRequest, read_page: PageReader) -> Response:
-    """Returns the reply with one page of a list. Raises InvalidRequest if the cursor is not in the list."""
+async def build_list_reply(
+    requested_page: PageRequest, read_page: PageReader, render_row: Callable[[Json], Json] | None = None
+) -> Response:
+    """Returns the reply with one page of a list. `render_row` returns a row in the form in which the API lists it.
+
+    Raises InvalidRequest if the cursor is not in the list.
+    """
     try:
         page = await read_page(requested_page)
     except UnknownCursor as unknown:
         raise _build_unknown_cursor_error(requested_page, unknown) from None
-    return build_json_reply(render_list(page))
+    return await run_for_weight(page.weight, build_page_reply, page, render_row)

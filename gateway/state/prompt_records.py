@@ -63,8 +63,8 @@ class PromptStore(Protocol):
         """Returns the default versions of prompts, by their creation. Raises UnknownCursor."""
         ...
 
-    async def list_prompt_versions(self, owner: str, prompt_id: str) -> list[StoredPrompt] | None:
-        """Returns all versions of a prompt, the newest first."""
+    async def list_prompt_versions(self, owner: str, prompt_id: str, page: PageRequest) -> Page | None:
+        """Returns versions of a prompt, by their numbers, which are cursors too. Raises UnknownCursor."""
         ...
 
     async def delete_prompt(self, owner: str, prompt_id: str) -> bool:

@@ -223,13 +223,14 @@ class PageRequest(NamedTuple):
     """The requested part of a list: at most `limit` rows, starting after the row whose id is `after`.
 
     Without `after`, the part starts with the first row in `order`. Lists that support `before` return the rows right
-    before that one.
+    before that one. A part with `is_bounded` may have fewer rows, so that it is no larger than `store.max_page_mb`.
     """
 
     after: str | None = None
     limit: int = 20
     order: Order = "desc"
     before: str | None = None
+    is_bounded: bool = True
 
 
 class Page(NamedTuple):
@@ -237,3 +238,5 @@ class Page(NamedTuple):
 
     rows: Sequence[Json]
     has_more: bool
+    weight: int = 0
+    """The weight of the rows (`dataplane/body_weight.py`), which decides where work on them is done."""

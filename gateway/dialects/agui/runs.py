@@ -216,7 +216,8 @@ class AguiRuns:
         if response["status"] in ACTIVE_STATUSES:
             raise RunInProgress
         await self._service.large_bodies.call_weighed(weight, self._endpoint.request.validate, body)
-        own_input = await store.responses.list_input_items(owner, response["id"], PageRequest(limit=_COMPARED_ITEMS))
+        compared = PageRequest(limit=_COMPARED_ITEMS, is_bounded=False)
+        own_input = await store.responses.list_input_items(owner, response["id"], compared)
         if own_input is not None and not own_input.has_more:
             is_same = await self._service.large_bodies.call_weighed(
                 weight, repeats_question, body["messages"], own_input.rows

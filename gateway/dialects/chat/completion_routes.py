@@ -9,7 +9,7 @@ from starlette.responses import Response
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
-from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
+from gateway.http.stored_objects import build_list_reply, parse_page_request, read_page_of, require_found
 from gateway.service.service import Service
 from translation.chat.client.completion import build_stored_message
 from translation.responses.schema.conversations import UPDATE_SCHEMA, validate_update
@@ -75,7 +75,7 @@ def build_completions_routes(service: Service) -> APIRouter:
         requested_page = parse_page_request(request.query_params, "asc")
         read = partial(service.require_store().completions.list_completion_messages, owner, completion_id)
         return await build_list_reply(
-            requested_page, read_items_of(_OBJECT_NAME, completion_id, read, build_stored_message)
+            requested_page, read_page_of(_OBJECT_NAME, completion_id, read), build_stored_message
         )
 
     return router

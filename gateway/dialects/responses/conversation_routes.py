@@ -7,11 +7,18 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dataplane.body_weight import run_for_items
 from gateway.dialects.responses import conversations
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
-from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, render_list, require_found
+from gateway.http.stored_objects import (
+    build_list_reply,
+    build_page_reply,
+    parse_page_request,
+    read_page_of,
+    require_found,
+)
 from gateway.service.service import Service
 from gateway.state.values import Page
 from translation.responses.client.item_lists import to_listed_item
@@ -84,7 +91,8 @@ def build_conversations_routes(service: Service) -> APIRouter:
         body = await service.read_body(request)
         items = await conversations.extend_conversation(service.require_store(), owner, conversation_id, body)
         items = require_found(items, "Conversation", conversation_id)
-        return build_json_reply(render_list(Page([to_listed_item(item, included) for item in items], has_more=False)))
+        render = partial(to_listed_item, included=included)
+        return await run_for_items(items, build_page_reply, Page(items, has_more=False), render)
 
     @router.get(_ITEMS_PATH)
     async def list_items(conversation_id: str, request: Request) -> Response:
@@ -94,7 +102,7 @@ def build_conversations_routes(service: Service) -> APIRouter:
         included = query_params.parse_include(request.query_params)
         read = partial(service.require_store().conversations.list_conversation_items, owner, conversation_id)
         render = partial(to_listed_item, included=included)
-        return await build_list_reply(requested_page, read_items_of("Conversation", conversation_id, read, render))
+        return await build_list_reply(requested_page, read_page_of("Conversation", conversation_id, read), render)
 
     @router.get(_ITEM_PATH)
     async def get_item(conversation_id: str, item_id: str, request: Request) -> Response:

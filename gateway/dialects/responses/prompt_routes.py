@@ -11,11 +11,16 @@ from gateway.http import query_params
 from gateway.http.auth import Principal
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import document_json_body
-from gateway.http.stored_objects import build_list_reply, parse_page_request, render_list, require_found
+from gateway.http.stored_objects import (
+    MAX_PAGE_SIZE,
+    build_list_reply,
+    parse_page_request,
+    read_page_of,
+    require_found,
+)
 from gateway.service.intake import build_version_error
 from gateway.service.service import Service
 from gateway.state.prompt_records import PromptQuota
-from gateway.state.values import Page
 from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
@@ -122,12 +127,10 @@ def build_prompts_routes(service: Service) -> APIRouter:
 
     @router.get(_PROMPT_PATH + "/versions")
     async def list_versions(prompt_id: str, request: Request) -> Response:
-        """List all versions of a prompt, newest first."""
+        """List the versions of a prompt, newest first by default. `after` is the number of a version."""
         owner = service.authenticate(request).owner
-        query_params.check_param_names(request.query_params, ())
-        versions = require_found(
-            await service.require_store().prompts.list_prompt_versions(owner, prompt_id), "Prompt", prompt_id
-        )
-        return build_json_reply(render_list(Page([version.render() for version in versions], has_more=False)))
+        requested_page = parse_page_request(request.query_params, default_limit=MAX_PAGE_SIZE)
+        read = partial(service.require_store().prompts.list_prompt_versions, owner, prompt_id)
+        return await build_list_reply(requested_page, read_page_of("Prompt", prompt_id, read))
 
     return router

@@ -11,9 +11,8 @@ from gateway.dialects.responses.field_docs import describe_fields
 from gateway.http import query_params
 from gateway.http.json_reply import build_json_reply
 from gateway.http.request_docs import STREAMED_REPLY, document_json_body
-from gateway.http.stored_objects import build_list_reply, parse_page_request, read_items_of, require_found
+from gateway.http.stored_objects import build_list_reply, parse_page_request, read_page_of, require_found
 from gateway.service.service import Service
-from gateway.state.values import Page, PageRequest
 from translation.errors import InvalidRequest
 from translation.responses.client.item_lists import to_listed_item
 from translation.responses.client.item_view import show_response
@@ -48,13 +47,8 @@ def build_responses_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, extra_names=("include",))
         included = query_params.parse_include(request.query_params, of_response=True)
-        read_page = partial(service.require_store().responses.list_responses, owner)
-
-        async def read_visible_page(page: PageRequest) -> Page:
-            listed = await read_page(page)
-            return listed._replace(rows=[show_response(response, included) for response in listed.rows])
-
-        return await build_list_reply(requested_page, read_visible_page)
+        read = partial(service.require_store().responses.list_responses, owner)
+        return await build_list_reply(requested_page, read, partial(show_response, included=included))
 
     @router.get("/v1/responses/{response_id}", responses=STREAMED_REPLY)
     async def get_response(response_id: str, request: Request) -> Response:
@@ -116,6 +110,6 @@ def build_responses_routes(service: Service) -> APIRouter:
         included = query_params.parse_include(request.query_params)
         read = partial(service.require_store().responses.list_input_items, owner, response_id)
         render = partial(to_listed_item, included=included)
-        return await build_list_reply(requested_page, read_items_of("Response", response_id, read, render))
+        return await build_list_reply(requested_page, read_page_of("Response", response_id, read), render)
 
     return router

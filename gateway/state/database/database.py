@@ -66,6 +66,9 @@ _Result = TypeVar("_Result")
 PrepareHook = Callable[[AsyncConnection], Awaitable[None]]
 
 
+_MAX_PAGE_BYTES: Final = 16 * 1024 * 1024
+
+
 class Database:
     """Runs transactions: `async with database.write_transaction() as connection:` is one, committed at its end.
 
@@ -75,8 +78,17 @@ class Database:
     transaction that succeeds, before any other.
     """
 
-    def __init__(self, url: str, *, deadline_s: float, prepare: PrepareHook | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        deadline_s: float,
+        prepare: PrepareHook | None = None,
+        max_page_bytes: int = _MAX_PAGE_BYTES,
+    ) -> None:
         self.url = make_url(url)
+        self.max_page_bytes: Final = max_page_bytes
+        """The most bytes of stored JSON that are read for one page of a list, if it has more than one row."""
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._deadline_s = deadline_s
         self._engines = make_engines(self.url, deadline_s=deadline_s)

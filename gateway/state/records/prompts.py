@@ -1,5 +1,6 @@
 """Stores prompts and their versions in SQL."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,10 +12,13 @@ from gateway.state.database.database import Database
 from gateway.state.database.tables import prompt_versions, prompts
 from gateway.state.prompt_records import PromptQuota, StoredPrompt
 from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
+from gateway.state.sql.pages import PageRows, build_page, fetch_page
 from gateway.state.values import Page, PageRequest, UnknownCursor
 from translation.representation.json_types import Json
 
 _MICROSECONDS: Final = 1_000_000
+
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,8}").fullmatch
 
 
 class SqlPromptStore:
@@ -101,16 +105,29 @@ class SqlPromptStore:
                 query = query.where(sort_key > last if page.order == "asc" else sort_key < last)
             columns = (prompts.c.created_us, prompts.c.id)
             order = columns if page.order == "asc" else [column.desc() for column in columns]
-            rows = (await connection.execute(query.order_by(*order).limit(page.limit + 1))).all()
-        return Page([_read_row(row).render() for row in rows[: page.limit]], has_more=len(rows) > page.limit)
+            found = await self._fetch_page(connection, query.order_by(*order), page)
+        return await _build_page(found)
 
-    async def list_prompt_versions(self, owner: str, prompt_id: str) -> list[StoredPrompt] | None:
+    async def list_prompt_versions(self, owner: str, prompt_id: str, page: PageRequest) -> Page | None:
         if not is_valid_id(prompt_id):
             return None
-        query = _select_versions(owner).where(prompts.c.id == prompt_id).order_by(prompt_versions.c.version.desc())
+        version = prompt_versions.c.version
+        query = _select_versions(owner).where(prompts.c.id == prompt_id)
+        query = query.order_by(version.asc() if page.order == "asc" else version.desc())
         async with self._database.read_transaction(owner) as connection:
-            rows = (await connection.execute(query)).all()
-        return [_read_row(row) for row in rows] or None
+            last_version = await connection.scalar(select(prompts.c.last_version).where(_is_prompt(owner, prompt_id)))
+            if last_version is None:
+                return None
+            if page.after is not None:
+                if not _VERSION(page.after) or int(page.after) > last_version:
+                    raise UnknownCursor
+                after = int(page.after)
+                query = query.where(version > after if page.order == "asc" else version < after)
+            found = await self._fetch_page(connection, query, page)
+        return await _build_page(found)
+
+    async def _fetch_page(self, connection: AsyncConnection, query: Select[Any], page: PageRequest) -> PageRows:
+        return await fetch_page(connection, query, prompt_versions.c.body, page, self._database.max_page_bytes)
 
     async def delete_prompt(self, owner: str, prompt_id: str) -> bool:
         if not is_valid_id(prompt_id):
@@ -144,6 +161,15 @@ async def _insert_version(
     owner, prompt_id, version = key
     row = {"owner": owner, "prompt_id": prompt_id, "version": version, "created_us": created_us}
     await connection.execute(insert(prompt_versions).values(**row, body=dump_json(content)))
+
+
+async def _build_page(found: PageRows) -> Page:
+    """Returns the page of the prompt objects of these rows."""
+    return await build_page([row.body for row in found.rows], _render_rows, found.rows, has_more=found.has_more)
+
+
+def _render_rows(rows: Sequence[Row[Any]]) -> list[Json]:
+    return [_read_row(row).render() for row in rows]
 
 
 def _is_prompt(owner: str, prompt_id: str) -> Any:

@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 import orjson
-from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy import Row, delete, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.body_weight import run_for_documents
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
+from gateway.state.sql.pages import build_page, fetch_page, parse_page
 from gateway.state.sql.response_rows import read_headers
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
@@ -51,7 +53,8 @@ class SqlCompletionStore:
 
     async def load_completion(self, owner: str, completion_id: str) -> StoredCompletion | None:
         async with self._database.read_transaction(owner) as connection:
-            return await _load_completion(connection, owner, completion_id)
+            row = await _load_row(connection, owner, completion_id)
+        return None if row is None else await run_for_documents([row.body], _read_row, row)
 
     async def list_completions(
         self, owner: str, page: PageRequest, *, model: str | None = None, metadata: Mapping[str, str] | None = None
@@ -76,14 +79,15 @@ class SqlCompletionStore:
                 query = query.order_by(completions.c.created_us, completions.c.id)
             else:
                 query = query.order_by(completions.c.created_us.desc(), completions.c.id.desc())
-            bodies = (await connection.scalars(query.limit(page.limit + 1))).all()
-        return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+            found = await fetch_page(connection, query, completions.c.body, page, self._database.max_page_bytes)
+        return await parse_page([row.body for row in found.rows], has_more=found.has_more)
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
         async with self._database.write_transaction(owner) as connection:
-            before = await _load_completion(connection, owner, completion_id)
-            if before is None:
+            row = await _load_row(connection, owner, completion_id)
+            if row is None:
                 return None
+            before = await run_for_documents([row.body], _read_row, row)
             after = before.completion | {"metadata": metadata}
             # The row is locked first, so that one of two concurrent updates is complete before the other begins.
             result = await connection.execute(
@@ -117,15 +121,8 @@ class SqlCompletionStore:
             )
         if text is None:
             return None
-        messages: list[Json] = orjson.loads(text)
-        if page.order == "desc":
-            messages.reverse()
-        if page.after is not None:
-            positions = [position for position, message in enumerate(messages) if message["id"] == page.after]
-            if not positions:
-                raise UnknownCursor
-            messages = messages[positions[0] + 1 :]
-        return Page(messages[: page.limit], has_more=len(messages) > page.limit)
+        whole = await build_page([text], _parse_messages, text, page, has_more=False)
+        return whole._replace(rows=whole.rows[: page.limit], has_more=len(whole.rows) > page.limit)
 
 
 async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[str, str]]) -> int:
@@ -134,12 +131,27 @@ async def delete_completions(connection: AsyncConnection, keys: Sequence[tuple[s
     return await delete_with_parts(connection, completions, completion_metadata.c.completion_id, keys)
 
 
+def _parse_messages(text: str, page: PageRequest) -> list[Json]:
+    """Returns the messages of a completion from where the page begins. They are no more than a request may have."""
+    messages: list[Json] = orjson.loads(text)
+    if page.order == "desc":
+        messages.reverse()
+    if page.after is None:
+        return messages
+    positions = [position for position, message in enumerate(messages) if message["id"] == page.after]
+    if not positions:
+        raise UnknownCursor
+    return messages[positions[0] + 1 :]
+
+
 def _build_metadata_rows(owner: str, completion_id: str, metadata: Json | None) -> list[dict[str, str]]:
     keys = {"owner": owner, "completion_id": completion_id}
     return [keys | {"entry": _hash_metadata_entry(key, value)} for key, value in (metadata or {}).items()]
 
 
-async def _load_completion(connection: AsyncConnection, owner: str, completion_id: str) -> StoredCompletion | None:
+async def _load_row(
+    connection: AsyncConnection, owner: str, completion_id: str
+) -> Row[str, str | None, str | None] | None:
     if not is_valid_id(completion_id):
         return None
     result = await connection.execute(
@@ -147,8 +159,11 @@ async def _load_completion(connection: AsyncConnection, owner: str, completion_i
             completions.c.owner == owner, completions.c.id == completion_id
         )
     )
-    row = result.one_or_none()
-    return None if row is None else StoredCompletion(completion=parse_json(row.body), headers=read_headers(row))
+    return result.one_or_none()
+
+
+def _read_row(row: Row[str, str | None, str | None]) -> StoredCompletion:
+    return StoredCompletion(completion=parse_json(row.body), headers=read_headers(row))
 
 
 async def _load_created_us(connection: AsyncConnection, owner: str, completion_id: str) -> int | None:

@@ -7,6 +7,7 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.body_weight import run_for_documents
 from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import RunInProgress
 from gateway.state.database.database import Database, fetch_rows, insert_rows
@@ -14,6 +15,7 @@ from gateway.state.database.tables import conversation_items, conversations
 from gateway.state.row_values import dump_json, is_valid_id, lookup_id_of, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.lineage import select_existing_ids
+from gateway.state.sql.pages import PageRows, fetch_page, parse_page
 from gateway.state.values import LAST_RUN_KEY, STATE_KEY, THREAD_KEYS, Page, PageRequest, ThreadTurn, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
@@ -70,12 +72,13 @@ class SqlConversationStore:
         async with self._database.read_transaction(owner) as connection:
             if await _load_conversation(connection, owner, conversation_id) is None:
                 return None
-            return await _load_item_page(connection, owner, conversation_id, page)
+            found = await _load_item_page(connection, owner, conversation_id, page, self._database.max_page_bytes)
+        return await parse_page([row.body for row in found.rows], has_more=found.has_more)
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         async with self._database.read_transaction(owner) as connection:
             row = await _load_item_row(connection, owner, conversation_id, item_id)
-        return None if row is None else parse_json(row.body)
+        return None if row is None else await run_for_documents([row.body], parse_json, row.body)
 
     async def delete_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> bool:
         async with self._database.write_transaction(owner) as connection:
@@ -206,7 +209,9 @@ async def _load_item_row(
     return result.one_or_none()
 
 
-async def _load_item_page(connection: AsyncConnection, owner: str, conversation_id: str, page: PageRequest) -> Page:
+async def _load_item_page(
+    connection: AsyncConnection, owner: str, conversation_id: str, page: PageRequest, max_bytes: int
+) -> PageRows:
     position = conversation_items.c.position
     query = select(conversation_items.c.body).where(
         conversation_items.c.owner == owner, conversation_items.c.conversation_id == conversation_id
@@ -216,9 +221,8 @@ async def _load_item_page(connection: AsyncConnection, owner: str, conversation_
         if cursor is None:
             raise UnknownCursor
         query = query.where(position > cursor.position if page.order == "asc" else position < cursor.position)
-    query = query.order_by(position.asc() if page.order == "asc" else position.desc()).limit(page.limit + 1)
-    bodies = (await connection.scalars(query)).all()
-    return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+    query = query.order_by(position.asc() if page.order == "asc" else position.desc())
+    return await fetch_page(connection, query, conversation_items.c.body, page, max_bytes)
 
 
 async def _delete_items_after(connection: AsyncConnection, owner: str, conversation_id: str, count: int) -> None:

@@ -3,11 +3,13 @@
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, insert, select, tuple_
+from sqlalchemy import ColumnElement, delete, func, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from dataplane.body_weight import run_for_documents
 from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state import endings
 from gateway.state.database.change_notifier import JOBS_KEY, ChangeNotifier
@@ -22,13 +24,13 @@ from gateway.state.row_values import (
     dump_json,
     dump_without_output,
     is_valid_id,
-    parse_json,
     parse_with_output,
     read_clock_us,
 )
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.deletion import delete_response_rows, shorten_logs
+from gateway.state.sql.pages import build_page, count_rows, fetch_page, parse_page
 from gateway.state.sql.response_rows import (
     append_turn,
     build_item_rows,
@@ -159,7 +161,7 @@ class SqlResponseStore:
                 return None
             output = await load_item_bodies(connection, owner, [response_id], OUTPUT_PLACE)
             bodies = output.get(response_id, ())
-            response = await run_for_count(len(bodies), _response_from_row, row, bodies)
+            response = await run_for_documents([row.body, *bodies], _response_from_row, row, bodies)
             if row.left:
                 response["output"] = await load_recorded_output(connection, owner, response_id)
         return StoredResponse(
@@ -178,12 +180,20 @@ class SqlResponseStore:
                     connection, select(*order).where(*match_response(owner, page.after)), page.after
                 )
                 query = query.where(_build_cursor_condition(page, order, cursor))
-            result = await connection.execute(query.order_by(*_order_columns(page, order)).limit(page.limit + 1))
-            rows = result.all()
-            page_rows = rows[: page.limit]
-            output = await load_item_bodies(connection, owner, [row.id for row in page_rows], OUTPUT_PLACE)
-        item_count = sum(map(len, output.values()))
-        return Page(await run_for_count(item_count, _read_rows, page_rows, output), has_more=len(rows) > page.limit)
+            # The text of an output is in rows of its own.
+            output_bytes = (
+                select(func.coalesce(func.sum(func.length(items.c.body)), 0))
+                .where(items.c.owner == owner, items.c.response_id == responses.c.id, items.c.place == OUTPUT_PLACE)
+                .scalar_subquery()
+            )
+            ordered = query.order_by(*_order_columns(page, order))
+            sized = ordered.with_only_columns(func.length(responses.c.body) + output_bytes).limit(page.limit + 1)
+            sizes = (await connection.scalars(sized)).all()
+            count, has_more = count_rows(sizes, page, self._database.max_page_bytes)
+            rows = (await connection.execute(ordered.limit(count))).all()
+            output = await load_item_bodies(connection, owner, [row.id for row in rows], OUTPUT_PLACE)
+        documents = [*(row.body for row in rows), *chain.from_iterable(output.values())]
+        return await build_page(documents, _read_rows, rows, output, has_more=has_more)
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
@@ -235,9 +245,9 @@ class SqlResponseStore:
                     connection, select(*order).where(*is_input, items.c.id == page.after).limit(1), page.after
                 )
                 query = query.where(_build_cursor_condition(page, order, cursor))
-            result = await connection.execute(query.order_by(*_order_columns(page, order)).limit(page.limit + 1))
-            bodies = result.scalars().all()
-        return Page([parse_json(body) for body in bodies[: page.limit]], has_more=len(bodies) > page.limit)
+            ordered = query.order_by(*_order_columns(page, order))
+            found = await fetch_page(connection, ordered, items.c.body, page, self._database.max_page_bytes)
+        return await parse_page([row.body for row in found.rows], has_more=found.has_more)
 
     async def _read_logged_output(self, owner: str, response_id: str) -> LogOutput:
         """Returns the output of an active response in its event log until now. A thread decodes it: it may be long."""

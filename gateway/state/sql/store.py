@@ -58,7 +58,12 @@ class SqlStore:
         file = sqlite_path_of(settings.url)
         self._sealing_key: bytes | None = None
         self._needs_vectors = needs_vectors
-        database = Database(settings.url, deadline_s=settings.deadline_s, prepare=self._prepare_in_transaction)
+        database = Database(
+            settings.url,
+            deadline_s=settings.deadline_s,
+            prepare=self._prepare_in_transaction,
+            max_page_bytes=int(settings.max_page_mb * 1024 * 1024),
+        )
         self._process_lock = ProcessLock(file, deadline_s=settings.deadline_s) if file else None
         notifier = ChangeNotifier(database, poll_s=settings.poll_s)
         self._database, self._notifier = database, notifier

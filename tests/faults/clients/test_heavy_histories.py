@@ -129,6 +129,20 @@ async def input_items(http: httpx.AsyncClient) -> Go:
     return lambda: http.get(f"/v1/responses/{first}/input_items", params={"limit": 100})
 
 
+async def conversation_items(http: httpx.AsyncClient) -> Go:
+    name = (await send(http, "/v1/conversations"))["id"]
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}] * 6_000}
+    for _ in range(5):
+        await send(http, f"/v1/conversations/{name}/items", items=[item] * 10)
+    return lambda: http.get(f"/v1/conversations/{name}/items", params={"limit": 100})
+
+
+async def completion_messages(http: httpx.AsyncClient) -> Go:
+    messages = [{"role": "user", "content": "hello"}] * ITEMS
+    stored = await send(http, "/v1/chat/completions", model="m", store=True, messages=messages)
+    return lambda: http.get(f"/v1/chat/completions/{stored['id']}/messages", params={"limit": 100})
+
+
 async def retrieve(http: httpx.AsyncClient) -> Go:
     first = await begin_response(http)
     return lambda: http.get(f"/v1/responses/{first}")
@@ -203,6 +217,8 @@ WAYS = [
     compact,
     references,
     input_items,
+    conversation_items,
+    completion_messages,
     retrieve,
     delete,
     message_thread,

@@ -41,12 +41,12 @@ async def test_versions_are_kept_and_one_is_the_default(store: SqlStore) -> None
     changed = await store.prompts.set_default_version("ann", "pmpt_1", 2)
     assert changed is not None
     assert await store.prompts.load_prompt("ann", "pmpt_1") == changed
-    versions = await store.prompts.list_prompt_versions("ann", "pmpt_1")
+    versions = await store.prompts.list_prompt_versions("ann", "pmpt_1", PageRequest())
     assert versions is not None
-    assert [each.version for each in versions] == [2, 1]
+    assert [each["version"] for each in versions.rows] == ["2", "1"]
     assert await store.prompts.delete_prompt("ann", "pmpt_1")
     assert not await store.prompts.delete_prompt("ann", "pmpt_1")
-    assert await store.prompts.list_prompt_versions("ann", "pmpt_1") is None
+    assert await store.prompts.list_prompt_versions("ann", "pmpt_1", PageRequest()) is None
 
 
 @pytest.mark.parametrize("prompt_id", ["pmpt_1", "pmpt_2", "\0"])
@@ -55,7 +55,7 @@ async def test_another_owners_prompt_is_an_unknown_one(store: SqlStore, prompt_i
     assert await store.prompts.load_prompt("bob", prompt_id) is None
     assert await store.prompts.add_prompt_version("bob", prompt_id, content("two"), QUOTA) is None
     assert await store.prompts.set_default_version("bob", prompt_id, 1) is None
-    assert await store.prompts.list_prompt_versions("bob", prompt_id) is None
+    assert await store.prompts.list_prompt_versions("bob", prompt_id, PageRequest()) is None
     assert not await store.prompts.delete_prompt("bob", prompt_id)
     with pytest.raises(UnknownCursor):
         await store.prompts.list_prompts("bob", PageRequest(prompt_id, 10, "asc"))

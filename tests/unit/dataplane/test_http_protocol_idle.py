@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -235,7 +235,7 @@ async def test_a_closed_connection_ends_although_its_client_leaves_a_little_unre
         unread_s = 0.2
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(FilledTransport(transport))
+            super().connection_made(cast("Any", FilledTransport(transport)))
 
         def on_stall(self, unread_bytes: int) -> None:
             stalls.append(unread_bytes)

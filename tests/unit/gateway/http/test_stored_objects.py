@@ -1,10 +1,12 @@
 """gateway/http/stored_objects.py, query.py: the query parameters of lists, and their refusals."""
 
+import json
+
 import pytest
 from starlette.datastructures import QueryParams
 
 from gateway.http import query_params as query_of
-from gateway.http.stored_objects import parse_page_request, render_list
+from gateway.http.stored_objects import build_page_reply, parse_page_request
 from gateway.state.values import Page, PageRequest
 from translation.errors import InvalidRequest
 
@@ -51,14 +53,20 @@ def test_invalid_query_parameters_are_refused_by_name(query: str, param: str, co
 
 def test_a_page_has_the_ids_of_its_ends() -> None:
     rows = [{"id": "a"}, {"id": "b"}]
-    assert render_list(Page(rows, has_more=True)) == {
+    assert json.loads(bytes(build_page_reply(Page(rows, has_more=True)).body)) == {
         "object": "list",
         "data": rows,
         "first_id": "a",
         "last_id": "b",
         "has_more": True,
     }
-    assert render_list(Page([], has_more=False))["last_id"] == ""
+    empty = b'{"object":"list","data":[],"first_id":"","last_id":"","has_more":false}'
+    assert build_page_reply(Page([], has_more=False)).body == empty
+
+
+def test_a_page_has_its_rows_as_the_api_lists_them() -> None:
+    reply = build_page_reply(Page([{"id": "a"}], has_more=False), lambda row: {**row, "listed": True})
+    assert json.loads(bytes(reply.body))["data"] == [{"id": "a", "listed": True}]
 
 
 @pytest.mark.parametrize(

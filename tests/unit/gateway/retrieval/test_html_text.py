@@ -79,9 +79,9 @@ def test_no_page_takes_long(piece: str) -> None:
 @pytest.mark.parametrize("name", sorted(html_text._HIDDEN_ON_PAGES))
 @pytest.mark.parametrize("end_tag", ["</a>", "</p>", "</svg", "</object>", "</template>"])
 def test_end_tags_cost_the_same_however_many_elements_are_hidden(name: str, end_tag: str) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     assert extract_html_text(f"<{name}>" * 50_000 + end_tag * 15_000, ALL).text == ""
-    assert time.process_time() - began < html_text._MAX_S
+    assert time.thread_time() - began < html_text._MAX_S
 
 
 def test_a_page_that_takes_too_long_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:

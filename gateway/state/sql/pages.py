@@ -1,0 +1,66 @@
+"""Reads pages of stored JSON, no more bytes at once than one page may have. Heavy pages are parsed in threads."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Row, Select, func
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from dataplane.body_weight import run_for_weight, weigh_documents
+from gateway.state.row_values import parse_json
+from gateway.state.values import Page, PageRequest
+from translation.representation.json_types import Json
+
+
+class PageRows(NamedTuple):
+    """The rows of one page, in their order. `has_more` says whether rows follow the last one."""
+
+    rows: Sequence[Row[Any]]
+    has_more: bool
+
+
+async def fetch_page(
+    connection: AsyncConnection, query: Select[Any], body: ColumnElement[str], page: PageRequest, max_bytes: int
+) -> PageRows:
+    """Returns the first rows of a query with the texts of `body`: `page.limit` at most, and at least one.
+
+    The sizes are asked for first, so that no more than `max_bytes` is read, unless one row alone has more.
+    """
+    sizes = select_sizes(query, body).limit(page.limit + 1)
+    count, has_more = count_rows((await connection.scalars(sizes)).all(), page, max_bytes)
+    return PageRows((await connection.execute(query.limit(count))).all(), has_more)
+
+
+def select_sizes(query: Select[Any], body: ColumnElement[str]) -> Select[Any]:
+    """Returns the query for the sizes of the rows of another query, in the same order."""
+    return query.with_only_columns(func.length(body), maintain_column_froms=True)
+
+
+def count_rows(sizes: Sequence[int], page: PageRequest, max_bytes: int) -> tuple[int, bool]:
+    """Returns how many rows of these sizes a page has, and whether others follow. `sizes` has one more than the page
+    may have, if there are so many."""
+    count = total = 0
+    for size in sizes[: page.limit]:
+        total += size
+        if count and total > max_bytes and page.is_bounded:
+            break
+        count += 1
+    return count, len(sizes) > count
+
+
+async def parse_page(bodies: Sequence[str], *, has_more: bool) -> Page:
+    """Returns the page of objects with these JSON texts."""
+    return await build_page(bodies, _parse_all, bodies, has_more=has_more)
+
+
+async def build_page(
+    documents: Sequence[str], parse: Callable[..., Sequence[Json]], *arguments: Any, has_more: bool
+) -> Page:
+    """Returns the page of what `parse` returns for these arguments. It goes through the documents: in a thread if they
+    are heavy."""
+    weight = weigh_documents(documents)
+    return Page(await run_for_weight(weight, parse, *arguments), has_more, weight)
+
+
+def _parse_all(bodies: Sequence[str]) -> list[Json]:
+    return [parse_json(body) for body in bodies]
