@@ -144,6 +144,7 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         max_thinking_tokens=16_384,
         cite_documents=True,
         tool_names="anthropic",
+        relayed_history="repair",
         schema_shims=frozenset({"plain_patterns"}),
         extra_params=_ANTHROPIC_PARAMS,
     ),

@@ -17,6 +17,7 @@ from translation.request_facts import RequestFacts
 from translation.responses.client.history_check import check_history
 from translation.responses.client.storable_items import to_storable_items
 from translation.responses.compaction import was_just_compacted
+from translation.responses.input_items import is_reference
 
 _log = structlog.get_logger(__name__)
 
@@ -95,7 +96,7 @@ def continues_stored_state(facts: RequestFacts, connection_items: Mapping[str, S
         return True
     if state.previous_id is not None and state.previous_id not in (connection_items or {}):
         return True
-    return isinstance(input_value, list) and any(map(_is_reference, input_value))
+    return isinstance(input_value, list) and any(map(is_reference, input_value))
 
 
 async def resolve_continuation(
@@ -118,7 +119,7 @@ async def resolve_continuation(
             code="mutually_exclusive_parameters",
         )
     input_value = facts.input_value
-    has_references = isinstance(input_value, list) and any(map(_is_reference, input_value))
+    has_references = isinstance(input_value, list) and any(map(is_reference, input_value))
     if isinstance(input_value, list) and has_references:
         with refuse_long_history("input"):
             input_value = await _resolve_references(history, owner, input_value, connection_items)
@@ -201,7 +202,7 @@ async def _resolve_references(
     input_items: Sequence[Json],
     connection_items: Mapping[str, Sequence[Item]] | None,
 ) -> Sequence[Json]:
-    positions = {item["id"]: index for index, item in enumerate(input_items) if _is_reference(item)}
+    positions = {item["id"]: index for index, item in enumerate(input_items) if is_reference(item)}
     local_items = {item.get("id"): item for items in (connection_items or {}).values() for item in items}
     resolved = {item_id: local_items[item_id] for item_id in positions if item_id in local_items}
     if missing := [item_id for item_id in positions if item_id not in resolved]:
@@ -212,11 +213,7 @@ async def _resolve_references(
                 f"Item with id '{item_id:.80}' not found. Items are stored only with responses whose `store` is true.",
                 param=f"input[{index}].id",
             )
-    return [resolved[item["id"]] if _is_reference(item) else item for item in input_items]
-
-
-def _is_reference(item: Json) -> bool:
-    return item.get("type") == "item_reference" or ("type" not in item and "role" not in item)
+    return [resolved[item["id"]] if is_reference(item) else item for item in input_items]
 
 
 @contextmanager

@@ -225,6 +225,8 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     plan_losses: list[Loss] = []
     try:
         fitted, dropped = apply_capabilities(turn, target.capabilities, endpoint, plan_losses, relayed=True)
+        if turn.thinking is not None and fitted.thinking is None:
+            dropped |= endpoint.param_names.reasoning_keys
         # A body with values that are not known may have calls that the turn lacks: then their outputs have no calls.
         used_ids = (
             validate_relayed_calls(turn.items, is_self_contained=not relay.adds_items(body))

@@ -50,6 +50,7 @@ These are the effects of the fields:
 - **Prompt caches**: `volatile_lines` are patterns of lines in system prompts that change from request to request. They are moved to
   the [end of the newest message](prefix-cache.md). `removed_lines` are patterns of lines that no model needs. They are left out.
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
+  `thinking_type` sends `thinking: {type: enabled}` or `{type: disabled}`, which the services of DeepSeek, Kimi and GLM read.
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template
   wrote the opening tag. If `think_open` is not set, `think_tags` holds text back up to the first tag, because text before a closing tag
@@ -74,6 +75,7 @@ These are the effects of the fields:
   reply the format, and make no call.
 - **Media** in tool outputs stay there with `media_in_tool_messages: true`. Otherwise they move to a user message after it, which is a
   loss.
+- **Histories** of relayed Messages requests are mended with `relayed_history: repair`, for [Anthropic](messages.md#upstreams-with-the-same-api).
 - **Citations** of the files of a request are requested with `cite_documents: true`, for [Anthropic](#anthropic).
 - **Length**: `max_tokens_field` is chat's name for the limit of an answer.
 - **Calls as text**: `text_tool_calls` describes tools in the prompt and parses calls from the text, for servers without tool support.
@@ -81,7 +83,8 @@ These are the effects of the fields:
 - **Refused fields** of chat requests are listed in `refused_params` and left out, which is a loss: `refused_params: [prompt_cache_key]` for Codex on Groq or Cerebras,
   which answer this field with status 400 or 422.
 - **Default values** for request fields are in the model's `request_defaults`: `temperature`, or OpenRouter's routing,
-  `request_defaults: {provider: {order: [deepinfra]}}`."""  # noqa: E501
+  `request_defaults: {provider: {order: [deepinfra]}}`. A request of OpenAI's APIs with any field about thinking (`thinking`,
+  `reasoning_effort`, or `effort`, `enabled` or `max_tokens` in `reasoning`) gets no default for any of them."""  # noqa: E501
 
 _ADD_PROVIDER = """\
 - [ ] If it has the Chat Completions or Responses API: a name in `ProviderType` and rows in `PROVIDER_DEFAULTS`, `CAPABILITIES`,

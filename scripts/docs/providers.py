@@ -84,14 +84,22 @@ _ANTHROPIC = """\
   `reasoning.max_tokens`, or the entry of `effort_budgets` for the effort, or a fraction of `max_thinking_tokens` (`minimal` a
   sixteenth, `low` a quarter, `medium` half, `high` and above all of it). It is at least 1024, and at most three quarters of
   `max_output_tokens`. The model's name decides which form it gets; `thinking_form` decides for names that are not known.
-- Thinking is left out, with a loss, where the API refuses it: with a forced tool, and, for models that take a budget, in a tool
-  loop that began without thinking.
+- Models since Claude 5 think unasked. Claude Fable and Mythos, Opus 5.5 and all later versions always think: `thinking: false` and the effort
+  `none` become the effort `low` there, which is a loss. Sonnet 5.5 gets `between_tools` for them. The text of the thinking is always
+  requested, because newer models write what they say between calls of tools there too.
+- Fable 5.1, Opus 5.5, Sonnet 5.5 and all later versions refuse a forced tool. They get `tool_choice: auto`, with the loss
+  `tool_choice=not enforced`. A version that the gateway does not know counts as the newest; a name without a version is bound by none of this.
+- Thinking is left out, with a loss, where the API refuses it, or the model would skip it: with a forced tool for models before Claude 5 and
+  Haiku 5.5, and, for models that take a budget, in a tool loop that began without thinking.
 - **Sampling**: models since Claude 4.7 refuse `temperature`, `top_p` and `top_k`. The gateway leaves them out with a loss, unless
   `thinking_form: budget` says that the model is an earlier one. Earlier models accept a temperature up to 1, and hardly any
   sampling parameter while they think.
 - **Thinking blocks**, signed, empty or redacted, are [sealed](reasoning.md) in reasoning items. Chat clients get them as
   `reasoning_details`. The gateway sends them back unchanged, with `previous_response_id` or when a client sends the items again.
   Reasoning of other vendors' models is dropped with a loss, or sent between think tags with `replay_reasoning: think_tags`.
+- Since Fable 5.1, Opus 5.5, Sonnet 5.5 and Haiku 5.5 the API refuses past thinking if the system prompt, the tools or a message before it has
+  changed. Where such thinking is sent back, the gateway asks the API to drop what does not fit (`block_binding`, with the
+  beta `thinking-binding-controls-2026-08-01`). Haiku 5.5 gets none back while thinking is off, which is a loss.
 - **Length**: the API requires a limit. Without `max_output_tokens` it is 32000, or the sum of the budget and
   `max_response_tokens` if that is set. Set it for models whose own limit is lower.
 - **Caching** must be requested: `prompt_cache_key` or `prompt_cache_retention` marks the end of the system prompt and of the

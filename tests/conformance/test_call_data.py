@@ -109,8 +109,9 @@ async def test_chat_clients_send_it_back(more: Json) -> None:
                     assert data_sent(upstream) == [DATA, None]
 
 
-async def test_clients_of_messages_carry_it_with_the_call() -> None:
-    body: Json = {"model": "m", "max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 2000}}
+@pytest.mark.parametrize("thinking", [{"type": "enabled", "budget_tokens": 2000}, {"type": "disabled"}, None], ids=str)
+async def test_clients_of_messages_carry_it_with_the_call(thinking: Json | None) -> None:
+    body: Json = {"model": "m", "max_tokens": 4000, "thinking": thinking}
     body["tools"] = [{"name": "add", "input_schema": FUNCTION["parameters"]}]
     question: Json = {"role": "user", "content": "Add."}
     async with ScriptedUpstream() as upstream:

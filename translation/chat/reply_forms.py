@@ -1,15 +1,23 @@
 """Converts a completion between stream and whole reply, for upstreams that reply in the form that was not requested."""
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from translation.chat.reasoning import REASONING_TEXT_FIELDS
 from translation.framing import sse
 from translation.representation.json_types import Json
 
-_UNSPLIT_KEYS = frozenset({"id", "type", "role", "name", "index", "format"})
-"""Keys of a delta whose values are whole and may be repeated. They are replaced, not appended. `format` is that of
-OpenRouter's `reasoning_details`."""
+_STREAMED_KEYS: Final = frozenset(
+    {
+        *("content", "refusal", *REASONING_TEXT_FIELDS),
+        *("arguments", "input"),  # of calls
+        *("text", "summary", "data"),  # of `reasoning_details`
+        "transcript",  # of `audio`, besides `data`
+    }
+)
+"""The keys of a delta and of the objects in it whose texts are streamed in pieces. Any other text is whole each time it
+comes, such as the reason why a choice ended, which some upstreams repeat."""
 
 
 def build_completion_stream(completion: Json) -> bytes:
@@ -72,7 +80,7 @@ class _Pieces:
 
 
 class _DeltaMerger:
-    """Merges deltas as the official SDKs do: texts and lists grow, objects merge, others replace."""
+    """Merges deltas: streamed texts and lists grow, objects merge, others replace."""
 
     def __init__(self) -> None:
         self._entries: dict[int, dict[Any, Json]] = {}
@@ -92,7 +100,7 @@ class _DeltaMerger:
                 self._merge_entries(current, value)
             elif isinstance(value, str) and isinstance(current, _Pieces):
                 current.pieces.append(value)
-            elif isinstance(value, str) and isinstance(current, str) and key not in _UNSPLIT_KEYS:
+            elif isinstance(value, str) and isinstance(current, str) and key in _STREAMED_KEYS:
                 whole[key] = _Pieces(current, value)
             else:
                 whole[key] = value

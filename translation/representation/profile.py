@@ -33,8 +33,9 @@ TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pyt
 
 ToolNameForm: TypeAlias = Literal["openai", "anthropic", "gemini", "any"]
 ToolValidation: TypeAlias = Literal["drop", "report"]
-ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "none"]
+ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "thinking_type", "none"]
 RawTextField: TypeAlias = Literal["reasoning_format", "none"]
+RelayedHistory: TypeAlias = Literal["keep", "repair"]
 ThinkingForm: TypeAlias = Literal["by_model", "adaptive", "budget"]
 
 
@@ -128,9 +129,11 @@ class Profile:
     """The field in which past reasoning is sent. `think_tags`: inside the text. `none`: past reasoning is not sent."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The chat field that limits the length of the answer."""
-    # `chat_template_kwargs.enable_thinking` of vLLM and llama.cpp, `reasoning.enabled` of OpenRouter. `none` is a loss.
+    # `none` is a loss.
     thinking_switch: ThinkingSwitch = "none"
-    """How the request field `thinking` is sent to the upstream."""
+    """How the request field `thinking` is sent to a chat upstream. `chat_template_kwargs`: `enable_thinking` there, as
+    vLLM and llama.cpp read it. `reasoning_enabled`: `reasoning.enabled`, for OpenRouter. `thinking_type`:
+    `thinking.type`, which is `enabled` or `disabled`, for DeepSeek, Kimi and GLM. `none`: it is not sent."""
     thinking_form: ThinkingForm = "by_model"
     """The form in which `anthropic`, `gemini` and `ollama` are asked to think. `adaptive`: an effort. `budget`: a
     number of tokens, or a switch on `ollama`. `by_model`: the model's name decides. For an unknown name this means
@@ -168,6 +171,11 @@ class Profile:
     `anthropic`: up to 128 of them. `gemini`: up to 64, also dots and colons, and first a letter or an underscore.
     `any`: names are sent as they are. A tool with another name is sent under [one that is
     accepted](tools.md#names-of-tools), and clients get its own name back."""
+    # The default of `anthropic` is in its own profile.
+    relayed_history: RelayedHistory = "keep"
+    """What happens to the history of a relayed request of the Messages API. `repair`: what other models wrote, and
+    Anthropic's API refuses, is mended: calls get other ids, and blank texts and thinking without a signature are left
+    out. `keep`: it is sent as it is. The default is `repair` for `anthropic`, and `keep` for all others."""
     schema_shims: frozenset[SchemaShim] = frozenset()
     """Changes to the schemas of tools and of response formats. `no_empty_required` omits an empty `required`,
     `no_schema_key` omits `$schema`, `signed_formats` replaces unsigned number formats by signed ones,

@@ -1,4 +1,7 @@
-"""Expands the `input` of a request to items in full form, and collects the tools that items bring."""
+"""Expands the `input` of a request to items in full form, and collects the tools that items bring.
+
+All that look at an item before it is in full form find its kind here.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -11,6 +14,22 @@ from translation.responses.agent_items import AGENT_TYPES, expand_agent_item, ha
 TOOL_HOLDERS: Final = frozenset({"additional_tools", "tool_search_output"})
 """Types of items that bring tools, which the model may call from then on. Codex sends all its tools this way to some
 models. A search of the server brings none: it found them among the tools of the request."""
+
+_REFERENCE: Final = "item_reference"
+"""The kind of an item that stands for a stored one with its id."""
+
+
+def find_item_kind(item: Json) -> str | None:
+    """Returns the `type` of an item. Messages and references may have none, or null; None for any other such item."""
+    kind = item.get("type")
+    if kind is None:
+        return "message" if "role" in item else _REFERENCE if "id" in item else None
+    return kind if isinstance(kind, str) else None
+
+
+def is_reference(item: Json) -> bool:
+    """Returns whether an item stands for a stored one."""
+    return find_item_kind(item) == _REFERENCE
 
 
 def expand_input(
@@ -33,11 +52,11 @@ def expand_input(
     unread: list[Loss] = [] if losses is None else losses
     is_paired = True
     for position, item in enumerate(input_value):
-        kind = item.get("type") or _implied_type(item)
+        kind = item.get("type") or find_item_kind(item)
         if kind == "message":
             items.append(_expand_message(item))
             continue
-        if kind == "item_reference" and not allow_references:
+        if kind == _REFERENCE and not allow_references:
             raise Unrepresentable(
                 f"Item '{item['id']:.80}' is a reference, and items are not stored here: send the item itself.",
                 param=f"input[{position}]",
@@ -60,14 +79,10 @@ def expand_input(
 
 def expand_item(item: Json) -> Item:
     """Returns an item in full form: with its `type`, and with the content of a message as a list of parts."""
-    kind = item.get("type") or _implied_type(item)
+    kind = item.get("type") or find_item_kind(item)
     if kind == "message":
         return _expand_message(item)
     return item if item.get("type") else {**item, "type": kind}
-
-
-def _implied_type(item: Json) -> str:
-    return "message" if "role" in item else "item_reference"
 
 
 def _expand_message(item: Json) -> Item:

@@ -1,7 +1,6 @@
 """Creates conversations and adds items to them, over the store."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from gateway.errors import NotFound
 from gateway.state.store import Store
@@ -9,10 +8,9 @@ from providers.new_id import new_id
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Item, Json
 from translation.responses.client.storable_items import to_storable_items
+from translation.responses.input_items import is_reference
 from translation.responses.schema.conversations import validate_add_items, validate_create
 from translation.tools.credentials import remove_item_credentials
-
-_ITEM_REFERENCE: Final = "item_reference"
 
 
 async def create_conversation(store: Store, owner: str, body: Json, clock: Callable[[], int]) -> Json:
@@ -52,13 +50,13 @@ async def extend_conversation(store: Store, owner: str, conversation_id: str, bo
 
 async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) -> list[Item]:
     """Returns the items in full form, each with an id of its own. References are replaced by the items they name."""
-    referenced_ids = [item["id"] for item in input_items if _is_reference(item)]
+    referenced_ids = [item["id"] for item in input_items if is_reference(item)]
     referenced = await store.history.load_items(owner, referenced_ids) if referenced_ids else {}
     for index, item in enumerate(input_items):
-        if _is_reference(item) and item["id"] not in referenced:
+        if is_reference(item) and item["id"] not in referenced:
             raise NotFound(f"Item with id '{item['id']:.80}' not found.", param=f"items[{index}].id")
     items: list[Item] = remove_item_credentials(
-        to_storable_items([referenced[item["id"]] if _is_reference(item) else item for item in input_items], new_id)
+        to_storable_items([referenced[item["id"]] if is_reference(item) else item for item in input_items], new_id)
     )
     seen_ids: set[str] = set()
     for index, item in enumerate(items):
@@ -68,7 +66,3 @@ async def _resolve_items(store: Store, owner: str, input_items: Sequence[Json]) 
             )
         seen_ids.add(item["id"])
     return items
-
-
-def _is_reference(item: Json) -> bool:
-    return item.get("type") == _ITEM_REFERENCE or (item.get("type") is None and "role" not in item)

@@ -1,11 +1,16 @@
 """Defaults that an operator writes once and that both APIs understand."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import pytest
 
 from translation.chat.client.defaults import add_defaults as add_chat_defaults
 from translation.messages.client.defaults import add_defaults as add_messages_defaults
 from translation.representation.json_types import Json
 from translation.responses.client.defaults import add_defaults as add_responses_defaults
+
+AddDefaults: TypeAlias = Callable[[Json, Json], Json]
 
 _ADDERS = {"chat": add_chat_defaults, "messages": add_messages_defaults, "responses": add_responses_defaults}
 
@@ -72,3 +77,66 @@ def test_defaults_fill_in_what_a_client_leaves_out(dialect: str, defaults: Json,
     given = dict(body)
     assert _ADDERS[dialect](body, defaults) == expected
     assert body == given
+
+
+SPELLINGS: dict[str, Json] = {
+    "thinking": {"thinking": True},
+    "no thinking": {"thinking": False},
+    "thinking, as DeepSeek spells it": {"thinking": {"type": "disabled"}},
+    "an effort": {"reasoning_effort": "high"},
+    "no effort": {"reasoning_effort": "none"},
+    "an effort in an object": {"reasoning": {"effort": "high"}},
+    "no effort in an object": {"reasoning": {"effort": "none"}},
+    "a switch in an object": {"reasoning": {"enabled": False}},
+    "a budget": {"reasoning": {"max_tokens": 500}},
+    "an argument of the template": {"chat_template_kwargs": {"enable_thinking": False}},
+    "another argument of the template": {"chat_template_kwargs": {"thinking": True}},
+    "an effort for the template": {"chat_template_kwargs": {"reasoning_effort": "low"}},
+}
+"""What says whether or how much the model thinks."""
+
+APIS = {name: _ADDERS[name] for name in ("chat", "responses")}
+
+
+@pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
+@pytest.mark.parametrize("given", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_client_that_says_how_to_think_gets_no_default_about_it(add_defaults: AddDefaults, given: Json) -> None:
+    for default in SPELLINGS.values():
+        assert add_defaults({"model": "m", **given}, default) == {"model": "m", **given}, default
+
+
+@pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
+@pytest.mark.parametrize("default", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_client_that_says_nothing_about_thinking_gets_the_defaults(add_defaults: AddDefaults, default: Json) -> None:
+    """Null is nothing, and so is an object about something else."""
+    silent: Json = {"thinking": None, "reasoning_effort": None, "reasoning": {"effort": None, "summary": "auto"}}
+    filled = add_defaults({"chat_template_kwargs": None, **silent}, default)
+    efforts = {filled["reasoning"].get("effort"), filled.get("reasoning_effort")}
+    assert filled["reasoning"]["summary"] == "auto"
+    for name, value in default.items():
+        if name == "reasoning_effort":
+            assert efforts - {None} == {value}
+        elif name == "reasoning" and "effort" in value:
+            assert efforts - {None} == {value["effort"]}
+        elif name == "reasoning":
+            assert filled[name].items() >= value.items()
+        else:
+            assert filled[name] == value
+
+
+@pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
+def test_defaults_beside_those_about_thinking_are_added(add_defaults: AddDefaults) -> None:
+    defaults = {
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "chat_template_kwargs": {"enable_thinking": True, "a": 1},
+        "temperature": 0.5,
+    }
+    filled = add_defaults({"thinking": False}, defaults)
+    others: Json = {"reasoning": {"summary": "auto"}, "chat_template_kwargs": {"a": 1}, "temperature": 0.5}
+    assert filled == {"thinking": False, **others}
+    filled = add_defaults({"reasoning": {"effort": "high"}}, defaults)
+    assert filled == {**others, "reasoning": {"effort": "high", "summary": "auto"}}
+
+
+def test_a_default_of_no_object_is_no_default_of_the_template() -> None:
+    assert add_chat_defaults({"thinking": False}, {"chat_template_kwargs": "a"}) == {"thinking": False}

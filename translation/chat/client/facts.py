@@ -16,7 +16,7 @@ _NO_CONTEXT: Final = ContextFacts()
 
 _FACT_PARAMS: Final = frozenset(
     {
-        *("tools", "functions", "thinking", "extensions", "stream_options", "web_search_options"),
+        *("tools", "functions", "extensions", "stream_options", "web_search_options"),
         *("models", "prompt_cache_key"),
     }
 )
@@ -45,7 +45,6 @@ def read_facts(body: Json) -> RequestFacts:
         tools=_read_tools(body)
         if get("tools") or get("functions") or get("web_search_options") is not None
         else _NO_TOOLS,
-        sets_thinking=get("thinking") is not None,
         has_extensions=has_extensions,
         needs_translation=has_extensions,
         cache_key=get("prompt_cache_key"),

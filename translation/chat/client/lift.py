@@ -14,6 +14,7 @@ from translation.chat.client.schema import (
     WebSearchOptions,
     find_unknown_in_request,
 )
+from translation.chat.client.thinking_params import THINKING_PARAMS, lift_thinking
 from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -46,7 +47,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     items = lift_messages(body["messages"], losses, relayed=relayed)
     if not relayed:
         losses += [Loss(path, "dropped") for path in find_unknown_in_request(params)]
-    thinking, reasoning = _lift_reasoning(params)
+    thinking, reasoning = (None, None) if THINKING_PARAMS.isdisjoint(params) else lift_thinking(params, losses)
     return Turn(
         model=body["model"] if model is None else model,
         items=items,
@@ -87,18 +88,6 @@ def _lift_sampling(params: Mapping[str, Any]) -> Json:
     if stop:
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     return sampling
-
-
-def _lift_reasoning(params: Mapping[str, Any]) -> tuple[bool | None, Json | None]:
-    """Returns (thinking, reasoning) from `thinking`, `reasoning_effort` and OpenRouter's `reasoning` object."""
-    if "reasoning" not in params and "reasoning_effort" not in params:
-        return params.get("thinking"), None
-    remaining = {key: value for key, value in params.get("reasoning", {}).items() if value is not None}
-    thinking = params.get("thinking", remaining.pop("enabled", None))
-    reasoning = {key: remaining[key] for key in ("effort", "max_tokens", "summary") if key in remaining}
-    if "reasoning_effort" in params:
-        reasoning["effort"] = params["reasoning_effort"]
-    return thinking, reasoning or None
 
 
 def _lift_tools(params: Mapping[str, Any]) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from translation.chat.client.thinking_params import THINKING_PARAMS
 from translation.representation.json_types import Json
 from translation.representation.param_names import ParamNames
 
@@ -28,6 +29,10 @@ def _find_param(name: str, place: str, rest: str, body: Json) -> tuple[str, str,
     if name in body:
         is_search = name == "tools" and place and int(place[1:-1]) >= len(body[name] or ())
         return (_SEARCH, "", "") if is_search else (name, place, rest)
+    thinking = body.get("thinking")
+    if name == "reasoning" and thinking is not None and body.get("reasoning_effort") is None:
+        is_budget = rest == ".max_tokens" and isinstance(thinking, dict)
+        return "thinking", "", ".budget_tokens" if is_budget else ""
     if name == "text" and rest == ".verbosity":
         return "verbosity", "", ""
     if name in _NAMES:
@@ -48,7 +53,7 @@ PARAM_NAMES: Final = ParamNames(
     input="messages",
     max_output=_TOKEN_LIMIT,
     reasoning="reasoning_effort",
-    reasoning_keys=frozenset({"reasoning", "reasoning_effort"}),
+    reasoning_keys=THINKING_PARAMS,
     thinking="thinking",
     text_format="response_format",
     logprobs="logprobs",

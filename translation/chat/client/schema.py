@@ -288,6 +288,13 @@ class Reasoning(TypedDict, total=False):
     summary: str | None
 
 
+class ThinkingParam(TypedDict, total=False):
+    """The `thinking` parameter of DeepSeek, Kimi and GLM. It has more keys, which are not validated here."""
+
+    type: Required[str]
+    budget_tokens: AtLeastOne | None
+
+
 class Request(TypedDict, total=False):
     messages: Required[Annotated[list[Message], Field(fail_fast=True), Field(min_length=1)]]
     model: Required[str]
@@ -319,7 +326,7 @@ class Request(TypedDict, total=False):
     stream: bool | None
     stream_options: StreamOptions | None
     temperature: Annotated[float, Field(ge=0, le=2)] | None
-    thinking: bool | None
+    thinking: bool | ThinkingParam | None
     tool_choice: ToolChoice | None
     tools: Annotated[list[Tool], Field(fail_fast=True)] | None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None

@@ -1,7 +1,7 @@
 """Reads the choices of a relayed stream of chunks, and normalizes their deltas for the client."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from translation.chat import reply_objects
 from translation.chat.final_message import StreamedMessage, join_texts
@@ -11,12 +11,10 @@ from translation.chat.relaying.reasoning_mover import ReasoningMover
 from translation.chat.relaying.thoughts import ThoughtSplitter, build_splitter
 from translation.errors import ProtocolViolation
 from translation.hygiene.call_tracker import CallRules
-from translation.representation.events import CUT_OFF_REASONS, FinishReason
+from translation.representation.events import CUT_OFF_REASONS, NATIVE_REASON, FinishReason
 from translation.representation.json_types import Json
 from translation.representation.loss import FINAL_TEXT, LOSSES, OTHER_CHOICE, render_reply_losses
 from translation.representation.profile import DEFAULT_PROFILE, Profile
-
-_CUT_ENDS: Final = ("length", "content_filter")
 
 
 class ChunkForm(NamedTuple):
@@ -44,11 +42,11 @@ class ChoiceReader:
         self.is_filtered = False
         """Whether a content filter ended the first choice before it had content."""
         self.finish_reason: FinishReason | None = None
-        """Why the first choice ended, or, if one was cut off, why that one."""
+        """Why the first choice ended, or, if one was cut off, why the last that was."""
         self.may_forward = False
         """Whether a choice was read, no text of it may be thinking, and no whole message is ahead of its deltas."""
-        self.finished: set[int] = set()
-        """The indexes of the choices with a finish reason."""
+        self.finished: dict[int, FinishReason] = {}
+        """Index of each choice with a finish reason -> the last that the client got."""
         self.warnings: list[Json] = []
         """Entries for `tool_warnings`: the invalid calls of those choices."""
         self._reasoning = reasoning
@@ -114,22 +112,23 @@ class ChoiceReader:
         else:
             raise ProtocolViolation("a delta of the upstream's stream is not a JSON object")
         if choice.get("finish_reason"):
-            if index not in self.finished:
-                self.finished.add(index)
+            reason = reply_objects.read_finish_reason(choice["finish_reason"], called=index in self._calls)
+            sent_reason = self.finished.get(index)
+            if sent_reason is not None and (reason == sent_reason or reason not in CUT_OFF_REASONS):
+                # Clients take the last reason for that of the choice, or end with the first, or join them as texts.
+                # Only one that says that the answer was cut off is news, and only once.
+                choice["finish_reason"] = None
+                choice.pop(NATIVE_REASON, None)
+                return True
+            self.finished[index] = reason
+            if self.finish_reason is None or reason in CUT_OFF_REASONS:
+                self.finish_reason = reason
+            if sent_reason is None:
                 if not self.has_content:
                     self.is_filtered = reply_objects.is_filter_reason(choice["finish_reason"])
                 self.has_content = True
-                reason = reply_objects.read_finish_reason(choice["finish_reason"], called=index in self._calls)
-                if self.finish_reason is None or reason in CUT_OFF_REASONS:
-                    self.finish_reason = reason
                 if index in self._calls:
                     changed |= self._complete_calls(index, choice)
-            else:
-                # Clients take the last reason for that of the choice, or end with the first. Only one that says that
-                # the answer was cut off is news.
-                if reply_objects.FINISH_REASONS.get(str(choice["finish_reason"])) not in _CUT_ENDS:
-                    choice["finish_reason"] = None
-                    return True
             if streamed.has_other_form:
                 self._note_unreported(FINAL_TEXT)
             if self.unreported:

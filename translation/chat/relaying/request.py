@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from translation.chat.client.thinking_params import THINKING_PARAMS
 from translation.chat.reasoning import (
     DETAILS_FIELD,
     PLAIN_FIELD_OF_DETAILS,
@@ -12,7 +13,8 @@ from translation.chat.reasoning import (
     list_text_fields,
 )
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
-from translation.chat.upstream.lower import remove_refused_params, switch_thinking_by_effort
+from translation.chat.relaying.request_thinking import relay_thinking
+from translation.chat.upstream.lower import remove_refused_params
 from translation.chat.upstream.lower_items import add_required_fields
 from translation.chat.upstream.lower_tools import remove_format_beside_forced_call, restrict_to_chosen_tools
 from translation.hygiene.outputs import truncate_output
@@ -27,8 +29,8 @@ from translation.tools.choice import require_no_choice
 _STRAY_FIELDS = ("annotations", "audio", "function_call", "tool_calls")
 """Fields of an assistant message that are dropped from a content part. Reasoning fields are moved to the message."""
 
-_GATEWAY_PARAMS: Final = frozenset({"thinking", "extensions"})
-"""The gateway's own parameters. They are not forwarded."""
+_GATEWAY_PARAM: Final = "extensions"
+"""The gateway's own parameter. It is not forwarded."""
 
 _SYSTEM_ROLES = ("system", "developer")
 
@@ -65,17 +67,16 @@ def is_plain_request(body: Json) -> bool:
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body for `profile`, with its losses. `body` itself is not changed.
 
-    What changes: the model's name (`model`), the fields for the output limit and the reasoning effort, the developer
-    role, the place of system messages, lines in them that change or that no model needs, the field of past reasoning,
-    call ids (unique), the fields required beside calls, tool outputs (truncated to their limit), tool schemas, the
-    default of `parallel_tool_calls`, and `stream_options.include_usage` (on for every stream). Nulls and an empty
-    `tools` are left out. If the upstream ignores names in `tool_choice`, only the tools that `tool_choice` allows are
-    sent. Raises InvalidRequest if `tool_choice` names a tool that is not in `tools`, or requires a tool when there are
-    none.
+    What changes: the model's name (`model`), the fields for the output limit and for thinking, the developer role, the
+    place of system messages, lines in them that change or that no model needs, the field of past reasoning, call ids
+    (unique), the fields required beside calls, tool outputs (truncated to their limit), tool schemas, the default of
+    `parallel_tool_calls`, and `stream_options.include_usage` (on for every stream). Nulls and an empty `tools` are left
+    out. If the upstream ignores names in `tool_choice`, only the tools that `tool_choice` allows are sent. Raises
+    InvalidRequest if `tool_choice` names a tool that is not in `tools`, or requires a tool when there are none.
     """
     relayed = {**body, "model": model}
-    if None in body.values() or not _GATEWAY_PARAMS.isdisjoint(body):
-        relayed = {name: value for name, value in relayed.items() if value is not None and name not in _GATEWAY_PARAMS}
+    if None in body.values() or _GATEWAY_PARAM in body:
+        relayed = {name: value for name, value in relayed.items() if value is not None and name != _GATEWAY_PARAM}
     losses: list[Loss] = []
     unique = with_unique_message_call_ids(body["messages"])
     if profile.removed_lines:
@@ -88,9 +89,8 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         _rename_limit(relayed, profile)
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         relayed.setdefault(profile.raw_text_field, "none")
-    if profile.effort_field == "none" and relayed.pop("reasoning_effort", None) is not None:
-        losses.append(Loss("reasoning_effort", "dropped"))
-    switch_thinking_by_effort(relayed, profile)
+    if not THINKING_PARAMS.isdisjoint(relayed):
+        relay_thinking(relayed, profile, losses)
     if profile.refused_params:
         losses += [Loss(name, "dropped") for name in remove_refused_params(relayed, profile)]
     if profile.schema_shims and isinstance(answer_format := relayed.get("response_format"), dict):

@@ -1,9 +1,10 @@
 """Lowers a turn to the request body of a chat upstream. Does not know the endpoint the request came from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.chat.upstream.lower_items import lower_items
+from translation.chat.upstream.lower_thinking import lower_reasoning, switch_thinking
 from translation.chat.upstream.lower_tools import (
     lower_tools,
     remove_format_beside_forced_call,
@@ -11,7 +12,6 @@ from translation.chat.upstream.lower_tools import (
 )
 from translation.chat.upstream.text_tools import lower_tools_to_text
 from translation.errors import InvalidRequest, Unrepresentable
-from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, with_effort_for_budget
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -79,10 +79,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if turn.verbosity is not None:
         body["verbosity"] = turn.verbosity
     if turn.reasoning:
-        reasoning = turn.reasoning
-        if profile.effort_field == "reasoning_effort" and profile.thinking_switch == "none":
-            reasoning = with_effort_for_budget(reasoning, turn.thinking, losses)
-        body |= _lower_reasoning(reasoning, profile, losses)
+        body |= lower_reasoning(turn.reasoning, turn.thinking, profile, losses)
     if turn.extra:
         _add_extra(body, turn.extra, profile, losses)
     if turn.unknown_keys:
@@ -91,10 +88,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         remove_format_beside_forced_call(body, losses, format_param="text.format")
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         body[profile.raw_text_field] = "none"
-    if turn.thinking is not None:
-        _THINKING_SWITCHES[profile.thinking_switch](body, turn.thinking, losses)
-    else:
-        switch_thinking_by_effort(body, profile)
+    switch_thinking(body, turn.thinking, profile, losses)
     if profile.refused_params:
         losses += [Loss(TURN_PARAMS.get(name, name), "dropped") for name in remove_refused_params(body, profile)]
     if turn.stream:
@@ -136,17 +130,6 @@ def _lower_text_format(text_format: Json) -> Json:
             raise Unrepresentable(f"this model's API has no text format of type {kind!r}", param="text.format.type")
 
 
-def _lower_reasoning(reasoning: Json, profile: Profile, losses: list[Loss]) -> Json:
-    remaining = {key: value for key, value in reasoning.items() if value is not None}
-    body: Json = {}
-    if profile.effort_field == "reasoning_effort" and "effort" in remaining:
-        body["reasoning_effort"] = remaining.pop("effort")
-    if profile.effort_field == "reasoning":
-        body["reasoning"] = {key: remaining.pop(key) for key in ("effort", "max_tokens") if key in remaining}
-    losses += find_reasoning_losses(remaining)
-    return {key: value for key, value in body.items() if value}
-
-
 def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: list[Loss]) -> None:
     for key, value in extra.items():
         if value is None:
@@ -155,10 +138,6 @@ def _add_extra(body: Json, extra: Mapping[str, Any], profile: Profile, losses: l
             body[key] = value
         else:
             losses.append(Loss(key, "dropped"))
-
-
-def _switch_by_template(body: Json, thinking: bool, _losses: list[Loss]) -> None:
-    body["chat_template_kwargs"] = {**(body.get("chat_template_kwargs") or {}), "enable_thinking": thinking}
 
 
 def remove_refused_params(body: Json, profile: Profile) -> list[str]:
@@ -171,34 +150,3 @@ def remove_refused_params(body: Json, profile: Profile) -> list[str]:
     for name in removed:
         del body[name]
     return removed
-
-
-def switch_thinking_by_effort(body: Json, profile: Profile) -> None:
-    """Turns thinking off by the switch of the model's template if a chat body asks for no effort, in place.
-
-    llama.cpp and vLLM ignore the effort `none` in versions before summer 2026, and the model thinks. The client's own
-    arguments of the template count more.
-    """
-    if body.get("reasoning_effort") == "none" and profile.thinking_switch == "chat_template_kwargs":
-        arguments = body.get("chat_template_kwargs")
-        if arguments is None or isinstance(arguments, dict):
-            body["chat_template_kwargs"] = {"enable_thinking": False, **(arguments or {})}
-
-
-def _switch_by_reasoning(body: Json, thinking: bool, _losses: list[Loss]) -> None:
-    body["reasoning"] = {**(body.get("reasoning") or {}), "enabled": thinking}
-
-
-def _report_no_switch(body: Json, thinking: bool, losses: list[Loss]) -> None:
-    """Reports the loss of an upstream without a switch: the model thinks according to its effort, or by default."""
-    reasoning = body.get("reasoning") or {}
-    effort = body.get("reasoning_effort", reasoning.get("effort"))
-    losses += find_thinking_losses(thinking, reasoning.get("max_tokens") if effort is None else effort)
-
-
-_THINKING_SWITCHES: Final[Mapping[str, Callable[[Json, bool, list[Loss]], None]]] = {
-    "chat_template_kwargs": _switch_by_template,
-    "reasoning_enabled": _switch_by_reasoning,
-    "none": _report_no_switch,
-}
-"""Profile's `thinking_switch` -> the function that sets it in a body."""

@@ -11,6 +11,7 @@ from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
 from translation.representation.turn import LoweredRequest
+from translation.responses.input_items import find_item_kind
 from translation.responses.upstream.lower import OPTIONAL_ID_TYPES, to_replayed_reasoning
 
 _GATEWAY_PARAMS = ("thinking", "extensions")
@@ -81,7 +82,7 @@ def _with_readable_reasoning(items: Sequence[Item]) -> Sequence[Item]:
 def _without_ids(items: Sequence[Item]) -> list[Item]:
     return [
         {key: value for key, value in item.items() if key != "id"}
-        if item.get("type", "message") in OPTIONAL_ID_TYPES
+        if find_item_kind(item) in OPTIONAL_ID_TYPES
         else item
         for item in items
     ]

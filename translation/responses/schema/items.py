@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 from pydantic import Discriminator, Tag
 from typing_extensions import TypedDict
 
+from translation.responses.input_items import find_item_kind
 from translation.responses.schema.parts import (
     AgentContent,
     AssistantContent,
@@ -331,13 +332,7 @@ class ProgramOutput(_Hosted):
 
 
 def _kind_of(item: object) -> str | None:
-    """Returns an item's `type`, which messages and references may omit."""
-    if not isinstance(item, dict):
-        return None
-    kind = item.get("type")
-    if kind is None:
-        return "message" if "role" in item else "item_reference" if "id" in item else None
-    return kind if isinstance(kind, str) else None
+    return find_item_kind(item) if isinstance(item, dict) else None
 
 
 _kind_of.__name__ = "type"  # validation errors name the discriminating key by the function's name

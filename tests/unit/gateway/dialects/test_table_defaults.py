@@ -121,3 +121,28 @@ def test_a_default_means_the_same_in_messages(defaults: Json, body: Json, expect
     endpoint, request_body = REQUESTS["messages"]
     turn = lift_with(defaults, endpoint, request_body | body)
     assert {name: getattr(turn, name) for name in expected} == expected
+
+
+UNNAMED: dict[str, tuple[Json, dict[str, Any]]] = {
+    "one call at a time": ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
+    "a forced tool": ({"tool_choice": "required"}, {"tool_choice": "required"}),
+    "a verbosity": ({"verbosity": "low"}, {"verbosity": "low"}),
+    **{
+        name: ({name: value}, {"sampling": {name: value}})
+        for name, value in {
+            "logit_bias": {"1": 2},
+            "metadata": {"a": "b"},
+            "prompt_cache_key": "k",
+            "safety_identifier": "s",
+            "user": "ada",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("api", ["gemini", "ollama"])
+@pytest.mark.parametrize(("defaults", "expected"), UNNAMED.values(), ids=UNNAMED)
+def test_a_default_counts_where_the_api_has_no_name_for_it(defaults: Json, expected: dict[str, Any], api: str) -> None:
+    turn = lift_with(defaults, *REQUESTS[api])
+    assert {name: getattr(turn, name) for name in expected} == expected
+    assert (turn.extra, turn.losses) == ({}, ())

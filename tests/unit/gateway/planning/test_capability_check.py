@@ -127,7 +127,7 @@ def test_parameters_reported_as_dropped_are_dropped() -> None:
     fitted, dropped = apply_capabilities(asked, lacking, CHAT, losses, relayed=False)
     assert losses == [Loss("parallel_tool_calls", "dropped"), Loss("reasoning_effort", "dropped")]
     assert fitted == turn(tools=[TOOL])
-    assert dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort"}
+    assert dropped == {"parallel_tool_calls", "reasoning", "reasoning_effort", "thinking"}
 
 
 def test_supported_features_are_sent_as_requested() -> None:

@@ -107,7 +107,6 @@ TRANSLATED: dict[str, tuple[Endpoint, tuple[Dialect, ...], Json, Json]] = {
     "tools in words": (CHAT, ("chat",), {"text_tool_calls": "hermes"}, {}),
     "a limit for calls": (CHAT, ("chat",), {"max_tool_calls_per_turn": 1}, {}),
     "empty answers that are mended": (RESPONSES, ("responses",), {"fix_empty_final": True}, {}),
-    "our own switch for thinking": (CHAT, ("chat",), SWITCHED, {"thinking": True}),
     "our own switch, turned off": (RESPONSES, ("responses",), SWITCHED, {"thinking": False}),
     "our own extensions": (CHAT, ("chat",), {}, {"extensions": True}),
     "tools that ride on functions": (CHAT, ("chat",), {}, {"tools": [CUSTOM]}),

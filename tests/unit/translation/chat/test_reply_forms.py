@@ -87,6 +87,21 @@ PIECES: dict[str, tuple[list[Json], Json]] = {
         [{"annotations": [1]}, {"annotations": [2]}],
         {"content": None, "annotations": [1, 2]},
     ),
+    "pieces of an audio are joined": (
+        [
+            {"audio": {"id": "audio_1", "data": "AA", "transcript": "Hel"}},
+            {"audio": {"id": "audio_1", "data": "BB", "transcript": "lo"}},
+        ],
+        {"content": None, "audio": {"id": "audio_1", "data": "AABB", "transcript": "Hello"}},
+    ),
+    "the address of an image is whole": (
+        [{"images": [{"index": 0, "image_url": {"url": "data:,a"}}]}] * 2,
+        {"content": None, "images": [{"index": 0, "image_url": {"url": "data:,a"}}]},
+    ),
+    "a text that no API streams is the latest": (
+        [{"service": "a"}, {"service": "a"}],
+        {"content": None, "service": "a"},
+    ),
     "what is neither text nor list is the latest": (
         [{"audio": {"expires_at": 1}}, {"audio": {"expires_at": 2}}],
         {"content": None, "audio": {"expires_at": 2}},
@@ -98,6 +113,43 @@ PIECES: dict[str, tuple[list[Json], Json]] = {
 def test_a_stream_adds_up(deltas: list[Json], message: Json) -> None:
     completion = build_completion(chunks(*deltas))
     assert completion["choices"] == [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}]
+
+
+STREAMED: list[tuple[str, ...]] = [
+    *(("content",), ("refusal",), ("reasoning",), ("reasoning_content",)),
+    *(("tool_calls", "function", "arguments"), ("tool_calls", "custom", "input"), ("function_call", "arguments")),
+    *(("reasoning_details", "text"), ("reasoning_details", "summary"), ("reasoning_details", "data")),
+    *(("audio", "data"), ("audio", "transcript")),
+]
+REPEATED: list[tuple[str, ...]] = [
+    *(("role",), ("name",), ("tool_calls", "id"), ("tool_calls", "type"), ("tool_calls", "function", "name")),
+    *(("tool_calls", "extra_content", "signature"), ("reasoning_details", "signature"), ("audio", "id")),
+]
+
+
+def nest(path: tuple[str, ...], text: str) -> Json:
+    """Returns a delta with a text at this path. Calls and details are entries of lists."""
+    value: Any = text
+    for key in reversed(path):
+        value = {key: [{"index": 0, **value}] if key in ("tool_calls", "reasoning_details") else value}
+    return dict(value)
+
+
+@pytest.mark.parametrize("path", [*STREAMED, *REPEATED], ids=".".join)
+def test_texts_that_are_streamed_are_joined_and_others_replaced(path: tuple[str, ...]) -> None:
+    (choice,) = build_completion(chunks(nest(path, "a"), nest(path, "b")))["choices"]
+    value = choice["message"]
+    for key in path:
+        value = value[0] if isinstance(value, list) else value
+        value = value[key]
+    assert value == ("ab" if path in STREAMED else "b")
+
+
+@pytest.mark.parametrize("key", ["finish_reason", "native_finish_reason"])
+def test_a_reason_that_is_repeated_is_the_last(key: str) -> None:
+    rows: list[Json] = [{"index": 0, "delta": {}, key: reason} for reason in ("stop", "length", "length", None)]
+    frames = b"".join(sse.encode_data(orjson.dumps({"choices": [row]})) for row in rows)
+    assert build_completion(frames)["choices"][0][key] == "length"
 
 
 NO_COMPLETIONS: dict[str, Json] = {
@@ -127,7 +179,7 @@ def test_texts_and_lists_of_deltas_add_up() -> None:
     frames = b"".join(sse.encode_data(orjson.dumps(chunk)) for chunk in chunks[:3])
     message = build_completion(frames)["choices"][0]["message"]
     assert message["content"] == "abc"
-    assert message["x"] == {"t": "123"}
+    assert message["x"] == {"t": "3"}
     assert message["tool_calls"] == [
         {"function": {"arguments": "{}"}},
         "odd",

@@ -180,6 +180,11 @@ CASES: Final[dict[str, Case]] = {
     "SystemMessage.content": Case("messages.content", _body(), _body({"role": "system", "content": "WORDS"}), "WORDS"),
     "SystemMessage.name": _message("name", {"role": "system", "content": "a"}, {"name": "NAME"}, value="NAME"),
     "TextPart.text": _part("text", None, {"type": "text", "text": "WORDS"}, "WORDS"),
+    "ThinkingParam.budget_tokens": Case(
+        "thinking.budget_tokens",
+        _body(thinking={"type": "enabled"}, max_tokens=9000),
+        _body(thinking={"type": "enabled", "budget_tokens": 2345}, max_tokens=9000),
+    ),
     "ToolMessage.content": Case(
         "messages.content",
         _body(),

@@ -26,7 +26,7 @@ FACTS: dict[str, tuple[Json, RequestFacts]] = {
             tools=ToolFacts(hosted=({"type": "web_search"}, SEARCH), kinds=frozenset({"function", "file_search"}))
         ),
     ),
-    "thinking": ({"thinking": True}, RequestFacts(sets_thinking=True)),
+    "thinking, which a relay writes itself": ({"thinking": True}, RequestFacts()),
     "extensions": ({"extensions": True}, RequestFacts(has_extensions=True, needs_translation=True)),
     "padding": ({"stream_options": {"include_obfuscation": True}}, RequestFacts(is_obfuscated=True)),
 }

@@ -57,13 +57,40 @@ FIELDS: dict[str, tuple[Json, Json]] = {
         {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto", "enabled": True, "exclude": None}},
         {"reasoning": {"max_tokens": 9, "effort": "low", "summary": "auto"}, "thinking": True, "losses": ()},
     ),
+    "reasoning given twice in the same way": (
+        {"reasoning": {"effort": "low", "enabled": True}, "reasoning_effort": "low", "thinking": True},
+        {"reasoning": {"effort": "low"}, "thinking": True, "losses": ()},
+    ),
+    "thinking, turned on by an object": ({"thinking": {"type": "enabled"}}, {"thinking": True, "losses": ()}),
+    "thinking, turned off by an object": ({"thinking": {"type": "disabled"}}, {"thinking": False, "losses": ()}),
+    "thinking that adapts": ({"thinking": {"type": "adaptive"}}, {"thinking": True, "losses": ()}),
+    "thinking of an unknown type": (
+        {"thinking": {"type": "auto"}},
+        {"thinking": None, "losses": (Loss("thinking.type", "dropped"),)},
+    ),
+    "a budget beside thinking": (
+        {"thinking": {"type": "enabled", "budget_tokens": 9, "keep": "all"}},
+        {"thinking": True, "reasoning": {"max_tokens": 9}, "losses": (Loss("thinking.keep", "dropped"),)},
+    ),
+    "a budget of no thinking": (
+        {"thinking": {"type": "disabled", "budget_tokens": 9}},
+        {"thinking": False, "reasoning": None, "losses": (Loss("thinking.budget_tokens", "dropped"),)},
+    ),
+    "two budgets": (
+        {"thinking": {"type": "enabled", "budget_tokens": 9}, "reasoning": {"max_tokens": 5}},
+        {"thinking": True, "reasoning": {"max_tokens": 5}, "losses": (Loss("thinking.budget_tokens", "dropped"),)},
+    ),
     "reasoning given twice": (
         {
             "reasoning": {"effort": "low", "enabled": True, "exclude": True},
             "reasoning_effort": "high",
             "thinking": False,
         },
-        {"reasoning": {"effort": "high"}, "thinking": False, "losses": (Loss("reasoning.exclude", "dropped"),)},
+        {
+            "reasoning": {"effort": "high"},
+            "thinking": False,
+            "losses": tuple(Loss(f"reasoning.{key}", "dropped") for key in ("exclude", "enabled", "effort")),
+        },
     ),
     "text as the format": ({"response_format": {"type": "text"}}, {"text_format": None}),
     "a JSON object as the format": (

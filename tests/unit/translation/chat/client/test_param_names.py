@@ -13,6 +13,17 @@ NAMES: dict[str, tuple[tuple[str, str, str], Json, str]] = {
     "the effort": (("reasoning", "", ".effort"), {}, "reasoning_effort"),
     "the switch of thinking": (("thinking", "", ""), {}, "reasoning.enabled"),
     "the switch of thinking, as the client sent it": (("thinking", "", ""), {"thinking": True}, "thinking"),
+    "thinking, as the client sent it": (("reasoning", "", ""), {"thinking": True}, "thinking"),
+    "the budget, as the client sent it": (
+        ("reasoning", "", ".max_tokens"),
+        {"thinking": {"type": "enabled", "budget_tokens": 9}},
+        "thinking.budget_tokens",
+    ),
+    "the effort beside thinking": (
+        ("reasoning", "", ".effort"),
+        {"thinking": True, "reasoning_effort": "low"},
+        "reasoning_effort",
+    ),
     "the format of the text": (("text", "", ".format.schema"), {}, "response_format"),
     "the verbosity of the text": (("text", "", ".verbosity"), {}, "verbosity"),
     "the limit": (("max_output_tokens", "", ""), {}, "max_completion_tokens"),

@@ -101,6 +101,8 @@ ACCEPTED: dict[str, Json] = {
     ),
     "the old way of calling functions": body(functions=[{"name": "f"}], function_call={"name": "f"}),
     "the extensions": body(thinking=True, extensions=True),
+    "thinking as DeepSeek has it": body(thinking={"type": "disabled"}),
+    "thinking with what else a server has there": body(thinking={"type": "auto", "budget_tokens": 9, "keep": "all"}),
     "OpenRouter's reasoning": body(reasoning={"effort": "low", "max_tokens": 9, "enabled": True, "exclude": True}),
     "parameters of an upstream's own": body(top_k=3, provider={"order": ["x"]}),
     "null for everything optional": body(**dict.fromkeys(REQUEST_FIELDS - {"model", "messages"})),
@@ -187,6 +189,9 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
     "an unknown verbosity": (body(verbosity="x"), "verbosity", VALUE),
     "an unknown modality": (body(modalities=["smell"]), "modalities[0]", VALUE),
     "thinking that is no boolean": (body(thinking="yes"), "thinking", TYPE),
+    "thinking of no type": (body(thinking={"budget_tokens": 9}), "thinking.type", MISSING),
+    "thinking whose type is no string": (body(thinking={"type": True}), "thinking.type", TYPE),
+    "a budget of nothing": (body(thinking={"type": "enabled", "budget_tokens": 0}), "thinking.budget_tokens", VALUE),
     "extensions that are no boolean": (body(extensions={}), "extensions", TYPE),
 }  # fmt: skip
 

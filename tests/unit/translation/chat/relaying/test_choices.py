@@ -53,17 +53,33 @@ def test_text_that_may_become_a_tag_is_sent_at_the_end() -> None:
     assert last == {"index": 0, "delta": {"content": "<thi"}, "finish_reason": "stop"}
 
 
-@pytest.mark.parametrize(("reason", "kept"), [("stop", None), ("tool_calls", None), ("length", "length")])
-def test_a_second_finish_reason_of_a_choice_is_kept_if_it_says_that_the_answer_was_cut_off(
-    reason: str, kept: str | None
+REASONS: dict[str, tuple[list[str], list[str | None], str]] = {
+    "a repeated stop": (["stop", "stop"], ["stop", None], "stop"),
+    "another end that is no cut": (["stop", "tool_calls"], ["stop", None], "stop"),
+    "a cut after a stop": (["stop", "length"], ["stop", "length"], "length"),
+    "a cut that is repeated": (["length", "length"], ["length", None], "length"),
+    "a cut that is repeated in the words of a vendor": (["length", "max_tokens"], ["length", None], "length"),
+    "a filter that is repeated": (["content_filter", "content_filter"], ["content_filter", None], "content_filter"),
+    "another cut": (["length", "content_filter"], ["length", "content_filter"], "content_filter"),
+    "a stop after a cut": (["length", "stop"], ["length", None], "length"),
+    "a cut after a stop, repeated": (["stop", "length", "length"], ["stop", "length", None], "length"),
+}
+
+
+@pytest.mark.parametrize(("given", "expected", "last"), REASONS.values(), ids=REASONS)
+def test_a_later_finish_reason_of_a_choice_is_kept_if_it_says_for_the_first_time_that_the_answer_was_cut_off(
+    given: list[str], expected: list[str | None], last: str
 ) -> None:
     reader = build_reader()
-    first: Json = {"index": 0, "delta": {}, "finish_reason": "stop"}
-    second: Json = {"index": 0, "delta": {}, "finish_reason": reason}
-    assert not reader.read_choice(first)
-    assert reader.read_choice(second) is (kept is None)
-    assert (first["finish_reason"], second["finish_reason"]) == ("stop", kept)
-    assert reader.finished == {0}
+    choices: list[Json] = [
+        {"index": 0, "delta": {}, "finish_reason": reason, "native_finish_reason": reason} for reason in given
+    ]
+    for choice, reason in zip(choices, expected, strict=True):
+        reader.read_choice(choice)
+        assert choice["finish_reason"] == reason
+        assert ("native_finish_reason" in choice) is (reason is not None)
+    assert reader.finished == {0: last}
+    assert reader.finish_reason == last
 
 
 @pytest.mark.parametrize("choice", [{"index": "a", "delta": {}}, {"index": 0, "delta": "a"}], ids=["index", "delta"])

@@ -13,7 +13,7 @@ from tests.unit.support.golden import chunks_of
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
 from tests.unit.translation.chat.relaying.relayed_chat import DEATH, TEXT, USAGE, relay, run, wire
 from translation.chat.relaying.whole_completion import failure_of, relay_completion
-from translation.chat.reply_forms import build_completion_stream
+from translation.chat.reply_forms import build_completion, build_completion_stream
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.representation.events import Failed
@@ -276,6 +276,16 @@ def test_details_beside_the_finish_reason_stay() -> None:
 def test_a_second_finish_reason_is_relayed_only_if_the_answer_was_cut_off(second: str, relayed: str | None) -> None:
     out = chunks_of(run(relay(), [wire(text_chunk("a"), chunk(finish="eos"), chunk(finish=second))]))
     assert [each["choices"][0]["finish_reason"] for each in out] == [None, "stop", relayed]
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
+def test_a_reason_that_the_last_chunk_repeats_is_one_reason_of_the_whole_completion(reason: str) -> None:
+    """OpenRouter repeats it in the chunk with the usage."""
+    ends = [chunk(finish=reason), chunk(finish=reason)]
+    for end in ends:
+        end["choices"][0]["native_finish_reason"] = "end_of_turn"
+    (choice,) = build_completion(run(relay(), [wire(text_chunk("a"), *ends)]))["choices"]
+    assert (choice["finish_reason"], choice["native_finish_reason"]) == (reason, "end_of_turn")
 
 
 def test_a_whole_completion_without_a_reason_stopped() -> None:

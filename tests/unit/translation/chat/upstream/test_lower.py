@@ -22,6 +22,7 @@ PLAIN = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 OPENROUTER = Profile(
     effort_field="reasoning", thinking_switch="reasoning_enabled", extra_params=frozenset({"provider"})
 )
+BY_TYPE = Profile(thinking_switch="thinking_type")
 VLLM = Profile(thinking_switch="chat_template_kwargs", extra_params=frozenset({"chat_template_kwargs", "top_k"}))
 
 F = {"type": "function", "name": "f", "parameters": {"type": "object", "$defs": {}}, "strict": True}
@@ -155,6 +156,13 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
         {"reasoning": {"effort": "low", "enabled": True}},
     ),
     "thinking alone": ({"thinking": False}, OPENROUTER, {"reasoning": {"enabled": False}}),
+    "thinking as a type": ({"thinking": True}, BY_TYPE, {"thinking": {"type": "enabled"}}),
+    "no thinking as a type": ({"thinking": False}, BY_TYPE, {"thinking": {"type": "disabled"}}),
+    "no effort, and a type": (
+        {"reasoning": {"effort": "none"}},
+        BY_TYPE,
+        {"reasoning_effort": "none", "thinking": {"type": "disabled"}},
+    ),
     "thinking as the chat template's switch": (
         {"thinking": False, "extra": {"chat_template_kwargs": {"a": 1}}},
         VLLM,
