@@ -157,6 +157,8 @@ class DialectSpec:
     framing: Framing = SSE
     parses_text_calls: bool = False
     """Whether the decoder can parse tool calls in text. It then needs the turn's tools."""
+    header_params: Mapping[str, str] = field(default_factory=dict)
+    """Maps parameters of the body to the headers that they are sent as."""
 
     def path_of(self, turn: Turn) -> str:
         """Returns the path that the turn is posted to."""
@@ -178,10 +180,15 @@ _MESSAGES_COUNT_PARAMETERS = frozenset(
 
 _MESSAGES_COUNT_PATH: Final = "/messages/count_tokens"
 
+_MESSAGES_HEADER_PARAMS: Final = {"anthropic_version": "anthropic-version", "anthropic_beta": "anthropic-beta"}
+"""https://platform.claude.com/docs/en/api/beta-headers"""
+
 
 def _build_anthropic_count(turn: Turn, profile: Profile) -> CountRequest:
     body = lower_to_anthropic(turn, profile).body
     count_body = {name: value for name, value in body.items() if name in _MESSAGES_COUNT_PARAMETERS}
+    if "thinking" in count_body:  # the API refuses this key without its beta, which a count does not send
+        count_body["thinking"] = {key: value for key, value in body["thinking"].items() if key != "block_binding"}
     return CountRequest(_MESSAGES_COUNT_PATH, count_body, "input_tokens")
 
 
@@ -215,6 +222,7 @@ DIALECTS: dict[WireDialect, DialectSpec] = {
         MESSAGES_TURN_PARAMS,
         model_list=ModelList("/models?limit=1000", parse_openai_model_list),
         build_count_request=_build_anthropic_count,
+        header_params=_MESSAGES_HEADER_PARAMS,
     ),
     "gemini": DialectSpec(
         path_of_contents,
@@ -248,7 +256,7 @@ RELAY_DIALECTS: dict[Dialect, RelayDialectSpec] = {
     "messages": RelayDialectSpec(
         "/messages",
         build_message_stream,
-        {"anthropic_version": "anthropic-version", "anthropic_beta": "anthropic-beta"},
+        _MESSAGES_HEADER_PARAMS,
         b"anthropic-ratelimit-",
         _MESSAGES_COUNT_PATH,
     ),

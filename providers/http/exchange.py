@@ -32,7 +32,7 @@ from providers.http.dialects import (
     PayloadSplitter,
 )
 from providers.http.path_relay import relay_path
-from providers.http.relay import HttpRelay, is_json_reply
+from providers.http.relay import HttpRelay, is_json_reply, split_headers
 from providers.http.token_counting import TokenCounter, require_count
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
@@ -81,8 +81,11 @@ class HttpProvider:
             profile = replace(profile, think_open=False)
         dialect = self._dialect
         check = self._find_body_check(turn)
+        headers: Mapping[str, str] | None = None
+        if not body.keys().isdisjoint(dialect.header_params):
+            headers, body = split_headers(body, dialect.header_params, self._upstream.configured_headers)
         request = ExchangeRequest(
-            dialect.path_of(turn), body, losses, turn.stream, check, dialect.turn_params, turn.credentials
+            dialect.path_of(turn), body, losses, turn.stream, check, dialect.turn_params, turn.credentials, headers
         )
         return HttpExchange(self._upstream, request, dialect.new_decoder(turn, profile), dialect.framing)
 
@@ -148,6 +151,8 @@ class ExchangeRequest(NamedTuple):
     """The upstream's parameters -> those of a turn."""
     credentials: Sequence[str] = ()
     """The credentials in the body, which no error may quote."""
+    headers: Mapping[str, str] | None = None
+    """The headers that the request has beside the upstream's."""
 
 
 class HttpExchange(Source[Batch]):
@@ -186,11 +191,11 @@ class HttpExchange(Source[Batch]):
         return self.iterate()
 
     async def open(self) -> None:
-        path, body, _, stream, check, turn_params, credentials = self._request
+        path, body, _, stream, check, turn_params, credentials, headers = self._request
         if check is not None:
             await check(body)
         try:
-            reply = await self._upstream.post(path, body, stream=stream, credentials=credentials)
+            reply = await self._upstream.post(path, body, stream=stream, credentials=credentials, headers=headers)
         except UpstreamRejected as rejection:
             if rejection.param is not None:
                 rejection.param = find_turn_param(rejection.param, turn_params)

@@ -52,12 +52,7 @@ class HttpRelay(Source[bytes]):
         """`[DONE]` counts only at the start of a line; within a line it is text of a model."""
         self._is_complete = False
         if dialect.header_params:
-            self._headers = {
-                header: _render_header(body[param], upstream.configured_headers.get(header))
-                for param, header in dialect.header_params.items()
-                if body.get(param)
-            }
-            self._body = {key: value for key, value in body.items() if key not in dialect.header_params}
+            self._headers, self._body = split_headers(body, dialect.header_params, upstream.configured_headers)
 
     def reads(self) -> AsyncGenerator[bytes, None]:
         return self.iterate()
@@ -129,6 +124,21 @@ class HttpRelay(Source[bytes]):
         if answer.get("object") != "response" and (rejection := self._upstream.find_error(answer, self._credentials)):
             raise rejection
         return answer
+
+
+def split_headers(
+    body: Json, header_params: Mapping[str, str], configured: Mapping[str, str]
+) -> tuple[Mapping[str, str], Json]:
+    """Returns the headers that some parameters of a body are sent as, and the body without these parameters.
+
+    `header_params` are the parameters and their headers, `configured` the headers that the operator configured.
+    """
+    headers = {
+        header: _render_header(body[param], configured.get(header))
+        for param, header in header_params.items()
+        if body.get(param)
+    }
+    return headers, {key: value for key, value in body.items() if key not in header_params}
 
 
 def _render_header(value: str | Sequence[str], configured: str | None) -> str:

@@ -72,11 +72,11 @@ def result(call_id: str, *blocks: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def asking(folder: Path, *scripts: Script) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
-    """A client, and the upstream that answers with these scripts."""
+async def asking(folder: Path, *scripts: Script, **more: Any) -> AsyncIterator[tuple[AsyncOpenAI, ScriptedUpstream]]:
+    """A client, and the upstream that answers with these scripts. `more` are keys of the provider."""
     async with ScriptedUpstream() as upstream:
         upstream.on("/messages", *scripts)
-        provider = {"type": "anthropic", "base_url": upstream.url, "api_key": KEY}
+        provider = {"type": "anthropic", "base_url": upstream.url, "api_key": KEY, **more}
         async with official_client(folder, provider) as client:
             yield client, upstream
 
@@ -251,6 +251,28 @@ async def test_the_key_and_the_version_are_sent_in_their_headers(tmp_path: Path)
         headers = upstream.requests[0].headers
     assert (headers["x-api-key"], headers["anthropic-version"]) == (KEY, "2023-06-01")
     assert "authorization" not in headers
+
+
+@pytest.mark.parametrize("configured", [None, "mine-2026-01-01"], ids=["alone", "beside the operator's"])
+async def test_thinking_of_a_changed_conversation_may_be_dropped(configured: str | None, tmp_path: Path) -> None:
+    model, beta = "claude-opus-5-5", "thinking-binding-controls-2026-08-01"
+    provider = {"headers": {"anthropic-beta": configured}} if configured else {}
+    scripts = (anthropic_calls(("toolu_1", "add", {}), thinking=THINKING[:1]), anthropic_text("It is 3."))
+    async with asking(tmp_path, *scripts, **provider) as (client, upstream):
+        upstream.on("/messages/count_tokens", json_reply({"input_tokens": 14}))
+        first = await client.responses.create(model=model, input="Add.", instructions="It is noon.", tools=TOOLS)
+        later: dict[str, Any] = {"previous_response_id": first.id, "instructions": "It is one.", "tools": TOOLS}
+        later["input"] = [{"type": "function_call_output", "call_id": "toolu_1", "output": "3"}]
+        second = await client.responses.create(model=model, **later)
+        await client.responses.input_tokens.count(model=model, **later)
+        opening, going_on, counting = upstream.requests
+    assert second.output_text == "It is 3."
+    assert opening.headers.get("anthropic-beta") == configured
+    assert opening.json["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert going_on.headers["anthropic-beta"] == (f"{configured},{beta}" if configured else beta)
+    assert going_on.json["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert "anthropic_beta" not in going_on.json
+    assert counting.json["thinking"] == opening.json["thinking"]
 
 
 ERRORS = {

@@ -20,8 +20,8 @@ _CONFIG_NAMES: Final = {
 _EFFORT_LEVELS: Final = {"xhigh": "high", "max": "high"}
 """Efforts above the API's highest level."""
 
-_LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "service_tier", "verbosity", "text")
-"""Defaults that have a place of their own, or none in this API."""
+_LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "service_tier")
+"""Defaults that have a place of their own in this API. Those without a name in it are applied when they are lifted."""
 
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.foreign_params import apply_foreign_params
 from translation.gemini.client.gemini_history import lift_contents
 from translation.gemini.client.json_schemas import lift_schema
 from translation.gemini.client.tools import lift_calling_config, lift_declarations
@@ -47,7 +48,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
     config, tool_config = body.get("generationConfig") or {}, body.get("toolConfig") or {}
     _check_servers_only(body, config)
     thinking, reasoning = _lift_thinking(config.get("thinkingConfig") or {})
-    return Turn(
+    turn = Turn(
         model=body["model"] if model is None else model,
         instructions=_lift_instruction(body.get("systemInstruction")),
         items=lift_contents(body["contents"], losses),
@@ -62,6 +63,7 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         extra=_lift_extra(body, config, losses),
         losses=tuple(dict.fromkeys(losses)),
     )
+    return apply_foreign_params(turn)
 
 
 def _check_servers_only(body: Json, config: Json) -> None:

@@ -47,7 +47,7 @@ _BlockEvent: TypeAlias = ItemStarted | PartStarted | Delta | Annotated | PartEnd
 class _ItemBlocks:
     """An item that has begun, with the indexes of its blocks: by part, or under None if the item is one block."""
 
-    __slots__ = ("arguments", "blocks", "has_block_per_part", "is_raw", "state", "stopped")
+    __slots__ = ("arguments", "blanks", "blocks", "has_block_per_part", "is_raw", "state", "stopped")
 
     def __init__(self, item: Item) -> None:
         self.state = ItemState(item)
@@ -55,6 +55,8 @@ class _ItemBlocks:
         self.blocks: dict[int | None, int] = {}
         self.stopped: set[int | None] = set()
         """The keys of blocks that have ended."""
+        self.blanks: dict[int | None, str] = {}
+        """The white space at the beginning of parts of a message, until other text follows."""
         self.arguments: str | None = None
         """The beginning of a call's arguments, until enough of it has come; None before it and after it."""
         self.is_raw = False
@@ -189,8 +191,22 @@ class MessagesEncoder(EventEncoder):
         kind = entry.state.type
         if kind == "function_call":
             self._write_arguments(index, text, frames)
-        elif text and kind in _TEXT_DELTAS and not (kind == "reasoning" and self._thinking != "text"):
+        elif text and kind == "message":
+            self._write_answer_text(index, part_index, text, frames)
+        elif text and kind == "reasoning" and self._thinking == "text":
             self._write_first_text(index, part_index, text, frames)
+
+    def _write_answer_text(self, index: int, part_index: int | None, text: str, frames: list[bytes]) -> None:
+        """Writes the first text of a block of the answer. White space waits for other text.
+
+        Models write it before a call. The API refuses blocks of white space only when a client sends them back.
+        """
+        blanks = self._items[index].blanks
+        text = blanks.pop(part_index, "") + text
+        if text.strip():
+            self._write_first_text(index, part_index, text, frames)
+        else:
+            blanks[part_index] = text
 
     def _write_arguments(self, index: int, text: str, frames: list[bytes]) -> None:
         """Writes a piece of a call's arguments. Any text but the JSON of an object is written within an object.
@@ -257,6 +273,7 @@ class MessagesEncoder(EventEncoder):
 
     def _write_missing(self, index: int, part_index: int, part: Json, frames: list[bytes]) -> None:
         entry = self._items[index]
+        entry.blanks.pop(part_index, None)
         if text := text_of(entry.state.type, part):
             self._write_text(index, part_index, text, frames, is_initial=True)
 

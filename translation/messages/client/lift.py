@@ -11,7 +11,7 @@ from translation.messages.client.relayed_features import find_features
 from translation.messages.client.tools import lift_tool_choice, lift_tools
 from translation.messages.schema.request import REQUEST_FIELDS, check_known, find_unknown_in_request
 from translation.representation.json_types import Json
-from translation.representation.loss import Loss
+from translation.representation.loss import Loss, UnknownKey
 from translation.representation.turn import Turn
 from translation.request_facts import RequestFacts, StateFacts, ToolFacts
 from translation.tools.credentials import list_credentials
@@ -89,7 +89,14 @@ def lift(body: Json, *, relayed: bool = False, model: str | None = None) -> Turn
         stream=params.get("stream", False),
         extra=_lift_extra(params, losses),
         losses=() if relayed else tuple(dict.fromkeys(losses)),
+        unknown_keys=() if relayed else _find_unknown_values(params),
     )
+
+
+def _find_unknown_values(params: Mapping[str, Any]) -> tuple[UnknownKey, ...]:
+    """Returns the kind of thinking that only some models of this API have. For others it becomes adaptive thinking."""
+    thinking = params.get("thinking") or {}
+    return (UnknownKey("thinking.type", "type", thinking),) if thinking.get("type") == "between_tools" else ()
 
 
 def _refuse_own_params(params: Mapping[str, Any]) -> None:
@@ -117,8 +124,6 @@ def _lift_thinking(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool 
         if effort is not None:
             losses.append(Loss("output_config.effort", "dropped"))
         return False, None
-    if kind == "between_tools":
-        losses.append(Loss("thinking", "between_tools as adaptive"))
     reasoning: Json = {} if effort is None else {"effort": effort}
     if requested.get("display") == "summarized":
         # OpenAI sends no readable thinking without it. It costs nothing where thinking is readable anyway.

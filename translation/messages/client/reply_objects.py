@@ -18,12 +18,13 @@ from translation.representation.events import (
 )
 from translation.representation.item_seal import ItemSeal, seal_item
 from translation.representation.items import read_span, text_of
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Item, Json, mapping_or_empty
 from translation.tools.arguments import parse_past_arguments
 from translation.tools.searches import is_paused
 
 ThinkingView: TypeAlias = Literal["text", "omitted", "none"]
-"""The client's view of the model's thinking. `omitted`: only the sealed data that it can send back. `none`: nothing."""
+"""The client's view of the model's thinking. `omitted`: only the sealed data that it can send back. `none`: nothing but
+the data of calls."""
 
 BLANK_LINE: Final = "\n\n"
 
@@ -47,7 +48,8 @@ _SERVICE_TIERS: Final = {"default": "standard", "priority": "priority"}
 def choose_thinking_view(body: Json) -> ThinkingView:
     """Returns what the client of a request gets of the model's thinking.
 
-    A client that does not ask for thinking expects the answer in the first block, so it gets none.
+    A client that does not ask for thinking expects the answer in the first block, so it gets none. What a later turn
+    needs of a call it gets all the same.
     """
     thinking = body.get("thinking") or {}
     if thinking.get("type") in (None, "disabled"):
@@ -132,7 +134,8 @@ def build_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Itera
 
 def _build_text_blocks(item: Item) -> Iterator[Json]:
     for part in item.get("content") or ():
-        if text := text_of(item["type"], part):
+        text = text_of(item["type"], part)
+        if text.strip():  # the API refuses other blocks when a client sends them back
             citations = [citation for entry in part.get("annotations") or () if (citation := cite_url(entry, text))]
             yield {"type": "text", "text": text, **({"citations": citations} if citations else {})}
 
@@ -158,6 +161,9 @@ def cite_url(annotation: Any, text: str) -> Json | None:
 def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:
     """Yields the blocks of a whole reasoning item."""
     if view == "none":
+        # Gemini refuses a call without its signature, whether or not the client sees the thinking beside it.
+        if _has_call_data(item) and (signature := seal_item(item, seal)):
+            yield {"type": "redacted_thinking", "data": signature}
         return
     parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
     text = BLANK_LINE.join(filter(None, (text_of("reasoning", part) for part in parts)))
@@ -168,6 +174,12 @@ def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None)
         yield {"type": "thinking", "thinking": text, "signature": signature}
     elif signature:
         yield {"type": "redacted_thinking", "data": signature}
+
+
+def _has_call_data(item: Item) -> bool:
+    """Whether a reasoning item holds data of a call, which its upstream needs back with the call."""
+    details = item.get("details")
+    return isinstance(details, list) and any("call_id" in mapping_or_empty(detail) for detail in details)
 
 
 def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:

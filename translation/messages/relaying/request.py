@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from translation.hygiene.volatile_lines import move_volatile_lines_of_system, remove_lines_of_system
 from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
+from translation.messages.relaying.history import repair_history
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -29,10 +30,12 @@ _NAMES: Final = {"web_search_tool_result": "searches", "text": "citations"}
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body, for the upstream's `model` name. Nulls are left out.
 
-    Lines of the profile are removed or moved. Anthropic's own profile has none.
+    Lines of the profile are removed or moved. Anthropic's own profile has none, and makes the history valid instead.
     """
     relayed = {**{key: value for key, value in body.items() if value is not None}, "model": model}
     losses: list[Loss] = []
+    if profile.relayed_history == "repair":
+        relayed["messages"] = repair_history(relayed["messages"], losses)
     if profile.system_messages == "merge_all":
         _merge_system_messages(relayed, losses)
     if profile.removed_lines and relayed.get("system"):

@@ -6,15 +6,11 @@ from typing import Any, Final
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.messages.upstream.citations import enable_citations
+from translation.messages.upstream.families import find_claude_family
 from translation.messages.upstream.json_schemas import JoinedObjects, close_schema
 from translation.messages.upstream.lower_items import lower_items, open_turn_has_thinking
 from translation.messages.upstream.lower_tools import forces_call, lower_tools
-from translation.messages.upstream.thinking import (
-    accepts_sampling,
-    lower_thinking,
-    predates_adaptive,
-    uses_token_budget,
-)
+from translation.messages.upstream.thinking import allow_changed_history, lower_thinking
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -63,17 +59,21 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     system, messages = lower_items(turn, profile, losses)
     if not messages:
         raise InvalidRequest("The input is empty: send at least one message that is no system message.", param="input")
-    is_pre_adaptive = predates_adaptive(turn.model)
-    tools = lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses, strict=not is_pre_adaptive)
-    thinking_refusal = "not where a tool is forced" if forces_call(tools) else None
-    if not thinking_refusal and uses_token_budget(turn.model, profile) and not open_turn_has_thinking(messages):
+    family = find_claude_family(turn.model, profile)
+    tools = lower_tools(turn.tools, turn.tool_choice, turn.parallel_tool_calls, losses, family)
+    thinking_refusal = None
+    if family.forced_tools == "without_thinking" and forces_call(tools):
+        thinking_refusal = "not where a tool is forced"
+    elif family.takes_budget and not open_turn_has_thinking(messages):
         thinking_refusal = "not in a turn begun without"
-    thinking = lower_thinking(turn, profile, losses, refusal=thinking_refusal)
+    thinking = lower_thinking(turn, family, profile, losses, refusal=thinking_refusal)
     body: Json = {"model": turn.model, "max_tokens": thinking.max_tokens, "messages": messages}
     if system:
         body["system"] = "\n\n".join(system)
     body |= tools | thinking.body
-    allows_sampling = accepts_sampling(turn.model, profile)
+    if family.binds_thinking:
+        allow_changed_history(body, losses)
+    allows_sampling = family.accepts_sampling
     body |= _lower_sampling(turn.sampling, losses, thinks=thinking.thinks, allows_sampling=allows_sampling)
     if turn.text_format is not None:
         body["output_config"] = {
@@ -87,7 +87,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
     if turn.verbosity is not None:
         losses.append(Loss("text.verbosity", "dropped"))
     _add_extra(body, turn.extra, profile, losses, allows_top_k=allows_sampling and not thinking.thinks)
-    losses += find_unknown_key_losses(turn.unknown_keys)
+    losses += find_unknown_key_losses(turn.unknown_keys, {"thinking": body.get("thinking")})
     _mark_for_caching(body, turn, losses)
     if turn.stream:
         body["stream"] = True

@@ -47,6 +47,11 @@ def lower_items(turn: Turn, profile: Profile, losses: list[Loss]) -> LoweredItem
     return LoweredItems(writer.system, writer.finish())
 
 
+def clean_call_id(call_id: str) -> str:
+    """Returns the id of a call in the characters that the API accepts. Other models write `functions.f:0`."""
+    return _INVALID_ID_CHARS.sub("_", call_id)
+
+
 def open_turn_has_thinking(messages: Sequence[Json]) -> bool:
     """Whether the assistant's turn that the request continues began with thinking. True if it continues none.
 
@@ -102,7 +107,7 @@ class _MessageWriter(TurnWriter):
         self._append_blocks("assistant", blocks)
 
     def _add_call(self, index: int, item: Item) -> None:
-        call_id = self._ids.claim(_INVALID_ID_CHARS.sub("_", item["call_id"]))
+        call_id = self._ids.claim(clean_call_id(item["call_id"]))
         arguments = parse_past_arguments(
             item["arguments"], f"input[{index}].arguments", self._losses, max_bytes=self._profile.max_tool_args_bytes
         )

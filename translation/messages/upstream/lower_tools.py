@@ -5,6 +5,7 @@ from typing import Final
 
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.lowering.object_schemas import COMBINING_KEYWORDS, to_object_schema
+from translation.messages.upstream.families import ClaudeFamily
 from translation.messages.upstream.json_schemas import JoinedObjects, close_schema
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -27,23 +28,30 @@ _MAX_STRICT_TOOLS: Final = 20
 
 _TOOL_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
+_FORCING_TYPES: Final = ("any", "tool")
+"""Types of a `tool_choice` that require a call."""
+
 
 def lower_tools(
-    tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss], *, strict: bool
+    tools: Sequence[Json], choice: str | Json | None, parallel: bool | None, losses: list[Loss], family: ClaudeFamily
 ) -> Json:
     """Returns `tools` and `tool_choice` as keys of a body, an empty object without tools.
 
-    `strict` says that the model supports strict tools. Raises InvalidRequest for a bad name or a choice of a tool that
-    is not in `tools`, and Unrepresentable for types of tools that the API does not have.
+    A model that refuses to be forced chooses itself whether to call a tool, which is a loss. Raises InvalidRequest for
+    a bad name or a choice of a tool that is not in `tools`, and Unrepresentable for types of tools that the API does
+    not have.
     """
     tools, choice = filter_allowed_tools(tools, choice, losses)
     if not tools:
         return {}
-    strict = strict and sum(bool(tool.get("strict")) for tool in tools) <= _MAX_STRICT_TOOLS
+    strict = family.has_strict_tools and sum(bool(tool.get("strict")) for tool in tools) <= _MAX_STRICT_TOOLS
     lowered, tool_losses = derive(tools, _lower_strictly if strict else _lower_leniently)
     losses += tool_losses
     body: Json = {"tools": lowered}
     tool_choice = _lower_choice(choice, tools)
+    if family.forced_tools == "refused" and tool_choice.get("type") in _FORCING_TYPES:
+        tool_choice = {"type": "auto"}
+        losses.append(Loss("tool_choice", "not enforced"))
     if parallel is False and tool_choice.get("type") != "none":
         tool_choice = {"type": "auto", **tool_choice, "disable_parallel_tool_use": True}
     return {**body, "tool_choice": tool_choice} if tool_choice else body
@@ -51,7 +59,7 @@ def lower_tools(
 
 def forces_call(body: Json) -> bool:
     """Whether `tool_choice` of a body requires the model to call a tool."""
-    return body.get("tool_choice", {}).get("type") in ("any", "tool")
+    return body.get("tool_choice", {}).get("type") in _FORCING_TYPES
 
 
 def _lower_strictly(tools: Sequence[Json]) -> tuple[list[Json], list[Loss]]:

@@ -4,10 +4,12 @@
 `budget`    the request sets a number of tokens, which count towards `max_tokens`; models before.
 """
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from translation.messages.upstream.details import THINKING_BLOCKS
+from translation.messages.upstream.families import ClaudeFamily
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -15,6 +17,9 @@ from translation.representation.turn import Turn
 
 DEFAULT_MAX_TOKENS: Final = 32_000
 """`max_tokens` if nothing sets it. Every model since Claude 3.7 can write that many."""
+
+BETAS: Final = "anthropic_beta"
+"""The key of a body for the names of betas, which are sent as a header."""
 
 _MIN_BUDGET: Final = 1024
 """The smallest budget that the API accepts, in tokens."""
@@ -25,43 +30,18 @@ _BUDGET_SHARES: Final = {"minimal": 1 / 16, "low": 1 / 4, "medium": 1 / 2}
 _EFFORT_ALIASES: Final = {"minimal": "low"}
 """`reasoning.effort` -> the API's name, where it differs."""
 
-_PRE_ADAPTIVE_PATTERN: Final = re.compile(
-    r"claude-(?:instant|v?[123](?!\d)|(?:opus|sonnet|haiku)-4(?:[-.][0-5](?!\d))?(?![-.]\d{1,2}(?!\d)|\d))"
-)
-"""Matches Claude 1 to 4.5, by all their names at Anthropic and at other hosts, and no newer model."""
+_LOWEST_EFFORT: Final = "low"
 
+_BETWEEN_TOOLS: Final[Json] = {"type": "between_tools"}
 
-_VERSION_PATTERN: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
-"""Finds the numbers of a model's version. The name may have one, two or none."""
+_REFUSED_BETWEEN_TOOLS: Final = ("xhigh", "max")
+"""Efforts that the API refuses beside `between_tools`.
+https://platform.claude.com/docs/en/models/sonnet-5-5/whats-new-sonnet-5-5"""
 
-_FIRST_WITHOUT_SAMPLING: Final = (4, 7)
-
-_FIRST_WITH_XHIGH: Final = (4, 7)
-"""The first version with the effort `xhigh`. https://platform.claude.com/docs/en/build-with-claude/effort"""
-
-
-def predates_adaptive(model: str) -> bool:
-    """Whether a model is older than adaptive thinking, by its name."""
-    return _PRE_ADAPTIVE_PATTERN.search(model) is not None
-
-
-def uses_token_budget(model: str, profile: Profile) -> bool:
-    """Whether thinking of this model is set by a number of tokens."""
-    return predates_adaptive(model) if profile.thinking_form == "by_model" else profile.thinking_form == "budget"
-
-
-def accepts_sampling(model: str, profile: Profile) -> bool:
-    """Whether this model accepts `temperature`, `top_p` and `top_k`. The API refuses them since Claude 4.7.
-
-    A model that uses a token budget is older, whatever its name.
-    """
-    version = _read_version(model)
-    return version is None or uses_token_budget(model, profile) or version < _FIRST_WITHOUT_SAMPLING
-
-
-def _read_version(model: str) -> tuple[int, int] | None:
-    version = _VERSION_PATTERN.search(model)
-    return None if version is None else (int(version[1]), int(version[2] or 0))
+_BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+_DROP_CHANGED: Final[Json] = {"prefix_mismatch_behavior": "drop_block"}
+"""Makes the API drop past thinking that is bound to other messages, where it would refuse the request. It needs the
+beta. https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,57 +51,97 @@ class LoweredThinking:
     body: Json
     """The keys of the body for thinking, without `max_tokens`."""
     thinks: bool
-    """Whether the body enables thinking."""
+    """Whether the model thinks before it answers."""
     max_tokens: int
     """`max_tokens` of the request, which includes the thinking."""
 
 
-def lower_thinking(turn: Turn, profile: Profile, losses: list[Loss], *, refusal: str | None) -> LoweredThinking:
+def lower_thinking(
+    turn: Turn, family: ClaudeFamily, profile: Profile, losses: list[Loss], *, refusal: str | None
+) -> LoweredThinking:
     """Returns the keys for thinking, and `max_tokens`. Losses are appended to `losses`.
 
-    `refusal` is the reason why the API would refuse thinking in this request. It is reported as a loss if the turn
-    requests thinking. With None, thinking is possible.
+    `refusal` is the reason why the model would not think in this request, or the API would refuse it. It is reported as
+    a loss if the turn requests thinking. With None, thinking is possible.
     """
     reasoning = {key: value for key, value in (turn.reasoning or {}).items() if value is not None}
     summary, effort, budget = reasoning.get("summary"), reasoning.get("effort"), reasoning.get("max_tokens")
     if turn.thinking is False or effort == "none":
-        return LoweredThinking({"thinking": {"type": "disabled"}}, False, _answer_max_tokens(turn, profile))
-    if turn.thinking is None and effort is None and budget is None:
+        return _turn_off(turn, family, profile, losses, by_effort=turn.thinking is not False)
+    if family.off == "between_tools" and _asks_between_tools(turn):
+        return _lower_between_tools(turn, profile, effort, losses)
+    is_requested = turn.thinking or budget is not None or (effort is not None and turn.thinks_by_effort)
+    if family.thinks == "when_asked" and not is_requested:
         if summary:
             losses.append(Loss("reasoning.summary", "dropped"))
-        return LoweredThinking({}, False, _answer_max_tokens(turn, profile))
-    if turn.thinking is None and budget is None and not turn.thinks_by_effort:
-        return _lower_answer_effort(turn, profile, effort, losses)
-    if uses_token_budget(turn.model, profile):
+        return _lower_answer_effort(turn, family, profile, effort, losses)
+    if family.takes_budget:
         return _lower_budget(turn, profile, losses, budget or _budget_for_effort(effort, profile), refusal)
-    body = _lower_effort(effort, turn.model, losses)
+    body = _lower_effort(effort, family, losses)
     if budget is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
-    if refusal:
+    if refusal and is_requested:
         losses.append(Loss("reasoning", refusal))
+    if refusal and family.thinks == "when_asked":
         return LoweredThinking(body, False, _answer_max_tokens(turn, profile))
-    # By default the API omits the text of the thinking and sends only its signature.
-    body["thinking"] = {"type": "adaptive", "display": "summarized"}
+    return _think(turn, body)
+
+
+def _think(turn: Turn, body: Json) -> LoweredThinking:
+    """Returns the keys of a body, with adaptive thinking and its text.
+
+    By default newer models omit the text of their thinking, and with it what they write between calls of tools: both
+    come in blocks that have only a signature. A model that thinks unasked does the same with this as without it.
+    """
+    body = {**body, "thinking": {"type": "adaptive", "display": "summarized"}}
     return LoweredThinking(body, True, turn.max_output_tokens or DEFAULT_MAX_TOKENS)
 
 
-def _lower_effort(effort: str | None, model: str, losses: list[Loss]) -> Json:
+def _turn_off(
+    turn: Turn, family: ClaudeFamily, profile: Profile, losses: list[Loss], *, by_effort: bool
+) -> LoweredThinking:
+    """Returns the keys that turn thinking off, or that lower it where the model always thinks, which is a loss."""
+    if family.off is not None:
+        return LoweredThinking({"thinking": {"type": family.off}}, False, _answer_max_tokens(turn, profile))
+    param, original = ("reasoning.effort", "none") if by_effort else ("thinking", "false")
+    losses.append(Loss(param, f"{original} as {_LOWEST_EFFORT}"))
+    return _think(turn, {"output_config": {"effort": _LOWEST_EFFORT}})
+
+
+def _asks_between_tools(turn: Turn) -> bool:
+    """Whether a client of the Messages API asks for thinking between calls only. Its lifting lists this value as
+    unknown, because the other APIs do not have it, and its lowerings then report it."""
+    return any(key.holder == _BETWEEN_TOOLS for key in turn.unknown_keys)
+
+
+def _lower_between_tools(turn: Turn, profile: Profile, effort: str | None, losses: list[Loss]) -> LoweredThinking:
+    """Returns the keys for thinking between calls only, beside which the API accepts no other key of `thinking`."""
+    body: Json = {"thinking": dict(_BETWEEN_TOOLS)}
+    if effort in _REFUSED_BETWEEN_TOOLS:
+        losses.append(Loss("reasoning.effort", f"{effort} as high"))
+        effort = "high"
+    if effort is not None:
+        body["output_config"] = {"effort": effort}
+    return LoweredThinking(body, False, _answer_max_tokens(turn, profile))
+
+
+def _lower_effort(effort: str | None, family: ClaudeFamily, losses: list[Loss]) -> Json:
     if effort is None:
         return {}
-    sent = _EFFORT_ALIASES.get(effort, effort)
-    if effort == "xhigh" and (version := _read_version(model)) is not None and version < _FIRST_WITH_XHIGH:
-        sent = "high"
+    sent = "high" if effort == "xhigh" and not family.has_xhigh else _EFFORT_ALIASES.get(effort, effort)
     if sent != effort:
         losses.append(Loss("reasoning.effort", f"{effort} as {sent}"))
     return {"output_config": {"effort": sent}}
 
 
-def _lower_answer_effort(turn: Turn, profile: Profile, effort: str | None, losses: list[Loss]) -> LoweredThinking:
+def _lower_answer_effort(
+    turn: Turn, family: ClaudeFamily, profile: Profile, effort: str | None, losses: list[Loss]
+) -> LoweredThinking:
     """Returns the keys for the effort of an answer without thinking, which models before adaptive thinking lack."""
-    if effort is not None and uses_token_budget(turn.model, profile):
+    if effort is not None and family.takes_budget:
         losses.append(Loss("reasoning.effort", "dropped"))
         effort = None
-    return LoweredThinking(_lower_effort(effort, turn.model, losses), False, _answer_max_tokens(turn, profile))
+    return LoweredThinking(_lower_effort(effort, family, losses), False, _answer_max_tokens(turn, profile))
 
 
 def _budget_for_effort(effort: str | None, profile: Profile) -> int:
@@ -153,3 +173,27 @@ def _lower_budget(
 def _answer_max_tokens(turn: Turn, profile: Profile) -> int:
     """Returns `max_tokens` of a reply without thinking."""
     return turn.max_output_tokens or profile.max_response_tokens or DEFAULT_MAX_TOKENS
+
+
+def allow_changed_history(body: Json, losses: list[Loss]) -> None:
+    """Makes a body acceptable to a model that binds its thinking to all that came before it, in place.
+
+    Clients of other APIs change the beginning of a conversation, such as a date in the system prompt or the list of
+    tools. The API would refuse each further request, since the thinking stays in the history: it is asked to drop such
+    thinking instead. Beside thinking that is turned off there is no place to ask for it, so that the past thinking is
+    removed. `between_tools` has no place for it either, but there the model needs its notes back.
+    """
+    if not any(block["type"] in THINKING_BLOCKS for block in _list_past_blocks(body["messages"])):
+        return
+    thinking = body["thinking"]
+    if thinking["type"] == "adaptive":
+        thinking["block_binding"] = dict(_DROP_CHANGED)
+        body[BETAS] = [_BINDING_BETA]
+    elif thinking["type"] == "disabled":
+        for message in body["messages"]:
+            message["content"] = [block for block in message["content"] if block["type"] not in THINKING_BLOCKS]
+        losses.append(Loss("input", "reasoning dropped"))
+
+
+def _list_past_blocks(messages: Sequence[Json]) -> list[Json]:
+    return [block for message in messages if message["role"] == "assistant" for block in message["content"]]

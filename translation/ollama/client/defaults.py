@@ -15,8 +15,8 @@ _OPTION_NAMES: Final = {
 _THINK_LEVELS: Final[Mapping[Any, Any]] = {"none": False, "minimal": "low", "xhigh": "max"}
 """Effort -> the value of `think`, where it is not the same."""
 
-_LEFT_OUT: Final = ("reasoning", "reasoning_effort", "thinking", "verbosity", "text")
-"""Defaults that have a place of their own, or none in this API."""
+_LEFT_OUT: Final = ("reasoning", "reasoning_effort", "thinking")
+"""Defaults that have a place of their own in this API. Those without a name in it are applied when they are lifted."""
 
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:

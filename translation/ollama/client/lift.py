@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from translation.errors import Unrepresentable
+from translation.foreign_params import apply_foreign_params
 from translation.lowering.closed_schemas import close_objects
 from translation.ollama.client.ollama_history import lift_conversation, lift_images
 from translation.ollama.client.schema import REQUEST_FIELDS, find_unknown_in_chat
 from translation.representation.json_types import Item, Json
 from translation.representation.loss import Loss
-from translation.representation.turn import SHARED_PARAMS, Turn
+from translation.representation.turn import Turn
 from translation.request_facts import RequestFacts
 
 _OPTION_PARAMS: Final = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")
@@ -81,7 +82,7 @@ def _build_turn(
     # The gateway never shortens a prompt.
     losses += [Loss(name, "dropped") for name in ("truncate", "shift") if params.get(name)]
     limit = options.get("num_predict", 0)
-    return Turn(
+    turn = Turn(
         model=params["model"] if model is None else model,
         instructions=instructions,
         items=items,
@@ -95,6 +96,7 @@ def _build_turn(
         extra=_lift_extra(params, options),
         losses=tuple(dict.fromkeys(losses)),
     )
+    return apply_foreign_params(turn)
 
 
 def _lift_think(think: bool | str | None) -> tuple[bool | None, Json | None]:
@@ -103,9 +105,7 @@ def _lift_think(think: bool | str | None) -> tuple[bool | None, Json | None]:
 
 
 def _lift_sampling(params: Mapping[str, Any], options: Mapping[str, Any]) -> Json:
-    # The defaults of a model may have parameters of other APIs.
-    sampling = {key: value for key, value in params.items() if key in SHARED_PARAMS}
-    sampling |= {key: options[key] for key in _OPTION_PARAMS if key in options}
+    sampling = {key: options[key] for key in _OPTION_PARAMS if key in options}
     if stop := options.get("stop"):
         sampling["stop"] = [stop] if isinstance(stop, str) else stop
     if params.get("logprobs"):
@@ -125,7 +125,7 @@ def _lift_format(text_format: Any) -> Json | None:
 
 
 def _lift_extra(params: Mapping[str, Any], options: Mapping[str, Any]) -> Json:
-    extra = {key: params[key] for key in params if key not in REQUEST_FIELDS and key not in SHARED_PARAMS}
+    extra = {key: params[key] for key in params if key not in REQUEST_FIELDS}
     return extra | {_COMMON_NAMES.get(key, key): options[key] for key in options if key not in _OWN_OPTIONS}
 
 

@@ -359,7 +359,12 @@ DEFAULTS: dict[str, tuple[Json, Json, Json]] = {
     "a list of ends, and others": (
         {"stop": ["x"], "service_tier": "default", "verbosity": "low", "chat_template_kwargs": {"a": 1}},
         {},
-        {"generationConfig": {"stopSequences": ["x"]}, "serviceTier": "standard", "chat_template_kwargs": {"a": 1}},
+        {
+            "generationConfig": {"stopSequences": ["x"]},
+            "serviceTier": "standard",
+            "verbosity": "low",
+            "chat_template_kwargs": {"a": 1},
+        },
     ),
     "an effort above all": (
         {"reasoning": {"effort": "xhigh"}},

@@ -53,6 +53,30 @@ def test_an_empty_reply_has_no_block() -> None:
     assert reply_of(*item(0, MESSAGE, "", part=TEXT), STOP)["content"] == []
 
 
+BLANKS: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "before a call": (("\n", "\n"), []),
+    "before an answer": (("\n\n", " a", "\n"), ["\n\n a\n"]),
+}
+
+
+@pytest.mark.parametrize(("deltas", "texts"), BLANKS.values(), ids=BLANKS)
+def test_white_space_alone_is_no_block(deltas: tuple[str, ...], texts: list[str]) -> None:
+    message = reply_of(*item(0, MESSAGE, *deltas, part=TEXT), *item(1, CALL, "{}"), Finished("tool_calls"))
+    blocks: list[Json] = [{"type": "text", "text": text} for text in texts]
+    assert message["content"] == [*blocks, {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}]
+
+
+def test_white_space_without_deltas_is_no_block() -> None:
+    blank = {**MESSAGE, "content": [{**TEXT, "text": " \n"}]}
+    assert reply_of(ItemStarted(0, MESSAGE), ItemEnded(0, blank), STOP)["content"] == []
+    events: list[Event] = [
+        ItemStarted(0, MESSAGE),
+        PartStarted(0, 0, {**TEXT, "text": " "}),
+        PartEnded(0, 0, {**TEXT, "text": " a"}),
+    ]
+    assert reply_of(*events, ItemEnded(0), STOP)["content"] == [{"type": "text", "text": " a"}]
+
+
 def test_text_without_deltas_is_not_lost() -> None:
     final = {**MESSAGE, "content": [{**TEXT, "text": "whole"}]}
     part: list[Event] = [
@@ -185,6 +209,23 @@ def test_thinking_has_the_requested_form(view: ThinkingView, blocks: list[Json])
     final = {**REASONING, "content": [{**THOUGHT, "text": "Hm."}]}
     for events in (item(0, REASONING, "H", "m.", part=THOUGHT), [ItemStarted(0, REASONING), ItemEnded(0, final)]):
         assert reply_of(*events, STOP, view=view, seal=Seal())["content"] == blocks
+
+
+@pytest.mark.parametrize("words", [(), ("Hm.",)], ids=["data alone", "data of a thought"])
+def test_data_of_a_call_reaches_a_client_that_gets_no_thinking(words: tuple[str, ...]) -> None:
+    content = [{**THOUGHT, "text": text} for text in words]
+    final = {**REASONING, "content": content, "details": [{"type": "gemini.call", "call_id": "call_1"}]}
+    events = [*item(0, REASONING, *words, part=THOUGHT, final=final), *item(1, CALL, "{}"), STOP]
+    carrier = {"type": "redacted_thinking", "data": "sealed rs_1"}
+    use = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
+    assert reply_of(*events, view="none", seal=Seal())["content"] == [carrier, use]
+    assert reply_of(*events, view="none")["content"] == [use]
+
+
+@pytest.mark.parametrize("details", [[{"type": "gemini.text", "thought": False}], None, {"call_id": "call_1"}, [1]])
+def test_other_data_does_not(details: Any) -> None:
+    events = item(0, REASONING, final={**REASONING, "details": details})
+    assert reply_of(*events, STOP, view="none", seal=Seal())["content"] == []
 
 
 def test_thinking_needs_no_signature() -> None:

@@ -8,7 +8,7 @@ from translation.errors import InvalidRequest, Unrepresentable
 from translation.messages.client.lift import lift, lift_count, read_facts
 from translation.messages.schema.request import COUNT_SCHEMA, REQUEST_SCHEMA, validate, validate_count
 from translation.representation.json_types import Json
-from translation.representation.loss import Loss
+from translation.representation.loss import Loss, UnknownKey
 from translation.representation.turn import Turn
 from translation.request_facts import RelayedFeature, RequestFacts, StateFacts, ToolFacts
 
@@ -81,7 +81,11 @@ FIELDS: dict[str, tuple[Json, Json]] = {
     ),
     "thinking between calls": (
         {"thinking": {"type": "between_tools"}},
-        {"thinking": True, "losses": (Loss("thinking", "between_tools as adaptive"),)},
+        {
+            "thinking": True,
+            "losses": (),
+            "unknown_keys": (UnknownKey("thinking.type", "type", {"type": "between_tools"}),),
+        },
     ),
     "betas": ({"anthropic_beta": ["effort-2025-11-24"]}, {"betas": ("effort-2025-11-24",)}),
     "an effort alone": (

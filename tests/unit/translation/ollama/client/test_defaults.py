@@ -14,7 +14,7 @@ DEFAULTS: list[tuple[Json, Json, Json]] = [
     ({"reasoning_effort": "xhigh"}, {}, {"think": "max"}),
     ({"reasoning": {"effort": "none"}}, {}, {"think": False}),
     ({"reasoning": {"effort": "low"}, "thinking": True}, {}, {"think": "low"}),
-    ({"thinking": True, "verbosity": "low"}, {}, {"think": True}),
+    ({"thinking": True, "verbosity": "low"}, {}, {"think": True, "verbosity": "low"}),
     ({"thinking": False, "reasoning_effort": "high"}, {}, {"think": False}),
     ({"thinking": True}, {"think": False}, {"think": False}),
     ({"service_tier": "flex"}, {"format": None}, {"service_tier": "flex"}),
