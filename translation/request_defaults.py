@@ -4,10 +4,10 @@ The configuration has each default once, under its name in either of the two. Se
 a client says by one of them is not changed by a default for another.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from translation.representation.json_types import Json
+from translation.representation.json_types import Json, mapping_or_empty
 
 _TOKEN_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
@@ -19,6 +19,9 @@ _THINKING: Final[Mapping[str, frozenset[str]]] = {
 }
 """Parameter that says whether and how much the model thinks -> the keys that say it, if the parameter is an object with
 others too."""
+
+_SWITCHES: Final[Mapping[Any, bool]] = {"enabled": True, "adaptive": True, "disabled": False}
+"""`thinking.type`, as DeepSeek, Kimi and GLM have it -> whether it turns thinking on or off."""
 
 _MERGED: Final = ("reasoning", "text")
 """Objects whose keys are merged."""
@@ -43,6 +46,41 @@ def fill_params(body: Json, defaults: Mapping[str, Any], rename: Callable[[Json]
         elif name in _MERGED and isinstance(existing, dict) and isinstance(value, dict):
             filled[name] = value | {key: inner for key, inner in existing.items() if inner is not None}
     return filled
+
+
+def find_common_defaults(each: Sequence[Mapping[str, Any]]) -> Json:
+    """Returns the defaults that all of several upstreams share.
+
+    Parameters that say the same belong together: unless the upstreams agree on all of them, they share none.
+    """
+    first, *others = each
+    common = dict(first)
+    for other in others:
+        common = {name: value for name, value in common.items() if name in other and other[name] == value}
+    for names in (_TOKEN_LIMITS, _THINKING):
+        parts = [{name: defaults[name] for name in names if name in defaults} for defaults in each]
+        if any(part != parts[0] for part in parts):
+            common = {name: value for name, value in common.items() if name not in names}
+    return common
+
+
+def read_switch(value: bool | Json | None) -> bool | None:
+    """Returns whether a valid `thinking` turns thinking on or off; None if it does neither."""
+    return _SWITCHES.get(value["type"]) if isinstance(value, dict) else value
+
+
+def flatten_thinking(defaults: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns defaults whose `thinking` is a boolean, for an API that does not know it as an object. Its budget is
+    `reasoning.max_tokens` then."""
+    value = defaults.get("thinking")
+    if not isinstance(value, dict):
+        return defaults
+    flat: Json = {name: inner for name, inner in defaults.items() if name != "thinking"}
+    if (switch := _SWITCHES.get(value.get("type"))) is not None:
+        flat["thinking"] = switch
+    if switch is not False and (budget := value.get("budget_tokens")) is not None:
+        flat["reasoning"] = {"max_tokens": budget, **mapping_or_empty(flat.get("reasoning"))}
+    return flat
 
 
 def _sets_thinking(body: Json) -> bool:

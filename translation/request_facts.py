@@ -107,7 +107,8 @@ class RequestFacts:
     input_value: str | Sequence[Json] | None = None
     """The input of the Responses API, which may have sealed content, references and items to store."""
     sets_thinking: bool = False
-    """Whether the request turns thinking on or off."""
+    """Whether the request turns thinking on or off by a parameter that a relay does not write. Chat's relay writes
+    all."""
     features: frozenset[RelayedFeature] = frozenset()
     """The features that an upstream must have to get this body unchanged, in an API that some servers have in part."""
     starts_thinking: bool = False

@@ -28,6 +28,7 @@ from translation.hygiene.call_tracker import CallRules
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.request_defaults import find_common_defaults
 
 _LIST_PARAM: Final = "models"
 """The parameter in which clients of an upstream that chooses the model list those that may answer."""
@@ -291,7 +292,7 @@ class ServedName:
         self._model = model
         rows = model.rows
         self._sharing = _find_sharing(pattern, model, settings, registry, counted)
-        self._request_defaults = _find_common_defaults(rows)
+        self._request_defaults = find_common_defaults([row.request_defaults for row in rows])
         counts = Counter(row.provider for row in rows)
         self.upstreams = [
             _ServingUpstream(
@@ -376,11 +377,6 @@ def _find_sharing(
         return None
     unbounded = routing.model_copy(update={"first_content_s": None, "total_s": None})
     return Sharing(pattern, model.balance, "none", unbounded, registry.find_name(pattern), repeats=False)
-
-
-def _find_common_defaults(rows: Sequence[UpstreamRow]) -> Mapping[str, Any]:
-    first, *others = (row.request_defaults for row in rows)
-    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
 
 
 def _find_realm(provider: str, settings: Settings) -> frozenset[str]:

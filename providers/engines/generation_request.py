@@ -172,7 +172,7 @@ def _list_losses(turn: Turn, profile: Profile, supported: frozenset[str]) -> lis
         if value is not None and not is_honoured:
             lost.append(name)
     losses = [*find_reasoning_losses(reasoning), *(Loss(name, "dropped") for name in lost)]
-    if profile.thinking_switch == "none" and profile.two_pass != "on":
+    if profile.thinking_switch != "chat_template_kwargs" and profile.two_pass != "on":
         losses += find_thinking_losses(turn.thinking, (turn.reasoning or {}).get("effort"))
     return losses
 

@@ -11,8 +11,8 @@ from gateway.errors import StorageQuotaExceeded
 from gateway.state.database.database import Database
 from gateway.state.database.tables import prompt_versions, prompts
 from gateway.state.prompt_records import PromptQuota, StoredPrompt
+from gateway.state.row_pages import PageRows, fetch_page_rows, parse_rows
 from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
-from gateway.state.sql.pages import PageRows, build_page, fetch_page
 from gateway.state.values import Page, PageRequest, UnknownCursor
 from translation.representation.json_types import Json
 
@@ -105,8 +105,8 @@ class SqlPromptStore:
                 query = query.where(sort_key > last if page.order == "asc" else sort_key < last)
             columns = (prompts.c.created_us, prompts.c.id)
             order = columns if page.order == "asc" else [column.desc() for column in columns]
-            found = await self._fetch_page(connection, query.order_by(*order), page)
-        return await _build_page(found)
+            page_rows = await self._fetch_rows(connection, query.order_by(*order), page)
+        return await _build_page(page_rows)
 
     async def list_prompt_versions(self, owner: str, prompt_id: str, page: PageRequest) -> Page | None:
         if not is_valid_id(prompt_id):
@@ -123,11 +123,11 @@ class SqlPromptStore:
                     raise UnknownCursor
                 after = int(page.after)
                 query = query.where(version > after if page.order == "asc" else version < after)
-            found = await self._fetch_page(connection, query, page)
-        return await _build_page(found)
+            page_rows = await self._fetch_rows(connection, query, page)
+        return await _build_page(page_rows)
 
-    async def _fetch_page(self, connection: AsyncConnection, query: Select[Any], page: PageRequest) -> PageRows:
-        return await fetch_page(connection, query, prompt_versions.c.body, page, self._database.max_page_bytes)
+    async def _fetch_rows(self, connection: AsyncConnection, query: Select[Any], page: PageRequest) -> PageRows:
+        return await fetch_page_rows(connection, query, prompt_versions.c.body, page, self._database.max_page_bytes)
 
     async def delete_prompt(self, owner: str, prompt_id: str) -> bool:
         if not is_valid_id(prompt_id):
@@ -163,9 +163,10 @@ async def _insert_version(
     await connection.execute(insert(prompt_versions).values(**row, body=dump_json(content)))
 
 
-async def _build_page(found: PageRows) -> Page:
+async def _build_page(page_rows: PageRows) -> Page:
     """Returns the page of the prompt objects of these rows."""
-    return await build_page([row.body for row in found.rows], _render_rows, found.rows, has_more=found.has_more)
+    bodies = [row.body for row in page_rows.rows]
+    return await parse_rows(bodies, _render_rows, page_rows.rows, has_more=page_rows.has_more)
 
 
 def _render_rows(rows: Sequence[Row[Any]]) -> list[Json]:

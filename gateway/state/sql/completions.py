@@ -11,9 +11,9 @@ from dataplane.body_weight import run_for_documents
 from gateway.state.database.database import Database
 from gateway.state.database.tables import completion_metadata, completions
 from gateway.state.database.write_queue import ROW_BYTES
+from gateway.state.row_pages import fetch_page_rows, parse_page, parse_rows
 from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
-from gateway.state.sql.pages import build_page, fetch_page, parse_page
 from gateway.state.sql.response_rows import read_headers
 from gateway.state.sql.single_trip import insert_completion
 from gateway.state.sql.statements import INSERT_COMPLETION, INSERT_COMPLETION_METADATA
@@ -79,8 +79,10 @@ class SqlCompletionStore:
                 query = query.order_by(completions.c.created_us, completions.c.id)
             else:
                 query = query.order_by(completions.c.created_us.desc(), completions.c.id.desc())
-            found = await fetch_page(connection, query, completions.c.body, page, self._database.max_page_bytes)
-        return await parse_page([row.body for row in found.rows], has_more=found.has_more)
+            page_rows = await fetch_page_rows(
+                connection, query, completions.c.body, page, self._database.max_page_bytes
+            )
+        return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
         async with self._database.write_transaction(owner) as connection:
@@ -121,7 +123,7 @@ class SqlCompletionStore:
             )
         if text is None:
             return None
-        whole = await build_page([text], _parse_messages, text, page, has_more=False)
+        whole = await parse_rows([text], _parse_messages, text, page, has_more=False)
         return whole._replace(rows=whole.rows[: page.limit], has_more=len(whole.rows) > page.limit)
 
 

@@ -12,10 +12,10 @@ from dataplane.sharing.work_pool import run_for_count
 from gateway.errors import RunInProgress
 from gateway.state.database.database import Database, fetch_rows, insert_rows
 from gateway.state.database.tables import conversation_items, conversations
+from gateway.state.row_pages import PageRows, fetch_page_rows, parse_page
 from gateway.state.row_values import dump_json, is_valid_id, lookup_id_of, parse_json, read_clock_us
 from gateway.state.sql.deletion import delete_with_parts
 from gateway.state.sql.lineage import select_existing_ids
-from gateway.state.sql.pages import PageRows, fetch_page, parse_page
 from gateway.state.values import LAST_RUN_KEY, STATE_KEY, THREAD_KEYS, Page, PageRequest, ThreadTurn, UnknownCursor
 from providers.new_id import new_id
 from translation.representation.json_types import Item, Json
@@ -72,8 +72,8 @@ class SqlConversationStore:
         async with self._database.read_transaction(owner) as connection:
             if await _load_conversation(connection, owner, conversation_id) is None:
                 return None
-            found = await _load_item_page(connection, owner, conversation_id, page, self._database.max_page_bytes)
-        return await parse_page([row.body for row in found.rows], has_more=found.has_more)
+            page_rows = await _load_item_page(connection, owner, conversation_id, page, self._database.max_page_bytes)
+        return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         async with self._database.read_transaction(owner) as connection:
@@ -222,7 +222,7 @@ async def _load_item_page(
             raise UnknownCursor
         query = query.where(position > cursor.position if page.order == "asc" else position < cursor.position)
     query = query.order_by(position.asc() if page.order == "asc" else position.desc())
-    return await fetch_page(connection, query, conversation_items.c.body, page, max_bytes)
+    return await fetch_page_rows(connection, query, conversation_items.c.body, page, max_bytes)
 
 
 async def _delete_items_after(connection: AsyncConnection, owner: str, conversation_id: str, count: int) -> None:

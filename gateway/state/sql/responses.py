@@ -20,6 +20,7 @@ from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput
 from gateway.state.records.approvals import store_answers
 from gateway.state.records.idempotency_keys import claim_key
+from gateway.state.row_pages import count_rows, fetch_page_rows, parse_page, parse_rows
 from gateway.state.row_values import (
     dump_json,
     dump_without_output,
@@ -30,7 +31,6 @@ from gateway.state.row_values import (
 from gateway.state.sql.call_journal import settle_calls
 from gateway.state.sql.conversations import claim_thread
 from gateway.state.sql.deletion import delete_response_rows, shorten_logs
-from gateway.state.sql.pages import build_page, count_rows, fetch_page, parse_page
 from gateway.state.sql.response_rows import (
     append_turn,
     build_item_rows,
@@ -193,7 +193,7 @@ class SqlResponseStore:
             rows = (await connection.execute(ordered.limit(count))).all()
             output = await load_item_bodies(connection, owner, [row.id for row in rows], OUTPUT_PLACE)
         documents = [*(row.body for row in rows), *chain.from_iterable(output.values())]
-        return await build_page(documents, _read_rows, rows, output, has_more=has_more)
+        return await parse_rows(documents, _read_rows, rows, output, has_more=has_more)
 
     async def delete_response(self, owner: str, response_id: str) -> bool:
         if not is_valid_id(response_id):
@@ -246,8 +246,8 @@ class SqlResponseStore:
                 )
                 query = query.where(_build_cursor_condition(page, order, cursor))
             ordered = query.order_by(*_order_columns(page, order))
-            found = await fetch_page(connection, ordered, items.c.body, page, self._database.max_page_bytes)
-        return await parse_page([row.body for row in found.rows], has_more=found.has_more)
+            page_rows = await fetch_page_rows(connection, ordered, items.c.body, page, self._database.max_page_bytes)
+        return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
 
     async def _read_logged_output(self, owner: str, response_id: str) -> LogOutput:
         """Returns the output of an active response in its event log until now. A thread decodes it: it may be long."""

@@ -6,8 +6,11 @@ from typing import TypeAlias
 import pytest
 
 from translation.chat.client.defaults import add_defaults as add_chat_defaults
+from translation.gemini.client.defaults import add_defaults as add_gemini_defaults
 from translation.messages.client.defaults import add_defaults as add_messages_defaults
+from translation.ollama.client.defaults import add_defaults as add_ollama_defaults
 from translation.representation.json_types import Json
+from translation.request_defaults import find_common_defaults, flatten_thinking
 from translation.responses.client.defaults import add_defaults as add_responses_defaults
 
 AddDefaults: TypeAlias = Callable[[Json, Json], Json]
@@ -111,6 +114,8 @@ def test_a_client_that_says_nothing_about_thinking_gets_the_defaults(add_default
     """Null is nothing, and so is an object about something else."""
     silent: Json = {"thinking": None, "reasoning_effort": None, "reasoning": {"effort": None, "summary": "auto"}}
     filled = add_defaults({"chat_template_kwargs": None, **silent}, default)
+    if add_defaults is add_responses_defaults:  # which has no object for it
+        default = {**flatten_thinking(default)}
     efforts = {filled["reasoning"].get("effort"), filled.get("reasoning_effort")}
     assert filled["reasoning"]["summary"] == "auto"
     for name, value in default.items():
@@ -140,3 +145,49 @@ def test_defaults_beside_those_about_thinking_are_added(add_defaults: AddDefault
 
 def test_a_default_of_no_object_is_no_default_of_the_template() -> None:
     assert add_chat_defaults({"thinking": False}, {"chat_template_kwargs": "a"}) == {"thinking": False}
+
+
+@pytest.mark.parametrize(
+    ("each", "common"),
+    [
+        pytest.param([{"seed": 1, "top_p": 0.5}], {"seed": 1, "top_p": 0.5}, id="one upstream"),
+        pytest.param([{"seed": 1, "top_p": 0.5}, {"seed": 1}], {"seed": 1}, id="what one lacks"),
+        pytest.param([{"seed": 1}, {"seed": 2}], {}, id="different values"),
+        pytest.param([{"reasoning_effort": "low"}] * 2, {"reasoning_effort": "low"}, id="the same thinking"),
+        pytest.param(
+            [{"reasoning_effort": "low", "seed": 1}, {"reasoning_effort": "low", "thinking": True, "seed": 1}],
+            {"seed": 1},
+            id="one says more about thinking",
+        ),
+        pytest.param([{"max_tokens": 5}, {"max_tokens": 5, "max_output_tokens": 9}], {}, id="another limit too"),
+    ],
+)
+def test_the_defaults_that_upstreams_share(each: list[Json], common: Json) -> None:
+    assert find_common_defaults(each) == common
+
+
+@pytest.mark.parametrize(
+    ("thinking", "flat"),
+    [
+        (True, {"thinking": True}),
+        ({"type": "enabled"}, {"thinking": True}),
+        ({"type": "adaptive"}, {"thinking": True}),
+        ({"type": "disabled"}, {"thinking": False}),
+        ({"type": "disabled", "budget_tokens": 5}, {"thinking": False}),
+        ({"type": "enabled", "budget_tokens": 5}, {"thinking": True, "reasoning": {"max_tokens": 5}}),
+        ({"type": "odd"}, {}),
+        ({}, {}),
+    ],
+    ids=str,
+)
+def test_apis_without_an_object_for_thinking_get_a_boolean(thinking: object, flat: Json) -> None:
+    assert flatten_thinking({"thinking": thinking}) == flat
+    assert add_responses_defaults({}, {"thinking": thinking}) == flat
+    given = flatten_thinking({"thinking": {"type": "enabled", "budget_tokens": 5}, "reasoning": {"max_tokens": 9}})
+    assert given == {"thinking": True, "reasoning": {"max_tokens": 9}}
+
+
+@pytest.mark.parametrize("kind", ["enabled", "disabled"])
+def test_each_api_reads_the_object_as_it_reads_the_boolean(kind: str) -> None:
+    for add_defaults in (add_responses_defaults, add_gemini_defaults, add_ollama_defaults):
+        assert add_defaults({}, {"thinking": {"type": kind}}) == add_defaults({}, {"thinking": kind == "enabled"})

@@ -9,14 +9,12 @@ from typing import Any, Final
 
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
+from translation.request_defaults import read_switch
 
 THINKING_PARAMS: Final = frozenset({"thinking", "reasoning", "reasoning_effort"})
 
 LIFTED_REASONING: Final = ("effort", "max_tokens", "summary")
 """The keys of `reasoning` that have the same name in a turn."""
-
-_SWITCHES: Final[Mapping[str, bool]] = {"enabled": True, "adaptive": True, "disabled": False}
-"""`thinking.type` -> a turn's `thinking`."""
 
 
 def lift_thinking(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool | None, Json | None]:
@@ -41,11 +39,6 @@ def lift_thinking(params: Mapping[str, Any], losses: list[Loss]) -> tuple[bool |
             losses.append(Loss("reasoning.effort", "dropped"))
         reasoning["effort"] = effort
     return thinking, reasoning or None
-
-
-def read_switch(value: bool | Json | None) -> bool | None:
-    """Returns whether a valid `thinking` turns thinking on or off; None if it does neither."""
-    return _SWITCHES.get(value["type"]) if isinstance(value, dict) else value
 
 
 def _lift_thinking_object(value: Json, thinking: bool | None, reasoning: Json, losses: list[Loss]) -> None:

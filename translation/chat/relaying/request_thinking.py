@@ -8,11 +8,12 @@ from typing import Final
 
 from translation.chat.client.param_names import PARAM_NAMES
 from translation.chat.client.schema import find_unknown_in_request
-from translation.chat.client.thinking_params import LIFTED_REASONING, THINKING_PARAMS, lift_thinking, read_switch
+from translation.chat.client.thinking_params import LIFTED_REASONING, THINKING_PARAMS, lift_thinking
 from translation.chat.upstream.lower_thinking import lower_reasoning, switch_thinking
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
+from translation.request_defaults import read_switch
 
 _WRITTEN_KEYS: Final = frozenset({*LIFTED_REASONING, "enabled"}) - {"summary"}
 """The keys of `reasoning` that lowering writes."""

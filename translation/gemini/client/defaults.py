@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.representation.json_types import Json, mapping_or_empty
+from translation.request_defaults import flatten_thinking
 
 _CONFIG_NAMES: Final = {
     "temperature": "temperature",
@@ -26,6 +27,7 @@ _LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "servic
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a normalized body with defaults for omitted parameters."""
+    defaults = flatten_thinking(defaults)
     config: Json = {name: defaults[key] for key, name in _CONFIG_NAMES.items() if key in defaults}
     if stop := defaults.get("stop"):
         config["stopSequences"] = [stop] if isinstance(stop, str) else stop

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.representation.json_types import Json, mapping_or_empty
+from translation.request_defaults import flatten_thinking
 
 _OPTION_NAMES: Final = {
     **{name: name for name in ("frequency_penalty", "presence_penalty", "min_p", "seed", "stop")},
@@ -21,6 +22,7 @@ _LEFT_OUT: Final = ("reasoning", "reasoning_effort", "thinking")
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a body with defaults for omitted parameters."""
+    defaults = flatten_thinking(defaults)
     options: Json = {name: defaults[key] for key, name in _OPTION_NAMES.items() if key in defaults}
     options |= {name: value for name, value in mapping_or_empty(body.get("options")).items() if value is not None}
     own = {name: value for name, value in body.items() if value is not None}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.representation.json_types import Json
-from translation.request_defaults import fill_params
+from translation.request_defaults import fill_params, flatten_thinking
 
 _LIMITS: Final = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
 
@@ -14,7 +14,7 @@ _NESTED: Final = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("te
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a body with defaults for the parameters that it leaves out. Keys of `reasoning` and `text` are merged."""
-    return fill_params(body, defaults, _rename)
+    return fill_params(body, flatten_thinking(defaults), _rename)
 
 
 def _rename(defaults: Json) -> Json:

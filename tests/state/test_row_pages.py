@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config.settings import BackgroundSettings, StoreSettings
 from gateway.state.prompt_records import PromptQuota
-from gateway.state.sql.pages import count_rows
+from gateway.state.row_pages import count_rows
 from gateway.state.sql.store import SqlStore
 from gateway.state.values import Order, Page, PageRequest, UnknownCursor
 from tests.state.responses import message_item, new, response, turn

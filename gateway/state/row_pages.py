@@ -19,7 +19,7 @@ class PageRows(NamedTuple):
     has_more: bool
 
 
-async def fetch_page(
+async def fetch_page_rows(
     connection: AsyncConnection, query: Select[Any], body: ColumnElement[str], page: PageRequest, max_bytes: int
 ) -> PageRows:
     """Returns the first rows of a query with the texts of `body`: `page.limit` at most, and at least one.
@@ -50,10 +50,10 @@ def count_rows(sizes: Sequence[int], page: PageRequest, max_bytes: int) -> tuple
 
 async def parse_page(bodies: Sequence[str], *, has_more: bool) -> Page:
     """Returns the page of objects with these JSON texts."""
-    return await build_page(bodies, _parse_all, bodies, has_more=has_more)
+    return await parse_rows(bodies, _parse_all, bodies, has_more=has_more)
 
 
-async def build_page(
+async def parse_rows(
     documents: Sequence[str], parse: Callable[..., Sequence[Json]], *arguments: Any, has_more: bool
 ) -> Page:
     """Returns the page of what `parse` returns for these arguments. It goes through the documents: in a thread if they
