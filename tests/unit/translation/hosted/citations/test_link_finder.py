@@ -89,20 +89,20 @@ def test_links_do_not_depend_on_how_a_long_text_is_cut(text: str, piece_chars: i
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("[a](" * 400_000, id="links that never end"),
-        pytest.param("[a](\n" * 400_000, id="links that a line break ends"),
-        pytest.param("[a](x " * 400_000 + ")", id="links that end at the end of the text"),
-        pytest.param("[a](" + "x" * 1_600_000, id="a URL that never ends"),
-        pytest.param("[a](x) " * 200_000, id="links to what is not known"),
-        pytest.param("](" * 800_000, id="ends of labels without a beginning"),
-        pytest.param("](x)" * 400_000, id="ends of links without a beginning"),
-        pytest.param("[]](" * 400_000, id="more brackets that close than open"),
-        pytest.param("[" * 500_000 + "](" * 500_000, id="brackets in brackets"),
-        pytest.param("[[](" * 400_000, id="more brackets that open than close"),
+        pytest.param("[a](" * 100_000, id="links that never end"),
+        pytest.param("[a](\n" * 100_000, id="links that a line break ends"),
+        pytest.param("[a](x " * 100_000 + ")", id="links that end at the end of the text"),
+        pytest.param("[a](" + "x" * 400_000, id="a URL that never ends"),
+        pytest.param("[a](x) " * 50_000, id="links to what is not known"),
+        pytest.param("](" * 200_000, id="ends of labels without a beginning"),
+        pytest.param("](x)" * 100_000, id="ends of links without a beginning"),
+        pytest.param("[]](" * 100_000, id="more brackets that close than open"),
+        pytest.param("[" * 125_000 + "](" * 125_000, id="brackets in brackets"),
+        pytest.param("[[](" * 100_000, id="more brackets that open than close"),
     ],
 )
 def test_links_of_a_whole_text_cost_no_more_than_the_text(text: str) -> None:
     """Each link by itself would cost as much as the longest one, or as the rest of the text."""
     start = time.thread_time()
     assert find(text, SHORT, len(text)) == []
-    assert time.thread_time() - start < 15
+    assert time.thread_time() - start < 5
