@@ -1,21 +1,37 @@
-"""Bodies of replies of MCP servers: limited in size, and without notifications."""
+"""Bodies of replies of MCP servers: limited in size and in what they cost to read, and without notifications."""
 
-import re
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import httpx2
-import orjson
 import structlog
 
 from dataplane.sharing.work_pool import run_in_pool
 from gateway.tools.mcp.answers import weigh_message
 from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.event_frames import (
+    NO_MESSAGE,
+    EventFrame,
+    EventFrameReader,
+    MessageLine,
+    count_line_ends,
+    read_address,
+    read_message,
+    slice_piece,
+    write_event_frame,
+)
 from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
-from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord
+from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord, current_record
 from gateway.tools.mcp.server import MAX_DROPPED, MAX_DROPPED_BYTES, MAX_OWN_REQUESTS, MINUTE_S
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _log = structlog.get_logger(__name__)
 
@@ -26,10 +42,82 @@ _LARGE_BYTES: Final = 256 * 1024
 _FLOOD: Final = 100
 """The number of dropped messages of one reply from which they are logged."""
 
-_FRAME_END: Final = b"\n\n"
-_ID_LINE: Final = re.compile(rb"^id:[^\n]*", re.MULTILINE)
-_DATA_LINE: Final = re.compile(rb"^data(?:: ?([^\n]*))?$", re.MULTILINE)
-_OTHER_LINE: Final = re.compile(rb"^(?:id|event):[^\n]*", re.MULTILINE)
+_MAX_LINES: Final = 4 * MAX_DROPPED
+"""The number of fields of all events, during one answer or in a minute: an event has four at most, unless its data has
+several lines. Each of them takes a microsecond."""
+
+_MAX_PIECES: Final = 4 * MAX_DROPPED
+"""The number of pieces in which a body arrives, during one answer or in a minute. A server decides how long they are,
+and each of them takes ten microseconds."""
+
+_MAX_PASSED_BYTES: Final = 1024 * 1024 * 1024
+"""The size of the messages that the library gets in a minute of a lasting connection. All answers of a server may come
+over it."""
+
+_TURN_STEPS: Final = 500
+"""So many lines, pieces or KiB are read in a few milliseconds. Then others have their turn."""
+
+_ENDPOINT: Final = b"endpoint"
+_READ_EVENTS: Final = (b"", b"message")
+"""The names of the events whose messages the library reads."""
+
+
+async def run_for_size(size: int, function: Callable[_P, _R], *args: _P.args, **named: _P.kwargs) -> _R:
+    """Calls a function that goes through `size` bytes: in a thread if they are many, else here."""
+    # Escaped texts of a few megabytes take a tenth of a second, and so do all of that size without the compiled core.
+    return await run_in_pool(function, *args, **named) if size > _LARGE_BYTES else function(*args, **named)
+
+
+@dataclass(slots=True)
+class ServerTraffic:
+    """Counts what a server sends during one answer, or in a minute of a lasting connection.
+
+    `requests` are those of the server, to each of which the library replies, and `messages` all others but answers that
+    were awaited. `idle_bytes` are those of which the library gets nothing.
+    """
+
+    requests: int = 0
+    messages: int = 0
+    idle_bytes: int = 0
+    passed_bytes: int = 0
+    lines: int = 0
+    pieces: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def begin_minute(self) -> None:
+        """Forgets what was counted, if it is more than a minute old."""
+        now = time.monotonic()
+        if now - self.began > MINUTE_S:
+            self.requests = self.messages = self.idle_bytes = self.passed_bytes = self.lines = self.pieces = 0
+            self.began = now
+
+    def find_excess(self) -> str | None:
+        """Returns what the server sent too much of; None if there is nothing."""
+        limits = (
+            (self.requests, MAX_OWN_REQUESTS, "requests"),
+            (self.messages, MAX_DROPPED, "messages besides its answer"),
+            (self.idle_bytes, MAX_DROPPED_BYTES, "bytes besides its answer"),
+            (self.passed_bytes, _MAX_PASSED_BYTES, "bytes in a minute"),
+            (self.lines, _MAX_LINES, "lines"),
+            (self.pieces, _MAX_PIECES, "pieces of a reply"),
+        )
+        for count, limit, what in limits:
+            if count > limit:
+                return f"the server sent more than {limit} {what}"
+        return None
+
+
+_answers: Final[WeakKeyDictionary[RequestRecord, ServerTraffic]] = WeakKeyDictionary()
+_lasting: Final[WeakKeyDictionary[RequestRecord, ServerTraffic]] = WeakKeyDictionary()
+"""The traffic of each request, and of the lasting connection of each session."""
+
+
+def _find_traffic(record: RequestRecord, *, is_lasting: bool) -> ServerTraffic:
+    """Returns the counts of the request to which a reply belongs. The library resumes a stream that ends, so a server
+    could send any number of them, each within its limits."""
+    if is_lasting:  # its record is its own, and that of the session is the one of the running request
+        return _lasting.setdefault(current_record.get() or record, ServerTraffic())
+    return _answers.setdefault(record, ServerTraffic())
 
 
 class BoundedBody(httpx2.AsyncByteStream):
@@ -37,8 +125,7 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     Notifications are removed from a stream of events, because a server may send any number of them. A change of the
     list of tools is reported to `report_change`, and progress to `report_progress`. A stream that `is_lasting` ends
-    with its connection, so only the size of single events and the rate of requests are limited. `on_end` is called when
-    the body ends.
+    with its connection, so that its limits are those of a minute. `on_end` is called when the body ends.
     """
 
     def __init__(
@@ -54,13 +141,17 @@ class BoundedBody(httpx2.AsyncByteStream):
     ) -> None:
         self._stream = stream
         self._record = record
+        self._traffic = _find_traffic(record, is_lasting=is_lasting)
         awaits = None if is_lasting else lambda: record.request_id
+        weigh = partial(weigh_message, limits=record.limits)
         self._filter = (
-            NotificationFilter(report_change, report_progress, awaits, self._weigh) if is_event_stream else None
+            NotificationFilter(report_change, report_progress, awaits, weigh, self._traffic)
+            if is_event_stream
+            else None
         )
         self._is_lasting = is_lasting
-        self._minute_began = time.monotonic()
         self._on_end = on_end
+        self._steps = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -68,15 +159,11 @@ class BoundedBody(httpx2.AsyncByteStream):
                 yield await self._read_whole()
                 return
             async for piece in self._stream:
-                passed = self._filter.feed(piece)
-                if self._is_lasting:
-                    self._begin_minute(self._filter)
-                else:
-                    self._record.count_bytes(passed)
-                self._record.check_bytes(self._filter.held_bytes)
-                self._check_flood(self._filter)
-                if passed:
-                    yield passed
+                self._count_piece()
+                for part in slice_piece(piece):
+                    if passed := await self._filter_part(self._filter, part):
+                        yield passed
+                    await self._leave_turn(part)
         except (httpx2.TransportError, httpx2.StreamError) as error:
             if not self._record.has_failed:
                 self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
@@ -86,23 +173,37 @@ class BoundedBody(httpx2.AsyncByteStream):
                 _log.info("mcp_messages_dropped", count=self._filter.dropped)
             self._on_end()
 
+    async def _filter_part(self, messages: "NotificationFilter", part: bytes) -> bytes:
+        """Returns what the library gets of a part of the stream."""
+        with self._recorded_refusal():
+            passed = await messages.feed(part)
+        if self._is_lasting:
+            self._traffic.passed_bytes += len(passed)
+        else:
+            self._record.count_bytes(passed)
+        self._record.check_bytes(messages.held_bytes)
+        self._check_traffic()
+        return passed
+
     async def _read_whole(self) -> bytes:
         """Returns a body that is one message, once it is complete."""
         body = bytearray()
         async for piece in self._stream:
+            self._count_piece()
             self._record.count_bytes(piece)
             body += piece
-        data, limits = bytes(body), self._record.limits
+            await self._leave_turn(piece)
+        data = bytes(body)
         with self._recorded_refusal():
-            # Without the compiled core, a message of megabytes takes a tenth of a second.
-            if len(data) > _LARGE_BYTES:
-                return await run_in_pool(weigh_message, data, limits)
-            return weigh_message(data, limits)
+            return await run_for_size(len(data), weigh_message, data, self._record.limits)
 
-    def _weigh(self, data: bytes) -> bytes:
-        """Returns a message for the library. Raises ReplyAborted for one that is too heavy."""
-        with self._recorded_refusal():
-            return weigh_message(data, self._record.limits)
+    async def _leave_turn(self, read: bytes) -> None:
+        """Lets others have their turn after some steps. What has arrived is otherwise read without a pause: with short
+        lines or pieces, a single read from the network takes more than a tenth of a second."""
+        self._steps += 1 + count_line_ends(read) + len(read) // 1024
+        if self._steps > _TURN_STEPS:
+            self._steps = 0
+            await asyncio.sleep(0)
 
     @contextmanager
     def _recorded_refusal(self) -> Iterator[None]:
@@ -113,21 +214,16 @@ class BoundedBody(httpx2.AsyncByteStream):
             self._record.fail(fault)
             raise ReplyAborted(str(fault)) from None
 
-    def _begin_minute(self, messages: "NotificationFilter") -> None:
-        now = time.monotonic()
-        if now - self._minute_began > MINUTE_S:
-            self._minute_began = now
-            messages.requests = messages.idle = messages.dropped_bytes = 0
+    def _count_piece(self) -> None:
+        if self._is_lasting:
+            self._traffic.begin_minute()
+        self._traffic.pieces += 1
+        self._check_traffic()
 
-    def _check_flood(self, messages: "NotificationFilter") -> None:
-        """Raises ReplyAborted if the server sent too many requests, each of which the library answers by a request of
-        its own, or too many messages that nothing reads."""
-        if messages.requests > MAX_OWN_REQUESTS:
-            self._fail(f"the server sent more than {MAX_OWN_REQUESTS} requests")
-        if messages.idle > MAX_DROPPED:
-            self._fail(f"the server sent more than {MAX_DROPPED} messages besides its answer")
-        if messages.dropped_bytes > MAX_DROPPED_BYTES:
-            self._fail(f"the server sent more than {MAX_DROPPED_BYTES} bytes besides its answer")
+    def _check_traffic(self) -> None:
+        """Raises ReplyAborted, after the request has failed, if the server sent too much besides its answer."""
+        if (reason := self._traffic.find_excess()) is not None:
+            self._fail(reason)
 
     def _fail(self, reason: str) -> NoReturn:
         self._record.fail(McpFault("invalid_result", reason))
@@ -140,12 +236,13 @@ class BoundedBody(httpx2.AsyncByteStream):
 class NotificationFilter:
     """Removes notifications from an event stream that arrives in pieces, and reports some of them.
 
-    It also removes answers to other requests than the one whose id `awaits` returns. `dropped` counts the removed
-    messages, `idle` these and frames without a message, and `requests` the requests of the server, which remain.
-    `weigh` gets each message before it is read, and returns what the library reads.
+    It also removes answers to other requests than the one whose id `awaits` returns, and all frames in which the
+    library would find nothing. What it removes is counted in `traffic`, and messages also in `dropped`. `weigh` gets
+    each message before it is read, in a thread if it is large, and returns what the library reads.
 
-    The id of a removed event remains, without data, so that the stream can be resumed after it. What passes has line
-    feeds as its only ends of lines, and is UTF-8: the library must not read another message than was examined here.
+    The last id of removed events remains, so that the stream can be resumed after it, and so does the time after which
+    it may be. What passes has line feeds as its only ends of lines, and is UTF-8: the library must not read another
+    message than was examined here.
     """
 
     def __init__(
@@ -154,71 +251,85 @@ class NotificationFilter:
         report_progress: Callable[[Any], None] = lambda _: None,
         awaits: Callable[[], Any] | None = None,
         weigh: Callable[[bytes], bytes] = lambda data: data,
+        traffic: ServerTraffic | None = None,
     ) -> None:
         self._report_change = report_change
         self._report_progress = report_progress
         self._awaits = awaits
         self._weigh = weigh
+        self.traffic = ServerTraffic() if traffic is None else traffic
         self.dropped = 0
-        self.dropped_bytes = 0
-        self.idle = 0
-        self.requests = 0
-        self._held = bytearray()
-        self._after_return = False
-        """Whether the last byte was a carriage return, which ends a line with or without a line feed behind it."""
+        self._reader = EventFrameReader()
+        self._last_id: bytes | None = None
+        self._retry_ms: int | None = None
+        """What removed frames had, and the library has not got."""
 
     @property
     def held_bytes(self) -> int:
         """The size of the frame that has not ended."""
-        return len(self._held)
+        return self._reader.held_bytes
 
-    def feed(self, piece: bytes) -> bytes:
-        """Returns the frames that end in this piece, without removed ones."""
-        searched = max(0, len(self._held) - 1)
-        self._held += self._unify_line_ends(piece)
-        passed: list[bytes] = []
-        last_id: bytes | None = None
-        start = 0
-        while (end := self._held.find(_FRAME_END, searched)) >= 0:
-            frame = _replace_no_unicode(bytes(self._held[start : end + 2]))
-            start = searched = end + 2
-            data = b"\n".join(_DATA_LINE.findall(frame))
-            if (weighed := self._weigh(data) if data else data) != data:
-                frame = b"\n".join([*_OTHER_LINE.findall(frame), b"data: " + weighed, b"", b""])
-            message = _read_message(weighed)
-            self.idle += message is None
-            if message is not None and not self._passes(message):
-                self.dropped += 1
-                self.idle += 1
-                self.dropped_bytes += len(frame)
-                last_id = id_line[0] if (id_line := _ID_LINE.search(frame)) else last_id
-            else:
-                self.requests += message is not None and "method" in message and "id" in message
-                passed.append(frame)
-                last_id = None
-        del self._held[:start]
-        if last_id is not None:
-            passed.append(last_id + b"\ndata:\n\n")
+    async def feed(self, piece: bytes) -> bytes:
+        """Returns what the library gets of the frames that end in this piece. Raises what `weigh` raises."""
+        lines, idle_bytes = self._reader.lines, self._reader.idle_bytes
+        frames = self._reader.feed(piece)
+        self.traffic.lines += self._reader.lines - lines
+        self.traffic.idle_bytes += self._reader.idle_bytes - idle_bytes
+        passed = [await self._filter_frame(frame) for frame in frames]
+        if self._last_id is not None or self._retry_ms is not None:
+            passed.append(self._build_frame(b""))
         return b"".join(passed)
 
-    def _unify_line_ends(self, piece: bytes) -> bytes:
-        """Returns a piece with line feeds as its only ends of lines.
+    async def _filter_frame(self, frame: EventFrame) -> bytes:
+        """Returns what the library gets of a frame."""
+        self._last_id = self._last_id if frame.last_id is None else frame.last_id
+        self._retry_ms = self._retry_ms if frame.retry_ms is None else frame.retry_ms
+        read = await self._read_data(frame)
+        passes = self._takes(frame.event, read)
+        self._count(frame, read.message, passes=passes)
+        return self._build_frame(read.line, is_endpoint=frame.event == _ENDPOINT) if passes else b""
 
-        https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-        """
-        if not piece:
-            return piece
-        if self._after_return and piece.startswith(b"\n"):
-            piece = piece[1:]
-        self._after_return = piece.endswith(b"\r")
-        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    async def _read_data(self, frame: EventFrame) -> MessageLine:
+        if not any(frame.data):
+            return NO_MESSAGE
+        if frame.event == _ENDPOINT:
+            return read_address(frame.data)
+        return await run_for_size(frame.size, read_message, frame.data, self._weigh)
+
+    def _takes(self, event: bytes, read: MessageLine) -> bool:
+        """Returns whether the library gets an event. Reports some of the others."""
+        if event == _ENDPOINT or not read.line:
+            return bool(read.line)
+        if read.message is None:
+            # The library ends a call whose answer it cannot read. On a lasting stream it does nothing, in a task each.
+            return event in _READ_EVENTS and self._awaits is not None
+        return self._passes(read.message) and event in _READ_EVENTS
+
+    def _count(self, frame: EventFrame, message: dict[str, Any] | None, *, passes: bool) -> None:
+        traffic = self.traffic
+        if message is None or not passes:
+            self.dropped += message is not None
+            traffic.messages += 1
+            traffic.idle_bytes += frame.size
+        elif "method" in message:
+            traffic.requests += 1
+        elif self._awaits is None:
+            traffic.messages += 1  # an answer on a lasting stream, which nobody may await
+
+    def _build_frame(self, data: bytes, *, is_endpoint: bool = False) -> bytes:
+        # An id holds for later events without one too, so that of a removed event may go with the next one that passes.
+        event = _ENDPOINT if is_endpoint else b""
+        frame = write_event_frame(data, event=event, last_id=self._last_id, retry_ms=self._retry_ms)
+        self._last_id = self._retry_ms = None
+        return frame
 
     def _passes(self, message: dict[str, Any]) -> bool:
         """Returns whether the library gets a message. Reports changes of the list of tools, and progress."""
         if "method" not in message:
             # The library takes any answer on the stream of a request as the answer to that request.
             awaited = None if self._awaits is None else self._awaits()
-            return awaited is None or str(message.get("id")) == str(awaited)
+            answered = message["id"]
+            return awaited is None or (isinstance(answered, str | int) and str(answered) == str(awaited))
         if "id" in message:
             return True
         method = message["method"]
@@ -227,21 +338,3 @@ class NotificationFilter:
         elif method == PROGRESS:
             self._report_progress(message.get("params"))
         return bool(method == SUBSCRIBED)
-
-
-def _replace_no_unicode(frame: bytes) -> bytes:
-    """Returns a frame as UTF-8, with U+FFFD for everything else, as the library reads it."""
-    try:
-        frame.decode()
-    except UnicodeDecodeError:
-        return frame.decode(errors="replace").encode()
-    return frame
-
-
-def _read_message(data: bytes) -> dict[str, Any] | None:
-    """Returns the message of an event; None if it has none that can be read."""
-    try:
-        message = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return message if isinstance(message, dict) and ("method" in message or "id" in message) else None

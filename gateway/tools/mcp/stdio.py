@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -18,8 +19,10 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from gateway.tools.mcp.answers import build_refusal, serialize_value, weigh_message
+from gateway.tools.mcp.bounded_body import run_for_size
 from gateway.tools.mcp.child_processes import end_orphans, end_process, release_process
 from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
+from gateway.tools.mcp.event_frames import read_message
 from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
 from gateway.tools.mcp.server import MAX_DROPPED, MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
 from translation.hosted.bounds import AnswerLimits
@@ -30,6 +33,12 @@ _STDERR_BYTES: Final = 8 * 1024
 
 _DRAIN_S: Final = 1.0
 """The longest wait for the rest of the output after the server has ended."""
+
+_OBJECT_LINE: Final = re.compile(rb"^[ \t\r]*+\{.*", re.MULTILINE)
+"""A line that may be a message."""
+
+_TURN_LINES: Final = 200
+"""So many lines that are no messages are read in a millisecond. Then others have their turn."""
 
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
 _ID_BYTES: Final = 200
@@ -55,6 +64,7 @@ class StdioTransport:
         self.is_lost = False
         self._command = command
         self._limits = limits
+        self._weigh = partial(weigh_message, limits=limits)
         self._scrub = scrub
         self._report_change = report_change
         self._report_progress = report_progress
@@ -129,15 +139,14 @@ class StdioTransport:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             async with messages:
                 while piece := await stdout.read(_READ_BYTES):
-                    *ended, rest = piece.split(b"\n")
-                    for part in ended:
-                        line += part
-                        if not is_skipping:
-                            await self._forward_line(bytes(line), messages)
+                    end = piece.rfind(b"\n") + 1
+                    if end:
+                        ended = piece[piece.find(b"\n") : end] if is_skipping else bytes(line) + piece[:end]
+                        await self._forward_lines(ended, messages)
                         line.clear()
                         is_skipping = False
                     if not is_skipping:
-                        line += rest
+                        line += piece[end:]
                     if len(line) > self._limits.max_bytes:
                         await self._refuse_line(bytes(line[:_ID_BYTES]), messages)
                         line.clear()
@@ -146,29 +155,30 @@ class StdioTransport:
         while await stdout.read(_READ_BYTES):
             pass  # a server that cannot write its output does not end
 
+    async def _forward_lines(self, lines: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
+        """Forwards the messages in whole lines. Other lines are ignored, because many servers print to their output."""
+        for number, match in enumerate(_OBJECT_LINE.finditer(lines), 1):
+            await self._forward_line(match[0], messages)
+            if number % _TURN_LINES == 0:  # nothing else waits for others if none of the lines is a message
+                await asyncio.sleep(0)
+
     async def _forward_line(self, line: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
-        """Forwards a message to the library. Other lines are ignored, because many servers print to their output."""
-        if not line.strip():
-            return
+        """Forwards a message to the library. A large one is read in a thread, and later ones wait for it."""
         if len(line) > self._limits.max_bytes:
             await self._refuse_line(line[:_ID_BYTES], messages)
             return
+        size = len(line)
         try:
-            line = weigh_message(line, self._limits)
-            message = orjson.loads(line)
+            line, message = await run_for_size(size, read_message, [line], self._weigh)
         except McpFault as fault:
             await self._refuse_line(line[:_ID_BYTES], messages, fault)
             return
-        except orjson.JSONDecodeError:
+        if message is None or ("method" in message and not self._passes(message)):
             return
-        if not isinstance(message, dict):
-            return
-        if "method" in message and not self._passes(message):
-            return
-        if "method" not in message:
-            self._probe_ids.discard(message.get("id"))
+        if "method" not in message and isinstance(message["id"], str | int):
+            self._probe_ids.discard(message["id"])
         try:
-            parsed = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)  # it keeps all digits
+            parsed = await run_for_size(size, _validate_line, line)
         except ValueError as error:
             await messages.send(error)
             return
@@ -242,6 +252,10 @@ def _require_pipe(pipe: _Pipe | None) -> _Pipe:
     if pipe is None:
         raise McpFault("connection_closed", "the command has no pipes")
     return pipe
+
+
+def _validate_line(line: bytes) -> mcp_types.JSONRPCMessage:
+    return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)  # it keeps all digits
 
 
 def _error_reply(request_id: Any, code: int, message: str) -> SessionMessage:

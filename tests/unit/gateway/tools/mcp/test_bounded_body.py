@@ -1,27 +1,51 @@
-"""Event streams of MCP servers lose their notifications, and nothing else, however they are cut into pieces."""
+"""Event streams of MCP servers lose what the library does not need, and nothing else, however they are cut."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 import httpx2
 import pytest
 from httpx2 import EventSource, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from gateway.tools.mcp import bounded_body
-from gateway.tools.mcp.bounded_body import BoundedBody, NotificationFilter
-from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord
+from gateway.tools.mcp.bounded_body import BoundedBody, NotificationFilter, ServerTraffic
+from gateway.tools.mcp.request_record import ReplyAborted, RequestRecord, current_record
+from gateway.tools.mcp.server import MINUTE_S
 from translation.hosted.bounds import DEFAULT_ANSWER_LIMITS
 
 PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}
 QUESTION = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"}
 ANSWER = {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": 'the word "method"'}]}}
 
+UNREADABLE: Final = b"data: unreadable\n\n"
+"""An event that the library refuses, instead of one with data that it would refuse too."""
+
+LARGE_CHARS: Final = 300_000
+"""The length of a text that is weighed in a thread."""
+
 
 def frame(message: Any, head: str = "", end: str = "\n") -> bytes:
     return f"{head}data: {json.dumps(message)}{end}{end}".encode()
+
+
+def filter_answer(**named: Any) -> NotificationFilter:
+    """Returns the filter of a stream that has an answer, whatever its id."""
+    return NotificationFilter(awaits=lambda: None, **named)
+
+
+def feed(notifications: NotificationFilter, *pieces: bytes) -> bytes:
+    async def feed_all() -> bytes:
+        return b"".join([await notifications.feed(piece) for piece in pieces])
+
+    return asyncio.run(feed_all())
 
 
 @pytest.mark.parametrize("head", ["", "event: message{}", ": words{}id: 1{}"])
@@ -30,11 +54,11 @@ def test_notifications_are_left_out_and_requests_are_counted(head: str, ends: st
     end = ends[:2] if ends.startswith("\r\n") else ends[0]
     lines = head.replace("{}", end)
     progress, question = (f"{lines}data: {json.dumps(message)}{ends}".encode() for message in (PROGRESS, QUESTION))
-    notifications = NotificationFilter()
-    passed = notifications.feed(progress + question + progress)
+    notifications = filter_answer()
+    passed = feed(notifications, progress + question + progress)
     messages = [event.data for event in read_as_the_library(passed) if event.data]
     assert messages == [json.dumps(QUESTION)]
-    assert (notifications.requests, notifications.dropped) == (1, 2)
+    assert (notifications.traffic.requests, notifications.dropped) == (1, 2)
 
 
 def read_as_the_library(stream: bytes) -> list[ServerSentEvent]:
@@ -43,89 +67,286 @@ def read_as_the_library(stream: bytes) -> list[ServerSentEvent]:
     return list(EventSource(httpx2.Response(200, headers=headers, content=stream, request=request)))
 
 
-PARTS = ["data", ": ", ":", " ", "id", "event", "\r", "\n", "\r\n", "\n\n", "\ufeff", "é", '{"id":1}', "data: 1\n\n"]
+PARTS = ["data", ": ", ":", " ", "id", "event", "\r", "\n", "\r\n", "\n\n", "\ufeff", "é", '{"id":1}', "data: {}\n\n"]
+PARTS += ["retry", "100", "message", "event: endpoint\ndata:/a\n\n", "1\0"]
 PIECES = st.lists(st.sampled_from([*(part.encode() for part in PARTS), b"\xff", b"\xc3"]), max_size=12)
 
 
 @given(st.lists(PIECES, max_size=8))
 def test_the_library_reads_no_message_that_was_not_weighed(pieces: list[list[bytes]]) -> None:
-    weighed: list[bytes] = [b""]
+    weighed: set[bytes] = set()
 
     def weigh(data: bytes) -> bytes:
-        weighed.append(data)
+        weighed.add(data.replace(b"\n", b" "))
         return data
 
-    notifications = NotificationFilter(weigh=weigh)
-    passed = b"".join(notifications.feed(b"".join(piece)) for piece in pieces)
-    assert {event.data.encode() for event in read_as_the_library(passed)} <= set(weighed)
+    passed = feed(filter_answer(weigh=weigh), *map(b"".join, pieces))
+    read = {event.data.encode() for event in read_as_the_library(passed) if event.event == "message" and event.data}
+    assert read <= weighed | {b"unreadable"}
 
 
 @given(st.lists(PIECES, max_size=8))
-def test_nothing_but_notifications_is_left_out(pieces: list[list[bytes]]) -> None:
+def test_nothing_but_what_the_library_ignores_is_left_out(pieces: list[list[bytes]]) -> None:
     stream = b"".join(b"".join(piece) for piece in pieces) + b"\n\n"
-    notifications = NotificationFilter()
-    passed = b"".join(notifications.feed(piece) for piece in [*map(b"".join, pieces), b"\n\n"])
-    assert read_as_the_library(passed) == read_as_the_library(stream)
+    passed = feed(filter_answer(), *map(b"".join, pieces), b"\n\n")
+    assert list_effects(read_as_the_library(passed)) == list_effects(read_as_the_library(stream))
+
+
+def list_effects(events: Sequence[ServerSentEvent]) -> list[Any]:
+    """Returns what the library does with events: the messages, each with the id after which the stream is resumed if it
+    ends behind it, and the last id and time of the stream."""
+    effects: list[Any] = []
+    last_id, retry = "", None
+    for event in events:
+        last_id = event.id or last_id
+        retry = retry if event.retry is None else max(event.retry, 100)
+        if event.event in ("message", "endpoint") and event.data.strip():
+            effects.append((event.event, read_data(event), last_id, retry))
+    return [*effects, last_id, retry]
+
+
+def read_data(event: ServerSentEvent) -> Any:
+    if event.event == "endpoint":
+        return event.data.replace("\n", " ")
+    try:
+        value = from_json(event.data)
+    except ValueError:
+        return "unreadable"
+    return value if isinstance(value, dict) else "unreadable"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_library_gets_one_line_of_data_without_comments_and_unknown_fields(end: str) -> None:
+    lines = [": a", "data: {", "id: 7", "odd: 1", 'data:"id": 2,', "data", 'data:  "result": {}', "datum", "data: }"]
+    stream = (end.join(lines) + 2 * end).encode()
+    for size in (1, 2, 7, len(stream)):
+        pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+        passed = feed(filter_answer(), *pieces, b"\n\n")
+        assert passed == b'id: 7\ndata: { "id": 2,   "result": {} }\n\n'
+
+
+def test_a_line_break_in_a_text_of_a_message_does_not_become_a_blank() -> None:
+    assert feed(filter_answer(), b'data: {"id": 2, "result": {"a": "b\ndata: c"}}\n\n') == UNREADABLE
+
+
+@pytest.mark.parametrize("data", [b'{"method"', b"[1]", b'"text"', b"ping", b"{} {}"])
+def test_data_that_is_no_message_ends_a_call_and_is_left_out_of_a_lasting_stream(data: bytes) -> None:
+    assert feed(filter_answer(), b"data: %s\n\n" % data) == UNREADABLE
+    assert feed(NotificationFilter(), b"data: %s\n\n" % data) == b""
+
+
+def test_a_message_that_only_the_parser_of_the_library_reads_is_none_the_less_counted() -> None:
+    notifications = filter_answer()
+    question = b'data: {"jsonrpc": "2.0", "id": 1, "method": "a", "params": {"b": NaN}}\n\n'
+    assert feed(notifications, question) == question
+    assert feed(notifications, question.replace(b'"id": 1, ', b"")) == b""
+    assert (notifications.traffic.requests, notifications.dropped) == (1, 1)
+
+
+def test_the_address_of_an_endpoint_passes() -> None:
+    endpoint = b"event: endpoint\ndata: /messages?id=1\n\n"
+    assert feed(NotificationFilter(), endpoint) == endpoint
+    assert feed(NotificationFilter(), b"event: endpoint\ndata: /%s\n\n" % (b"a" * 10_000)) == b""
+
+
+def test_events_of_other_names_are_left_out() -> None:
+    assert feed(filter_answer(), frame(ANSWER, "event: other\n") + frame(ANSWER, "event: message\n")) == frame(ANSWER)
 
 
 def test_progress_is_reported_and_dropped_all_the_same() -> None:
     reported: list[Any] = []
     notifications = NotificationFilter(report_progress=reported.append)
-    assert notifications.feed(frame(PROGRESS) + frame({**PROGRESS, "params": None}) + frame(ANSWER)) == frame(ANSWER)
+    assert feed(notifications, frame(PROGRESS) + frame({**PROGRESS, "params": None}) + frame(ANSWER)) == frame(ANSWER)
     assert reported == [{"progress": 1}, None]
+
+
+@pytest.mark.parametrize(
+    "answered", [1, "1", None, True, [2], 10**4000], ids=["number", "text", "null", "true", "list", "long number"]
+)
+def test_only_the_awaited_answer_passes(answered: Any) -> None:
+    notifications = NotificationFilter(awaits=lambda: 2)
+    assert feed(notifications, frame({**ANSWER, "id": answered}) + frame(ANSWER)) == frame(ANSWER)
 
 
 @given(st.lists(st.sampled_from([PROGRESS, QUESTION, ANSWER, "text", [1]])), st.data())
 def test_pieces_make_no_difference(messages: list[Any], data: st.DataObject) -> None:
     stream = b"".join(frame(message) for message in messages)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
-    notifications = NotificationFilter()
+    notifications = filter_answer()
     pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    passed = b"".join(map(notifications.feed, pieces))
-    assert passed == b"".join(frame(message) for message in messages if message is not PROGRESS)
+    passed = feed(notifications, *pieces)
+    expected = [frame(each) if isinstance(each, dict) else UNREADABLE for each in messages if each is not PROGRESS]
+    assert passed == b"".join(expected)
     assert notifications.held_bytes == 0
 
 
-def test_the_last_id_of_dropped_events_stays_so_that_the_stream_can_be_resumed() -> None:
-    notifications = NotificationFilter()
-    passed = notifications.feed(frame(PROGRESS, "id: 1\n") + frame(PROGRESS, "id: 2\n"))
-    assert passed == b"id: 2\ndata:\n\n"
-    assert notifications.feed(frame(PROGRESS, "id: 3\n") + frame(ANSWER, "id: 4\n")) == frame(ANSWER, "id: 4\n")
+class TestResumption:
+    """Tests of ids and times, with which the library resumes a stream."""
 
+    def test_the_last_id_of_dropped_events_stays(self) -> None:
+        notifications = NotificationFilter()
+        assert feed(notifications, frame(PROGRESS, "id: 1\n") + frame(PROGRESS, "id: 2\n")) == b"id: 2\ndata:\n\n"
+        assert feed(notifications, frame(PROGRESS, "id: 3\n") + frame(ANSWER, "id: 4\n")) == frame(ANSWER, "id: 4\n")
 
-def test_other_events_are_forwarded() -> None:
-    notifications = NotificationFilter()
-    for other in (b": a comment\n\n", b'data: {"method"\n\n', b"\n\n"):
-        assert notifications.feed(other) == other
+    def test_the_id_of_a_dropped_event_goes_with_the_next_one_that_has_none(self) -> None:
+        assert feed(NotificationFilter(), frame(PROGRESS, "id: 3\n") + frame(ANSWER)) == frame(ANSWER, "id: 3\n")
 
+    def test_frames_without_a_message_leave_their_id_and_their_time(self) -> None:
+        stream = b": a\n\nretry: 2500\n\n: b\nid: 5\ndata:\n\n: c\n\n"
+        assert feed(NotificationFilter(), stream) == b"id: 5\nretry: 2500\ndata:\n\n"
 
-def test_a_message_over_several_lines_is_one() -> None:
-    notifications = NotificationFilter()
-    assert notifications.feed(b'data: {"method":\ndata: "notifications/progress"}\n\n') == b""
+    @pytest.mark.parametrize(
+        ("lines", "passed"),
+        [
+            ("retry: 0", b"retry: 100\ndata:\n\n"),
+            ("retry: -1", b""),
+            ("retry: soon", b""),
+            ("retry: " + "9" * 4000, b""),
+            ("id: a\0b", b""),
+            ("id: " + "1" * 10_000, b""),
+            ("id", b"id: \ndata:\n\n"),
+        ],
+    )
+    def test_what_the_library_could_not_use_is_left_out(self, lines: str, passed: bytes) -> None:
+        assert feed(NotificationFilter(), f"{lines}\n\n".encode()) == passed
 
 
 def test_an_incomplete_event_is_buffered() -> None:
     notifications = NotificationFilter()
-    assert notifications.feed(b"data: 12345") == b""
+    assert feed(notifications, b"data: 12345") == b""
     assert notifications.held_bytes == 11
 
 
+class Stream(httpx2.AsyncByteStream):
+    """A stream of pieces, the last of which is sent again and again."""
+
+    def __init__(self, *pieces: bytes, is_endless: bool = True) -> None:
+        self._pieces = pieces
+        self._is_endless = is_endless
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+        while self._is_endless:
+            yield self._pieces[-1]
+
+
+async def read_body(body: BoundedBody) -> bytes:
+    async with asyncio.timeout(60):
+        return b"".join([piece async for piece in body])
+
+
+NOTHING: Final = b": nothing\n\n"
+
+
 @pytest.mark.parametrize(
-    ("name", "limit", "words"),
-    [("MAX_DROPPED", 3, "more than 3 messages"), ("MAX_DROPPED_BYTES", 300, "more than 300 bytes")],
+    ("name", "limit", "piece", "words"),
+    [
+        ("MAX_DROPPED", 3, frame(PROGRESS) + NOTHING, "more than 3 messages"),
+        ("MAX_DROPPED_BYTES", 300, frame(PROGRESS), "more than 300 bytes"),
+        ("MAX_DROPPED_BYTES", 300, NOTHING, "more than 300 bytes"),
+        ("MAX_DROPPED_BYTES", 300, b"odd: 1\n", "more than 300 bytes"),
+        ("MAX_DROPPED_BYTES", 300, b"\n", "more than 300 bytes"),
+        ("MAX_DROPPED", 3, b"id: 1\n\n", "more than 3 messages"),
+        ("MAX_OWN_REQUESTS", 3, frame(QUESTION), "more than 3 requests"),
+        ("_MAX_LINES", 30, b"data\n", "more than 30 lines"),
+        ("_MAX_PIECES", 30, b":", "more than 30 pieces"),
+    ],
 )
+@pytest.mark.parametrize("is_lasting", [False, True])
 async def test_messages_that_nothing_reads_are_counted(
+    name: str, limit: int, piece: bytes, words: str, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_body, name, limit)
+    record = RequestRecord(DEFAULT_ANSWER_LIMITS)
+    with pytest.raises(ReplyAborted):
+        await read_body(BoundedBody(Stream(piece), record, is_event_stream=True, is_lasting=is_lasting))
+    assert record.fault is not None
+    assert (record.fault.kind, record.has_failed) == ("invalid_result", True)
+    assert words in str(record.fault)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "words"), [("MAX_DROPPED", 3, "more than 3 messages"), ("_MAX_PASSED_BYTES", 300, "300 bytes")]
+)
+async def test_answers_on_a_lasting_stream_are_counted(
     name: str, limit: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_body, name, limit)
-
-    class Stream(httpx2.AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            while True:
-                yield frame(PROGRESS) + b": nothing\n\n"
-
     record = RequestRecord(DEFAULT_ANSWER_LIMITS)
     with pytest.raises(ReplyAborted):
-        async for _ in BoundedBody(Stream(), record, is_event_stream=True):
-            pass
+        await read_body(BoundedBody(Stream(frame(ANSWER)), record, is_event_stream=True, is_lasting=True))
     assert words in str(record.fault)
+
+
+async def test_the_pieces_of_a_body_that_is_one_message_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_body, "_MAX_PIECES", 30)
+    record = RequestRecord(DEFAULT_ANSWER_LIMITS)
+    with pytest.raises(ReplyAborted):
+        await read_body(BoundedBody(Stream(b"1"), record, is_event_stream=False))
+    assert "more than 30 pieces" in str(record.fault)
+
+
+@pytest.mark.parametrize("is_lasting", [False, True])
+async def test_streams_that_are_resumed_are_counted_together(is_lasting: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_body, "MAX_DROPPED", 3)
+    requester = RequestRecord(DEFAULT_ANSWER_LIMITS, is_of_session=is_lasting)
+    current_record.set(requester)
+    faults = []
+    for _ in range(4):
+        record = requester.create_stream_record() if is_lasting else requester
+        stream = Stream(frame(PROGRESS), is_endless=False)
+        with suppress(ReplyAborted):
+            await read_body(BoundedBody(stream, record, is_event_stream=True, is_lasting=is_lasting))
+        faults.append(record.fault)
+    assert faults[:3] == [None] * 3
+    assert "more than 3 messages" in str(faults[3])
+
+
+def test_each_minute_of_a_lasting_stream_is_counted_apart() -> None:
+    counts: dict[str, int] = dict.fromkeys(
+        ("requests", "messages", "idle_bytes", "passed_bytes", "lines", "pieces"), 10**10
+    )
+    now = time.monotonic()
+    recent, old = ServerTraffic(**counts, began=now), ServerTraffic(**counts, began=now - MINUTE_S - 1)
+    for traffic in (recent, old):
+        traffic.begin_minute()
+    assert recent.find_excess() is not None
+    assert old == ServerTraffic(began=old.began)
+
+
+@pytest.mark.parametrize(
+    ("is_lasting", "piece", "count"),
+    [
+        (False, b": ping\n\n", 4 * 60 * 24),
+        (True, b": ping\n\n", 4 * 60 * 24),
+        (False, b"event: ping\ndata: 1\n\n", 4 * 60 * 24),
+        (False, b":\n", 4 * 60 * 24),
+        (False, frame(PROGRESS, "event: message\nid: 1\n"), 45_000),
+        (True, frame(PROGRESS, "event: message\nid: 1\n"), 45_000),
+    ],
+    ids=["a day of comments", "a day of comments unasked", "a day of events", "a day of lines", "progress", "unasked"],
+)
+async def test_signs_of_life_and_much_progress_are_no_fault(is_lasting: bool, piece: bytes, count: int) -> None:
+    record = RequestRecord(DEFAULT_ANSWER_LIMITS)
+    stream = Stream(*[piece] * count, b"\n" + frame(ANSWER), is_endless=False)
+    passed = await read_body(BoundedBody(stream, record, is_event_stream=True, is_lasting=is_lasting))
+    assert passed.endswith(frame(ANSWER))
+    assert record.fault is None
+
+
+async def test_large_messages_are_examined_in_a_thread_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[bytes, threading.Thread] = {}
+
+    def weigh(data: bytes, limits: Any) -> bytes:
+        threads[data] = threading.current_thread()
+        return data
+
+    monkeypatch.setattr(bounded_body, "weigh_message", weigh)
+    messages = [{**QUESTION, "id": number, "a": "x" * length} for number, length in enumerate([1, LARGE_CHARS, 2])]
+    large = {**PROGRESS, "a": "x" * LARGE_CHARS}
+    stream = Stream(b"".join(map(frame, [*messages, large])), is_endless=False)
+    record = RequestRecord(DEFAULT_ANSWER_LIMITS)
+    assert await read_body(BoundedBody(stream, record, is_event_stream=True)) == b"".join(map(frame, messages))
+    assert {len(data) > LARGE_CHARS for data, thread in threads.items() if thread is threading.main_thread()} == {False}
+    assert len(threads) == 4

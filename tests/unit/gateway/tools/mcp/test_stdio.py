@@ -1,0 +1,138 @@
+"""What a child process prints is read without holding up the loop, and in its order."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gateway.tools.mcp import stdio
+from gateway.tools.mcp.answers import weigh_message
+from gateway.tools.mcp.server import StdioCommand
+from gateway.tools.mcp.stdio import StdioTransport
+from tests.own_process import StallWatch
+from translation.hosted.bounds import DEFAULT_ANSWER_LIMITS, AnswerLimits
+
+MAX_STALL_S: Final = 0.065
+"""What docs/mcp.md promises."""
+
+ATTEMPTS: Final = 3
+
+LAST: Final = {"jsonrpc": "2.0", "id": "last", "method": "ping"}
+PROGRAM = """
+import pathlib, sys
+sys.stdout.buffer.write(pathlib.Path(sys.argv[1]).read_bytes())
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+@asynccontextmanager
+async def printing(output: bytes, folder: Path, limits: AnswerLimits = DEFAULT_ANSWER_LIMITS) -> AsyncIterator[Any]:
+    """Yields the messages of a child that prints some output, and then waits."""
+    program, printed = folder / "server.py", folder / "output"
+    program.write_text(PROGRAM)
+    printed.write_bytes(output)
+    command = StdioCommand(arguments=(sys.executable, str(program), str(printed)))
+    transport = StdioTransport(command, limits, str, lambda: None, lambda _: None)
+    async with AsyncExitStack() as stack, await transport.enter(stack) as (received, _):
+        yield received
+
+
+async def read_to_last(received: Any) -> list[Any]:
+    """Returns the ids of the messages before the last one."""
+    ids: list[Any] = []
+    async with asyncio.timeout(60):
+        async for each in received:
+            if each.message.id == LAST["id"]:
+                return ids
+            ids.append(each.message.id)
+    raise AssertionError("the output ended before its last message")
+
+
+def write_line(message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+REQUEST: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+EMOJI: Final = "\N{GRINNING FACE}\n"
+
+OUTPUTS: Final[dict[str, bytes]] = {
+    "blank lines": b"\n" * 4_000_000,
+    "lines of a log": b"a\n" * 2_000_000,
+    "lines that are nearly messages": b"{\n" * 400_000,
+    "objects that are no messages": b"{}\n" * 400_000,
+    "notifications": write_line({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}) * 40_000,
+    "notifications of 5 MB with escapes": write_line(
+        {"jsonrpc": "2.0", "method": "notifications/message", "params": {"x": EMOJI * 350_000}}
+    )
+    * 4,
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
+async def test_no_output_holds_up_the_loop(output: bytes, tmp_path: Path) -> None:
+    for _ in range(ATTEMPTS):
+        async with printing(output + write_line(LAST), tmp_path) as received:
+            watch = StallWatch()
+            assert await read_to_last(received) == []
+            if (stall_s := watch.longest_s) <= MAX_STALL_S:
+                break
+    assert stall_s <= MAX_STALL_S
+
+
+async def test_large_messages_are_read_in_a_thread_and_keep_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, list[bool]] = {"weigh": [], "validate": []}
+    validate = stdio._validate_line
+
+    def is_in_thread() -> bool:
+        return threading.current_thread() is not threading.main_thread()
+
+    def weigh_here(data: bytes, limits: AnswerLimits) -> bytes:
+        threads["weigh"].append(is_in_thread())
+        return weigh_message(data, limits)
+
+    def validate_here(line: bytes) -> Any:
+        threads["validate"].append(is_in_thread())
+        return validate(line)
+
+    monkeypatch.setattr(stdio, "weigh_message", weigh_here)
+    monkeypatch.setattr(stdio, "_validate_line", validate_here)
+    messages = [{**REQUEST, "id": number, "params": {"x": "x" * size}} for number, size in enumerate([1, 300_000, 2])]
+    async with printing(b"".join(map(write_line, [*messages, LAST])), tmp_path) as received:
+        assert await read_to_last(received) == [0, 1, 2]
+    assert threads == {"weigh": [False, True, False, False], "validate": [False, True, False, False]}
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n", b" \n"])
+async def test_messages_are_found_among_other_lines(end: bytes, tmp_path: Path) -> None:
+    lines = [b"Started {}.", b'  {"jsonrpc": "2.0", "id": 1, "method": "ping"}', b"[1]", b"{", b'{"a": 1}', b"\xff"]
+    lines += [b'{"jsonrpc": "2.0", "id": [1], "result": {}} ', b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}']
+    output = end.join([*lines, write_line(LAST)])
+    async with printing(output, tmp_path) as received:
+        ids: list[Any] = []
+        async with asyncio.timeout(60):
+            async for each in received:
+                if not isinstance(each, Exception):
+                    ids.append(each.message.id)
+                    if each.message.id == "last":
+                        break
+    assert ids == [1, 2, "last"]
+
+
+async def test_a_line_that_is_too_large_is_refused_and_the_next_one_is_read(tmp_path: Path) -> None:
+    limits = AnswerLimits(max_bytes=100_000)
+    too_large = {"jsonrpc": "2.0", "id": 7, "result": {"x": "x" * 300_000}}
+    async with printing(write_line(too_large) + write_line(LAST), tmp_path, limits) as received:
+        async with asyncio.timeout(60):
+            refusal = await received.receive()
+            assert await read_to_last(received) == []
+    assert refusal.message.id == 7
+    assert "result_too_large" in refusal.message.error.message
