@@ -68,7 +68,11 @@ class TurnRouting(BaseModel):
         "`max_in_flight`.",
     )
     queue_length: WholeNumber = Field(
-        default=1000, ge=0, description="The most turns that wait for one name in one server process."
+        default=1000,
+        ge=0,
+        description="The most turns that wait for one name in one server process. One owner may have all places. Once "
+        "all are taken, the newest turn of the owner with the most makes room for a turn of an owner with at least two "
+        "fewer, and fails with status 503; any other new turn fails so itself.",
     )
 
 

@@ -16,13 +16,20 @@ _DECAY_S: Final = 10.0
 class SlotWaiter(Protocol):
     """The turns of one name that wait for a slot."""
 
-    def offer_slot(self, load: "ProviderLoad") -> bool:
-        """Gives a free slot of the provider to the first turn that can use it. Returns whether a turn took it."""
+    def offer_slot(self, load: "ProviderLoad", owner: str) -> bool:
+        """Gives a free slot of the provider to the first turn of an owner that can use it. Returns whether a turn took
+        it."""
         ...
 
 
 class ProviderLoad:
-    """The load of one provider in one process, over all names."""
+    """The load of one provider in one process, over all names.
+
+    A slot that becomes free goes to the owners whose turns wait, in rotation over all names. So an owner gets no more
+    slots by asking for many names, and waits for one turn of each other owner at most. The names of one owner are
+    served in rotation too. Owners and names move back only when they are served. An owner that is alone may have all
+    slots.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
@@ -31,7 +38,9 @@ class ProviderLoad:
         """Where the number of waiting requests comes from; `none` if the provider reports none."""
         self._waiting = 0
         self._reported_at = float("-inf")
-        self._waiters: dict[SlotWaiter, None] = {}
+        self._waiters: dict[str, dict[SlotWaiter, None]] = {}
+        """Owner -> the names in which its turns wait, at least one. The first owner and its first name are served
+        next."""
 
     @property
     def is_full(self) -> bool:
@@ -41,28 +50,38 @@ class ProviderLoad:
         self.in_flight += 1
 
     def end_attempt(self) -> None:
-        """Frees the slot of one attempt, and gives it to a waiting turn. The names with waiting turns are served in
-        rotation."""
+        """Frees the slot of one attempt, and gives it to a waiting turn."""
         self.in_flight -= 1
         if self._waiters:
             self.offer_slots()
 
-    def offer_slots(self) -> None:
-        """Gives free slots to the turns that wait."""
-        while self._waiters and not self.is_full:
-            for waiter in list(self._waiters):
-                del self._waiters[waiter]
-                self._waiters[waiter] = None  # behind the other names
-                if waiter.offer_slot(self):
-                    break
-            else:
-                return
+    def offer_slots(self) -> bool:
+        """Gives free slots to the turns that wait, as far as they can use them. Returns whether any took one."""
+        is_taken = False
+        while self._waiters and not self.is_full and self._offer_slot():
+            is_taken = True
+        return is_taken
 
-    def add_waiter(self, waiter: SlotWaiter) -> None:
-        self._waiters.setdefault(waiter)
+    def _offer_slot(self) -> bool:
+        for owner, waiters in self._waiters.items():
+            for waiter in waiters:
+                if waiter.offer_slot(self, owner):  # which may have removed both
+                    if waiter in waiters:
+                        del waiters[waiter]
+                        waiters[waiter] = None
+                    if self._waiters.pop(owner, None) is not None:
+                        self._waiters[owner] = waiters
+                    return True
+        return False
 
-    def remove_waiter(self, waiter: SlotWaiter) -> None:
-        self._waiters.pop(waiter, None)
+    def add_waiter(self, owner: str, waiter: SlotWaiter) -> None:
+        self._waiters.setdefault(owner, {})[waiter] = None
+
+    def remove_waiter(self, owner: str, waiter: SlotWaiter) -> None:
+        waiters = self._waiters[owner]
+        del waiters[waiter]
+        if not waiters:
+            del self._waiters[owner]
 
     def report_waiting(self, count: int, now: float) -> None:
         """Records how many requests wait in the upstream, as it reports."""

@@ -158,7 +158,7 @@ class UpstreamRegistry:
     def find_name(self, name: str) -> NameState:
         if (state := self._names.get(name)) is None:
             state = self._names[name] = NameState(
-                RetryBudget(self._settings, self.clock()), WaitingTurns(), TurnCounts(), ResponseMakers()
+                RetryBudget(self._settings, self.clock()), WaitingTurns(self.clock), TurnCounts(), ResponseMakers()
             )
         return state
 

@@ -23,6 +23,7 @@ from gateway.upstreams.registry import Sharing
 from gateway.upstreams.repetition import RepetitionChoice
 from gateway.upstreams.retry_delays import forbids_retry, write_retry_headers
 from gateway.upstreams.turn_failures import TurnFailures
+from gateway.upstreams.waiting_turns import PlaceLost
 from providers.errors import UpstreamOverloaded, UpstreamRateLimited, UpstreamRejected, UpstreamTimeout
 
 _QUOTA_S: Final = 60.0
@@ -224,6 +225,7 @@ class SharedTurn:
         candidate, self._next = self._next or self._find_untried(), None
         if candidate is None:
             return await self._find_first()
+        candidate.load.offer_slots()  # no turn takes a slot for which another one waits
         if candidate.load.is_full:
             return await self._take_full(candidate)
         candidate.load.begin_attempt()
@@ -232,7 +234,7 @@ class SharedTurn:
     def cancel(self) -> None:
         """Takes back an attempt for which nothing was sent."""
         if (attempt := self._end()) is not None:
-            attempt.candidate.health.end_attempt(attempt)
+            _end_trial(attempt)
             self.attempt_count -= 1
 
     def observe_content(self) -> None:
@@ -243,21 +245,23 @@ class SharedTurn:
             attempt.candidate.content_times.add(now - attempt.began_at, now)
             if attempt.candidate.health.is_ejected:
                 attempt.candidate.health.record_success(attempt, now)
+                attempt.candidate.load.offer_slots()  # turns wait for its other slots until its trial has succeeded
 
     def succeed(self) -> None:
         """Ends the attempt as a success: its reply is complete."""
         now = self._clock()
         if (attempt := self._end("ok", now)) is not None:
             health = attempt.candidate.health
+            was_ejected = health.is_ejected
             if self._judges:
                 health.record_success(attempt, now)
-            if health.ejected_until is not None:
-                health.end_attempt(attempt)
+            if was_ejected:
+                _end_trial(attempt)
 
     def leave(self) -> None:
         """Ends the attempt because its client has left. That says nothing about the upstream."""
         if (attempt := self._end("client_gone", self._clock())) is not None:
-            attempt.candidate.health.end_attempt(attempt)
+            _end_trial(attempt)
 
     def cut(self) -> None:
         """Ends the attempt as a failure after content was delivered, so that it cannot be repeated."""
@@ -265,7 +269,7 @@ class SharedTurn:
         if (attempt := self._end("cut", now)) is not None:
             if not self._is_over(now):
                 attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._candidates.may_eject)
-            attempt.candidate.health.end_attempt(attempt)
+            _end_trial(attempt)
 
     def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
         """Ends the attempt in a failure of which nothing was delivered.
@@ -279,13 +283,12 @@ class SharedTurn:
         self._end("client_gone" if outcome is None else outcome.result, now)
         if attempt is None:
             return None
-        health = attempt.candidate.health
         if outcome is not None:
             delay = self._failures.add(error, outcome)
             self._failures.outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
             if self._judges and judges and not self._is_over(now):
                 self._judge(attempt, outcome, delay, now)
-        health.end_attempt(attempt)
+        _end_trial(attempt)
         return outcome
 
     def _judge(self, attempt: SharedAttempt, outcome: Outcome, delay: float | None, now: float) -> None:
@@ -377,6 +380,9 @@ class SharedTurn:
         queued_at: float | None = None
         while True:
             now = self._clock()
+            for each in self.candidates:
+                if each.find_state(now) == "available":
+                    each.load.offer_slots()  # no turn takes a slot for which another one waits
             chosen = self._confirm_proposed(now)
             if chosen is None and (available := select_available(self.candidates, now)):
                 chosen = self._choose(available, now)
@@ -389,20 +395,19 @@ class SharedTurn:
                     ejected[0].load.begin_attempt()
                     return ejected[0]
                 raise self._build_refusal(now, has_parked="parked" in states)
-            if queued_at is None:
-                queued_at = now
-                if len(waiting) >= routing.queue_length:
-                    self.limit = "routing.queue_length"
-                    raise _build_overload()
-            left_s = queued_at + routing.queue_s - now
+            began_at = now if queued_at is None else queued_at
+            left_s = began_at + routing.queue_s - now
             if left_s <= 0:
-                self.limit = "routing.queue_s"
-                raise _build_overload()
+                raise self._refuse_by("routing.queue_s")
             if self.deadline is not None and (left_s := min(left_s, self.deadline - now)) <= 0:
                 raise self.build_timeout()
-            ends = [end - now for each in self.candidates if (end := each.health.find_end(now)) is not None]
+            if queued_at is None and not waiting.make_room(routing.queue_length):
+                raise self._refuse_by("routing.queue_length")
+            queued_at = began_at
             try:
-                granted = await waiting.wait_for_slot(self.candidates, max(0.0, min([left_s, *ends])))
+                granted = await waiting.wait_for_slot(self.candidates, left_s)
+            except PlaceLost:
+                raise self._refuse_by("routing.queue_length") from None
             finally:
                 self.queue_s = self._clock() - queued_at
             if granted is not None:
@@ -427,6 +432,8 @@ class SharedTurn:
             left_s = max(0.0, min(left_s, self.deadline - began_at))
         try:
             granted = await self._sharing.state.waiting.wait_for_slot([candidate], left_s)
+        except PlaceLost:
+            raise self._failures.choose(self._refuse_by("routing.queue_length")) from None
         finally:
             waited_s = self._clock() - began_at
             self.queue_s += waited_s
@@ -444,7 +451,9 @@ class SharedTurn:
         candidate, in_flight = proposal
         is_current = candidate.load.in_flight <= in_flight and candidate in self.candidates
         is_available = candidate.is_surely_available(now) or candidate.find_state(now) == "available"
-        return candidate if is_current and is_available else None
+        if not is_current or not is_available or candidate.load.offer_slots():  # turns that wait come first
+            return None
+        return candidate
 
     def _choose_quickly(self, now: float) -> Candidate | None:
         """Returns the choice for the most frequent kind of turn: the less busy of two healthy upstreams. Returns None
@@ -482,6 +491,11 @@ class SharedTurn:
             headers=write_retry_headers((first.health.find_end(now) or now) - now),
         )
 
+    def _refuse_by(self, limit: str) -> UpstreamOverloaded:
+        """Returns the failure of a turn for which no upstream becomes free, and records the key of the limit."""
+        self.limit = limit
+        return _build_overload()
+
     def _end(self, result: ResultName | None = None, now: float = 0.0) -> SharedAttempt | None:
         """Frees the slot of the attempt, once. Without a result the attempt is not counted."""
         attempt, self.attempt = self.attempt, None
@@ -495,6 +509,12 @@ class SharedTurn:
                 self.report_result(result)
         attempt.candidate.load.end_attempt()
         return attempt
+
+
+def _end_trial(attempt: SharedAttempt) -> None:
+    """Ends an attempt that may have been the trial of its upstream, whose free slots then become available."""
+    attempt.candidate.health.end_attempt(attempt)
+    attempt.candidate.load.offer_slots()
 
 
 def _build_overload() -> UpstreamOverloaded:
