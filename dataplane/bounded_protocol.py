@@ -325,6 +325,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _unset_keepalive_if_required(self) -> None:
         """Does nothing: `on_message_begin` ends the idle time. Bytes between requests do not."""
 
+    def handle_websocket_upgrade(self) -> None:
+        """Hands the connection over to the protocol of WebSockets, which is told of everything from then on."""
+        super().handle_websocket_upgrade()
+        if self._unread is not None:
+            self._unread.end()
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch_unread()

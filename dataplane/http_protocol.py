@@ -20,7 +20,7 @@ from dataplane.core import ChunkWriter
 CLIENT: Final = "gateway.client"
 """The key of a request's ClientWriter in its ASGI scope. Other servers do not set it, nor do requests of HTTP/1.0."""
 
-_CONNECTION: Final = "gateway.connection"
+CONNECTION: Final = "gateway.connection"
 """The key of the HttpProtocol in the ASGI scope of a request of HTTP/1.0, which has no ClientWriter."""
 
 _OK = 200
@@ -192,13 +192,17 @@ def call_when_read(scope: MutableMapping[str, Any], callback: Callable[[], None]
 
     Called when the reply is complete. Other servers, and WebSockets, call it at once.
     """
-    client, connection = scope.get(CLIENT), scope.pop(_CONNECTION, None)
-    if isinstance(client, ClientWriter):
-        connection = client.transport.get_protocol()
-    if isinstance(connection, HttpProtocol):
-        connection.call_when_read(callback)
-    else:
+    if (connection := find_connection(scope)) is None:
         callback()
+    else:
+        connection.call_when_read(callback)
+
+
+def find_connection(scope: MutableMapping[str, Any]) -> "HttpProtocol | None":
+    """Returns the connection of a request; None on other servers, and once a WebSocket has it."""
+    client: ClientWriter | None = scope.get(CLIENT)
+    connection: Any = scope.get(CONNECTION) if client is None else client.transport.get_protocol()
+    return connection if isinstance(connection, HttpProtocol) else None
 
 
 def get_running_loop(client: ClientWriter | None) -> asyncio.AbstractEventLoop:
@@ -325,7 +329,6 @@ class HttpProtocol(BoundedHttpProtocol):
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         if self.transport.is_closing():
-            self._watch_unread()
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
@@ -388,13 +391,23 @@ class HttpProtocol(BoundedHttpProtocol):
         if scope["http_version"] == "1.0":
             # A client writer writes chunks.
             self._client = None
-            scope[_CONNECTION] = self
+            scope[CONNECTION] = self
             cycle.send = _OldHttpSender(cycle)  # type: ignore[method-assign]
         else:
             self._client = scope[CLIENT] = ClientWriter(cycle, self.loop, self._socket)
         task = self.loop.create_task(cycle.run_asgi(app))
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._end_task)
         self.tasks.add(task)
+
+    def _end_task(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if self.transport.is_closing():
+            self._watch_unread()
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        self._is_lost = True
+        self._call_waiting()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import Receive, Scope
 
-from dataplane.http_protocol import CLIENT, ClientWriter
+from dataplane.http_protocol import CLIENT, ClientWriter, find_connection
 from gateway.errors import ShuttingDown
 
 CLIENT_LEFT: Final = 499
@@ -131,8 +131,7 @@ def guard_client(scope: Scope, receive: Receive, drain: DrainState) -> AbstractC
 
 async def cut_off_client(scope: Scope, receive: Receive) -> None:
     """Closes the client's connection before the end of its reply."""
-    client: ClientWriter | None = scope.get(CLIENT)
-    if client is not None:
-        client.transport.abort()
+    if (connection := find_connection(scope)) is not None:
+        connection.transport.abort()
         while (await receive())["type"] != "http.disconnect":
             continue

@@ -11,7 +11,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dataplane.http_protocol import CLIENT, ClientWriter
+from dataplane.http_protocol import CLIENT, CONNECTION, ClientWriter
 from gateway.http.headers import headers_of
 from gateway.http.owner_counts import ON_END
 from gateway.logs import (
@@ -244,6 +244,7 @@ class RequestMiddleware:
             if (on_end := scope.pop(ON_END, None)) is not None:
                 on_end()
             scope.pop(CLIENT, None)
+            scope.pop(CONNECTION, None)
             method = scope.get("method", "WEBSOCKET")
             self._ended.add(method, scope["path"], reply_sender.status, elapsed_ns, meter)
 

@@ -61,16 +61,19 @@ def _build_unknown_cursor_error(page: PageRequest, unknown: UnknownCursor) -> In
     )
 
 
-def build_page_reply(page: Page, render_row: Callable[[Json], Json] | None = None) -> Response:
+def build_page_reply(
+    page: Page, render_row: Callable[[Json], Json] | None = None, *, cursor_key: str = "id"
+) -> Response:
     """Returns the reply with the list object of a page, which is the same in OpenAI's two APIs.
 
-    `first_id` and `last_id` of an empty page are empty strings, because the official types do not allow null. Each row
-    is written by itself: writing all at once would hold the interpreter's lock for as long.
+    `first_id` and `last_id` have the values of `cursor_key`. Those of an empty page are empty strings, because the
+    official types do not allow null. Each row is written by itself: writing all at once would hold the interpreter's
+    lock for as long.
     """
     rows = page.rows if render_row is None else list(map(render_row, page.rows))
     ends = {
-        "first_id": rows[0]["id"] if rows else "",
-        "last_id": rows[-1]["id"] if rows else "",
+        "first_id": rows[0][cursor_key] if rows else "",
+        "last_id": rows[-1][cursor_key] if rows else "",
         "has_more": page.has_more,
     }
     data = b",".join(map(write_json, rows))
@@ -100,7 +103,11 @@ def read_page_of(kind: str, object_id: str, read_page: Callable[[PageRequest], A
 
 
 async def build_list_reply(
-    requested_page: PageRequest, read_page: PageReader, render_row: Callable[[Json], Json] | None = None
+    requested_page: PageRequest,
+    read_page: PageReader,
+    render_row: Callable[[Json], Json] | None = None,
+    *,
+    cursor_key: str = "id",
 ) -> Response:
     """Returns the reply with one page of a list. `render_row` returns a row in the form in which the API lists it.
 
@@ -110,4 +117,4 @@ async def build_list_reply(
         page = await read_page(requested_page)
     except UnknownCursor as unknown:
         raise _build_unknown_cursor_error(requested_page, unknown) from None
-    return await run_for_weight(page.weight, build_page_reply, page, render_row)
+    return await run_for_weight(page.weight, build_page_reply, page, render_row, cursor_key=cursor_key)

@@ -3,13 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, Select, func
+from sqlalchemy import ColumnElement, LargeBinary, Row, Select, cast, func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from dataplane.body_weight import run_for_weight, weigh_documents
 from gateway.state.row_values import parse_json
 from gateway.state.values import Page, PageRequest
 from translation.representation.json_types import Json
+
+
+def measure_bytes(body: ColumnElement[str], *, is_sqlite: bool) -> ColumnElement[int]:
+    """Returns the expression for the bytes of a text. Databases count its characters otherwise."""
+    return func.length(cast(body, LargeBinary)) if is_sqlite else func.octet_length(body)
 
 
 class PageRows(NamedTuple):
@@ -24,16 +29,12 @@ async def fetch_page_rows(
 ) -> PageRows:
     """Returns the first rows of a query with the texts of `body`: `page.limit` at most, and at least one.
 
-    The sizes are asked for first, so that no more than `max_bytes` is read, unless one row alone has more.
+    The sizes are asked for first, so that no more than `max_bytes` arrives here, unless one row alone has more.
     """
-    sizes = select_sizes(query, body).limit(page.limit + 1)
+    size = measure_bytes(body, is_sqlite=connection.dialect.name == "sqlite")
+    sizes = query.with_only_columns(size, maintain_column_froms=True).limit(page.limit + 1)
     count, has_more = count_rows((await connection.scalars(sizes)).all(), page, max_bytes)
     return PageRows((await connection.execute(query.limit(count))).all(), has_more)
-
-
-def select_sizes(query: Select[Any], body: ColumnElement[str]) -> Select[Any]:
-    """Returns the query for the sizes of the rows of another query, in the same order."""
-    return query.with_only_columns(func.length(body), maintain_column_froms=True)
 
 
 def count_rows(sizes: Sequence[int], page: PageRequest, max_bytes: int) -> tuple[int, bool]:

@@ -37,6 +37,11 @@ def parse_json(text: str) -> Json:
     return body
 
 
+def count_bytes(text: str) -> int:
+    """Returns the bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def dump_without_output(response: Json) -> str:
     """Returns the text of a response's `body` column.
 

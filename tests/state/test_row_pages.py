@@ -108,6 +108,14 @@ async def test_a_page_ends_before_it_is_too_large(
     assert await read_pages(read, order="desc") == [[rows[place] for place in page] for page in PAGES_FROM_THE_END]
 
 
+async def test_bytes_count_and_not_characters(small_pages: SqlStore) -> None:
+    items = [message_item("漢" * 20_000)] * 3
+    await small_pages.conversations.create_conversation("ann", {"id": "conv_1"}, items)
+    page = await small_pages.conversations.list_conversation_items("ann", "conv_1", PageRequest())
+    assert page is not None
+    assert (len(page.rows), page.has_more) == (1, True)
+
+
 @pytest.mark.parametrize("after", ["7", "0", "-1", "1.0", "01", "", "pmpt_v", "9" * 30, "\0"])
 async def test_only_the_number_of_a_version_is_a_cursor(small_pages: SqlStore, after: str) -> None:
     read = await store_versions(small_pages)

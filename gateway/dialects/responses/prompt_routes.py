@@ -131,6 +131,6 @@ def build_prompts_routes(service: Service) -> APIRouter:
         owner = service.authenticate(request).owner
         requested_page = parse_page_request(request.query_params, default_limit=MAX_PAGE_SIZE)
         read = partial(service.require_store().prompts.list_prompt_versions, owner, prompt_id)
-        return await build_list_reply(requested_page, read_page_of("Prompt", prompt_id, read))
+        return await build_list_reply(requested_page, read_page_of("Prompt", prompt_id, read), cursor_key="version")
 
     return router

@@ -85,12 +85,12 @@ class SqlCompletionStore:
         return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
+        # Nothing but the metadata of a completion ever changes.
+        before = await self.load_completion(owner, completion_id)
+        if before is None:
+            return None
+        after = before.completion | {"metadata": metadata}
         async with self._database.write_transaction(owner) as connection:
-            row = await _load_row(connection, owner, completion_id)
-            if row is None:
-                return None
-            before = await run_for_documents([row.body], _read_row, row)
-            after = before.completion | {"metadata": metadata}
             # The row is locked first, so that one of two concurrent updates is complete before the other begins.
             result = await connection.execute(
                 update(completions)

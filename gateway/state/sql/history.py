@@ -10,7 +10,8 @@ from dataplane.body_weight import INLINE_BYTES, weigh_documents
 from dataplane.sharing.work_pool import run_for_count, run_in_pool
 from gateway.state.database.database import Database, fetch_rows
 from gateway.state.database.tables import conversation_items, conversations
-from gateway.state.row_values import is_valid_id, parse_json
+from gateway.state.row_pages import measure_bytes
+from gateway.state.row_values import count_bytes, is_valid_id, parse_json
 from gateway.state.sql.lineage import select_ancestors, select_items, select_items_by_id
 from gateway.state.sql.response_rows import match_response, select_responses
 from gateway.state.values import History, HistoryTooLong, WeighedItems
@@ -86,20 +87,24 @@ class SqlHistoryReader:
     async def load_items(self, owner: str, item_ids: Sequence[str]) -> Mapping[str, Item]:
         requested_ids = list(dict.fromkeys(filter(is_valid_id, filter(None, item_ids))))
         items_by_id: dict[str, Item] = {}
+        all_rows: list[Sequence[Row[Any]]] = []
         byte_count = 0
+        is_sqlite = self._database.is_sqlite
         async with self._database.read_transaction(owner) as connection:
             for start in range(0, len(requested_ids), _IDS_PER_QUERY):
                 part = requested_ids[start : start + _IDS_PER_QUERY]
-                for query in select_items_by_id(part, owner, is_sqlite=self._database.is_sqlite):
-                    item_rows = query.subquery()
-                    size = await connection.scalar(select(func.coalesce(func.sum(func.length(item_rows.c.body)), 0)))
-                    self._limits.require_bytes(byte_count := byte_count + (size or 0))
-                    all_rows = await fetch_rows(await connection.execute(query))
-                    rows = [row for row in all_rows if row.body is not None and not row.deleted]
-                    # If responses share an id, the item of the latest one is returned.
-                    rows.sort(key=attrgetter("created_us"))
-                    items = await self._parse_items(rows)
-                    items_by_id |= {row.id: item for row, item in zip(rows, items, strict=True)}
+                for query in select_items_by_id(part, owner, is_sqlite=is_sqlite):
+                    body = query.subquery().c.body
+                    sizes = select(func.coalesce(func.sum(measure_bytes(body, is_sqlite=is_sqlite)), 0))
+                    self._limits.require_bytes(byte_count := byte_count + (await connection.scalar(sizes) or 0))
+                    all_rows.append(await fetch_rows(await connection.execute(query)))
+        # Who waits for a thread must not hold a connection to the database.
+        for found_rows in all_rows:
+            rows = [row for row in found_rows if row.body is not None and not row.deleted]
+            # If responses share an id, the item of the latest one is returned.
+            rows.sort(key=attrgetter("created_us"))
+            items = await self._parse_items(rows)
+            items_by_id |= {row.id: item for row, item in zip(rows, items, strict=True)}
         return items_by_id
 
     async def load_conversation_history(self, owner: str, conversation_id: str) -> WeighedItems | None:
@@ -110,7 +115,8 @@ class SqlHistoryReader:
             conversation_items.c.conversation_id == conversations.c.id,
         )
         others = conversation_items.alias("others")
-        sizes = select(func.coalesce(func.sum(func.length(others.c.body)), 0)).where(
+        size_of_item = measure_bytes(others.c.body, is_sqlite=self._database.is_sqlite)
+        sizes = select(func.coalesce(func.sum(size_of_item), 0)).where(
             others.c.owner == owner, others.c.conversation_id == conversation_id
         )
         size = sizes.scalar_subquery()
@@ -141,7 +147,7 @@ class SqlHistoryReader:
         """Returns the JSON texts of the items of rows, and their weight. Raises HistoryTooLong."""
         bodies = [row.body for row in rows if row.body is not None]
         self._limits.require_items(len(bodies))
-        self._limits.require_bytes(sum(map(len, bodies)))
+        self._limits.require_bytes(sum(map(count_bytes, bodies)))
         return bodies, weigh_documents(bodies)
 
 

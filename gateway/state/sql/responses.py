@@ -20,7 +20,7 @@ from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput
 from gateway.state.records.approvals import store_answers
 from gateway.state.records.idempotency_keys import claim_key
-from gateway.state.row_pages import count_rows, fetch_page_rows, parse_page, parse_rows
+from gateway.state.row_pages import count_rows, fetch_page_rows, measure_bytes, parse_page, parse_rows
 from gateway.state.row_values import (
     dump_json,
     dump_without_output,
@@ -160,10 +160,12 @@ class SqlResponseStore:
             if row is None:
                 return None
             output = await load_item_bodies(connection, owner, [response_id], OUTPUT_PLACE)
-            bodies = output.get(response_id, ())
-            response = await run_for_documents([row.body, *bodies], _response_from_row, row, bodies)
-            if row.left:
-                response["output"] = await load_recorded_output(connection, owner, response_id)
+            recorded = await load_recorded_output(connection, owner, response_id) if row.left else None
+        # Who waits for a thread must not hold a connection to the database.
+        bodies = output.get(response_id, ())
+        response = await run_for_documents([row.body, *bodies], _response_from_row, row, bodies)
+        if recorded is not None:
+            response["output"] = recorded
         return StoredResponse(
             response=response,
             logged=row.logged,
@@ -181,13 +183,16 @@ class SqlResponseStore:
                 )
                 query = query.where(_build_cursor_condition(page, order, cursor))
             # The text of an output is in rows of its own.
+            is_sqlite = self._database.is_sqlite
             output_bytes = (
-                select(func.coalesce(func.sum(func.length(items.c.body)), 0))
+                select(func.coalesce(func.sum(measure_bytes(items.c.body, is_sqlite=is_sqlite)), 0))
                 .where(items.c.owner == owner, items.c.response_id == responses.c.id, items.c.place == OUTPUT_PLACE)
                 .scalar_subquery()
             )
             ordered = query.order_by(*_order_columns(page, order))
-            sized = ordered.with_only_columns(func.length(responses.c.body) + output_bytes).limit(page.limit + 1)
+            sized = ordered.with_only_columns(
+                measure_bytes(responses.c.body, is_sqlite=is_sqlite) + output_bytes
+            ).limit(page.limit + 1)
             sizes = (await connection.scalars(sized)).all()
             count, has_more = count_rows(sizes, page, self._database.max_page_bytes)
             rows = (await connection.execute(ordered.limit(count))).all()

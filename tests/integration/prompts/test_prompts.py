@@ -70,6 +70,7 @@ async def test_the_sdk_drives_every_route(tmp_path: Path) -> None:
         assert version["version"] == "2"
         versions: Any = await client.get(f"{path}/versions", cast_to=dict)
         assert [each["version"] for each in versions["data"]] == ["2", "1"]
+        assert (versions["first_id"], versions["last_id"]) == ("2", "1")
         older: Any = await client.get(f"{path}/versions", options={"params": {"after": "2"}}, cast_to=dict)
         assert ([each["version"] for each in older["data"]], older["has_more"]) == (["1"], False)
         chosen: Any = await client.get(path, options={"params": {"version": "2"}}, cast_to=dict)

@@ -223,12 +223,15 @@ async def test_only_connections_that_are_idle_for_longer_are_closed_for_others()
         assert await reader.read() == b""
 
 
-@pytest.mark.parametrize("end", ["idle", "connection: close"])
+@pytest.mark.parametrize("end", ["idle", "connection: close", "a failure in the middle"])
 async def test_a_closed_connection_ends_although_its_client_leaves_a_little_unread(end: str) -> None:
     loop = asyncio.get_running_loop()
     stalls: list[int] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        if end == "a failure in the middle":
+            assert client_of(scope).begin_stream(HEADERS[1:], b"{}", last=False)
+            raise ValueError
         assert client_of(scope).send_reply(HEADERS, b"{}")
 
     class LittleUnread(HttpProtocol):
@@ -249,7 +252,7 @@ async def test_a_closed_connection_ends_although_its_client_leaves_a_little_unre
         writer.write(ASKED.replace(b"host: here", b"host: here\r\nconnection: close") if "close" in end else ASKED)
         await reader.readuntil(b"{}")
         with pytest.raises(ConnectionError):
-            await reader.readexactly(1)
+            await reader.readuntil(b"never")
         writer.close()
     assert stalls == [FilledTransport.WAITING]
 

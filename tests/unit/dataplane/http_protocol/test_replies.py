@@ -17,7 +17,7 @@ from gateway.http.middleware import ReplySender, RequestMiddleware
 from tests.unit.dataplane.protocol_client import ASKED, HEADERS, client_of
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
-OWN_KEYS = (CLIENT, http_protocol._CONNECTION, bounded_protocol.HEADERS)
+OWN_KEYS = (CLIENT, http_protocol.CONNECTION, bounded_protocol.HEADERS)
 OLD = ASKED.replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"host", b"connection: keep-alive\r\nhost")
 ASKED_BY: dict[str, bytes] = {
     "a client that stays": ASKED,
@@ -51,7 +51,10 @@ class Transport(asyncio.Transport):
         pass
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        pass
+        self.protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self.protocol
 
 
 class Connection:
@@ -65,6 +68,7 @@ class Connection:
         self.transport = Transport()
         self._tasks = state.tasks
         self.protocol = protocol(config, state, {"made": "at start"}, asyncio.get_running_loop())
+        self.transport.set_protocol(self.protocol)
         self.protocol.connection_made(self.transport)
 
     async def ask(self, request: bytes = ASKED) -> bytes:
