@@ -1,4 +1,5 @@
 """State that outlives a request: responses, their items and event logs, conversations, chat completions, jobs.
 
-May import `gateway.errors`, `gateway.histograms`, `gateway.retrieval`, `providers.new_id` and `translation`.
+May import `dataplane.body_weight`, `gateway.errors`, `gateway.histograms`, `gateway.retrieval`, `providers.new_id` and
+`translation`.
 """
