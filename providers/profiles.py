@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from providers.config import TOKENS_ONLY_TYPES, ProviderType
+from providers.config import PROVIDER_DEFAULTS, TOKENS_ONLY_TYPES, ProviderType
 from providers.model_families import ModelFamily, RawTextFormat
 from translation.representation.profile import DEFAULT_PROFILE, Profile, SchemaShim, two_pass_profile
 
@@ -144,7 +145,8 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         max_thinking_tokens=16_384,
         cite_documents=True,
         tool_names="anthropic",
-        relayed_history="repair",
+        relayed_history="by_model",
+        block_binding=True,
         schema_shims=frozenset({"plain_patterns"}),
         extra_params=_ANTHROPIC_PARAMS,
     ),
@@ -203,19 +205,32 @@ _ADDED_FIELDS: Final = ("extra_params", "refused_params")
 
 
 def build_profile(
-    provider_type: ProviderType, overrides: Mapping[str, Any], family: ModelFamily | None = None
+    provider_type: ProviderType,
+    overrides: Mapping[str, Any],
+    family: ModelFamily | None = None,
+    *,
+    base_url: str | None = None,
 ) -> Profile:
     """Returns the type's profile with what is known about the model's family, and with one model's overrides.
 
+    `base_url` is the server's address: what depends on a model's name does not at the vendor's own server.
     `extra_params` and `refused_params` are added to the type's; every other field replaces the type's. The family's
     `text` counts only where the text that reaches the gateway may not have been parsed.
     """
     profile = PROFILES[provider_type]
+    if profile.relayed_history == "by_model" and _is_own_server(provider_type, base_url):
+        profile = replace(profile, relayed_history="repair")
     added = {name: getattr(profile, name) | frozenset(overrides.get(name, ())) for name in _ADDED_FIELDS}
     if overrides.get("two_pass") == "on":
         profile = two_pass_profile(profile)
     fields = _family_fields(provider_type, family, two_pass=profile.two_pass == "on") if family is not None else {}
     return replace(profile, **{**fields, **overrides, **added})
+
+
+def _is_own_server(provider_type: ProviderType, base_url: str | None) -> bool:
+    """Whether an address is at the host of the type's own service, which every provider without an address has."""
+    own_url = PROVIDER_DEFAULTS[provider_type].base_url
+    return bool(base_url and own_url) and urlsplit(base_url).hostname == urlsplit(own_url).hostname
 
 
 def _family_fields(provider_type: ProviderType, family: ModelFamily, *, two_pass: bool) -> dict[str, Any]:

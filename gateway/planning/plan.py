@@ -1,7 +1,8 @@
 """Decides how a routed request is served: relayed, translated, or refused by parameter. Nothing is sent here."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,14 @@ from gateway.planning.resolver import Target
 from gateway.planning.stop_sequences import sends_stop
 from gateway.planning.unreported_params import LogprobsCheck, ServiceTierCheck, requests_tier
 from gateway.replies.client_params import ClientParams
-from gateway.replies.endpoints import Endpoint, RelaySpec
+from gateway.replies.endpoints import Endpoint, Presentation, RelaySpec
 from gateway.replies.hosted_calls import HostedCallsStage
 from gateway.replies.sentence_buffer import SentenceBuffer
 from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.tool_events import ToolEvents
 from providers.base import Exchange, RelayExchange
+from translation.chat.upstream.lower_thinking import turns_thinking_off
 from translation.encoding.visible_output import InvisibleOutputCheck
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_tracker import CallRules
@@ -78,6 +80,9 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
             target.reasoning_seal.check_input(facts.input_value, request.history_count or 0)
         if facts.wants_summary:
             target = target.with_summaries
+            request = request.with_target(target)
+        if request.is_strict and target.profile.block_binding:
+            target = target.without_drops
             request = request.with_target(target)
         buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
         plan: RelayPlan | TranslationPlan | None = None
@@ -244,6 +249,9 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
         raise
     upstream_body, losses = relay.build_body(relayed_body, target.profile, model=target.upstream_model)
     plan_losses += losses
+    # Only a profile that parses text looks for thinking in it.
+    if target.profile.parsing_format != "direct_response" and turns_thinking_off(upstream_body):
+        relay = _present_without_thinking(relay)
     if facts.sets_thinking:
         plan_losses += find_thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
     if facts.has_extensions:
@@ -261,6 +269,27 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
         losses=plan_losses,
         call_rules=call_rules,
         summarizes_reasoning=target.profile.reasoning_part == "summary_text",
+    )
+
+
+def _present_without_thinking(relay: RelaySpec) -> RelaySpec:
+    """Returns a relay for replies that begin with the answer, because the upstream is asked not to think."""
+
+    def adapt(presentation: Presentation) -> Presentation:
+        adapted = copy(presentation)
+        common = presentation.common
+        adapted.common = replace(common, profile=replace(common.profile, think_open=False))
+        return adapted
+
+    return replace(
+        relay,
+        make_relay=lambda body, identity, presentation: relay.make_relay(body, identity, adapt(presentation)),
+        build_json=lambda body, reply, identity, presentation: relay.build_json(
+            body, reply, identity, adapt(presentation)
+        ),
+        collect_stream=lambda body, stream, identity, presentation: relay.collect_stream(
+            body, stream, identity, adapt(presentation)
+        ),
     )
 
 

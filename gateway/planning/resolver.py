@@ -103,6 +103,11 @@ class Target:
         """The target for requests in whose replies there is room for one call."""
         return replace(self, profile=replace(self.profile, max_tool_calls_per_turn=1))
 
+    @cached_property
+    def without_drops(self) -> "Target":
+        """The target for strict requests, of which the upstream must not drop anything by itself."""
+        return replace(self, profile=replace(self.profile, block_binding=False))
+
     def can_read(self, provider: str, model: str) -> bool:
         """Whether this upstream can use what a model of a provider sealed."""
         return model == self.upstream_model and (provider == self.provider.name or provider in self.realm)
@@ -458,7 +463,8 @@ class _ServingUpstream:
             family = None if name is None else self._families[name]
             if family is not None:
                 family = self._without_missing_parser(family)
-            profile = build_profile(kind, self._row.build_profile_overrides(self._families), family)
+            overrides = self._row.build_profile_overrides(self._families)
+            profile = build_profile(kind, overrides, family, base_url=self._provider_config.base_url)
             profile = replace(profile, extra_params=profile.extra_params | self._capabilities.extensions)
             self._profiles[name] = profile
         return profile

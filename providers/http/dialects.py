@@ -22,6 +22,7 @@ from translation.messages.relaying.reply_forms import build_message_stream
 from translation.messages.upstream.decode import AnthropicDecoder
 from translation.messages.upstream.lower import TURN_PARAMS as MESSAGES_TURN_PARAMS
 from translation.messages.upstream.lower import lower as lower_to_anthropic
+from translation.messages.upstream.thinking import BETAS
 from translation.ollama.upstream.decode import OllamaDecoder
 from translation.ollama.upstream.lower import TURN_PARAMS as OLLAMA_TURN_PARAMS
 from translation.ollama.upstream.lower import lower as lower_to_ollama
@@ -133,11 +134,13 @@ _OPENAI_MODEL_LIST: Final = ModelList("/models", parse_openai_model_list)
 
 
 class CountRequest(NamedTuple):
-    """A request that counts the tokens of a turn's input. `result_key` is the key of the count in the reply."""
+    """A request that counts the tokens of a turn's input. `result_key` is the key of the count in the reply, and
+    `header_params` are parameters of the body that are sent as headers."""
 
     path: str
     body: Json
     result_key: str
+    header_params: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +176,10 @@ class DialectSpec:
 
 
 _MESSAGES_COUNT_PARAMETERS = frozenset(
-    {"messages", "model", "output_config", "system", "thinking", "tool_choice", "tools"}
+    {BETAS, "messages", "model", "output_config", "system", "thinking", "tool_choice", "tools"}
 )
-"""The parameters of the Messages API that contribute to the input. The endpoint for counting accepts no others."""
+"""The parameters of the Messages API that contribute to the input. The endpoint for counting accepts no others. It
+checks past thinking as the endpoint for messages does, so that it needs the same betas."""
 
 
 _MESSAGES_COUNT_PATH: Final = "/messages/count_tokens"
@@ -187,9 +191,7 @@ _MESSAGES_HEADER_PARAMS: Final = {"anthropic_version": "anthropic-version", "ant
 def _build_anthropic_count(turn: Turn, profile: Profile) -> CountRequest:
     body = lower_to_anthropic(turn, profile).body
     count_body = {name: value for name, value in body.items() if name in _MESSAGES_COUNT_PARAMETERS}
-    if "thinking" in count_body:  # the API refuses this key without its beta, which a count does not send
-        count_body["thinking"] = {key: value for key, value in body["thinking"].items() if key != "block_binding"}
-    return CountRequest(_MESSAGES_COUNT_PATH, count_body, "input_tokens")
+    return CountRequest(_MESSAGES_COUNT_PATH, count_body, "input_tokens", _MESSAGES_HEADER_PARAMS)
 
 
 def _build_gemini_count(turn: Turn, profile: Profile) -> CountRequest:

@@ -37,6 +37,7 @@ from providers.http.token_counting import TokenCounter, require_count
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
 from providers.relayed_paths import Form, RelayedPathName
+from translation.chat.upstream.lower_thinking import turns_thinking_off
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.reply_weight import LIGHT_BYTES
@@ -49,9 +50,6 @@ from translation.representation.profile import Profile
 from translation.representation.turn import Turn
 
 _TERMINAL_EVENTS = (Finished, Failed)
-
-_THINKING_KEYS = frozenset({"think", "chat_template_kwargs", "reasoning"})
-"""Keys of a body that may turn thinking off."""
 
 BodyCheck = Callable[[Json], Awaitable[None]]
 """Checks a body before it is sent. Raises ProviderError or Unrepresentable for a body that the upstream would answer
@@ -77,7 +75,7 @@ class HttpProvider:
         body, losses = self._dialect.lower(turn, profile)
         if unenforced := self._unenforced_losses(turn, profile):
             losses = (*losses, *unenforced)
-        if profile.think_open is not False and not _THINKING_KEYS.isdisjoint(body) and _disables_thinking(body):
+        if profile.think_open is not False and (body.get("think") is False or turns_thinking_off(body)):
             profile = replace(profile, think_open=False)
         dialect = self._dialect
         check = self._find_body_check(turn)
@@ -369,17 +367,6 @@ class HttpExchange(Source[Batch]):
 
     def _build_garbled_error(self, message: str) -> UpstreamGarbled:
         return UpstreamGarbled(message, provider=self._upstream.name)
-
-
-def _disables_thinking(body: Json) -> bool:
-    """Returns whether the body turns thinking off. The chat template then does not open the think tag."""
-    if body.get("think") is False:
-        return True
-    template, reasoning = body.get("chat_template_kwargs"), body.get("reasoning")
-    if not (template or reasoning):
-        return False
-    switches = {**(template or {}), **(reasoning or {})}
-    return any(switches.get(switch) is False for switch in ("enable_thinking", "thinking", "enabled"))
 
 
 async def _wait_for_nothing() -> None:

@@ -20,6 +20,7 @@ from dataplane.body_weight import run_for_items
 from providers.base import CountMethod, Exchange
 from providers.errors import UpstreamGarbled, UpstreamModelNotFound, UpstreamRejected
 from providers.http.dialects import CountRequest
+from providers.http.relay import split_headers
 from providers.http.upstream import Upstream
 from translation.chat.upstream.lower import lower as lower_to_chat
 from translation.errors import Unrepresentable
@@ -149,8 +150,9 @@ class TokenCounter:
     async def _count_with_own_api(self, turn: Turn, profile: Profile) -> Any:
         if self._build_count_request is None:
             raise Unrepresentable("this model's upstream has no endpoint for counting tokens", param="model")
-        path, body, key = await run_for_items(turn.items, self._build_count_request, turn, profile)
-        return (await self._upstream.post_json(path, body)).get(key)
+        request = await run_for_items(turn.items, self._build_count_request, turn, profile)
+        headers, body = split_headers(request.body, request.header_params, self._upstream.configured_headers)
+        return (await self._upstream.post_json(request.path, body, headers=headers)).get(request.result_key)
 
     async def _count_with_turn(self, turn: Turn, profile: Profile) -> Any:
         collector = TurnCollector()

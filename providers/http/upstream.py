@@ -214,10 +214,12 @@ class Upstream:
             error.redact(self.make_redactor(credentials))
             raise
 
-    async def post_json(self, path: str, body: Json, *, at_root: bool = False) -> Json:
+    async def post_json(
+        self, path: str, body: Json, *, at_root: bool = False, headers: Mapping[str, str] | None = None
+    ) -> Json:
         """Sends a JSON body and returns the JSON object of the reply. With `at_root` the path is not below the API's
-        `/v1`. Raises ProviderError, which may quote the body."""
-        reply = await self.post(path, body, stream=False, at_root=at_root)
+        `/v1`. `headers` replace configured headers. Raises ProviderError, which may quote the body."""
+        reply = await self.post(path, body, stream=False, at_root=at_root, headers=headers)
         parsed = await self.read_json(reply)
         if rejection := self.find_error(parsed):
             raise rejection

@@ -50,7 +50,9 @@ These are the effects of the fields:
 - **Prompt caches**: `volatile_lines` are patterns of lines in system prompts that change from request to request. They are moved to
   the [end of the newest message](prefix-cache.md). `removed_lines` are patterns of lines that no model needs. They are left out.
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
-  `thinking_type` sends `thinking: {type: enabled}` or `{type: disabled}`, which the services of DeepSeek, Kimi and GLM read.
+  `thinking_type` sends `thinking: {type: enabled}` or `{type: disabled}`, which the services of DeepSeek, Kimi and GLM read: set it for
+  them, because without a switch this object is not sent either, which is a loss. The effort `none` uses the switch too. The reply to a
+  request that turns thinking off begins with the answer, whatever `think_open` says.
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template
   wrote the opening tag. If `think_open` is not set, `think_tags` holds text back up to the first tag, because text before a closing tag
@@ -75,7 +77,9 @@ These are the effects of the fields:
   reply the format, and make no call.
 - **Media** in tool outputs stay there with `media_in_tool_messages: true`. Otherwise they move to a user message after it, which is a
   loss.
-- **Histories** of relayed Messages requests are mended with `relayed_history: repair`, for [Anthropic](messages.md#upstreams-with-the-same-api).
+- **Histories** of relayed Messages requests are mended with `relayed_history: repair`, and with `by_model` for a Claude, for
+  [Anthropic's API](messages.md#upstreams-with-the-same-api). With `keep` they are sent as they are.
+- **Bound thinking**: `block_binding: true` asks [Anthropic](#anthropic) to drop past thinking before which something has changed.
 - **Citations** of the files of a request are requested with `cite_documents: true`, for [Anthropic](#anthropic).
 - **Length**: `max_tokens_field` is chat's name for the limit of an answer.
 - **Calls as text**: `text_tool_calls` describes tools in the prompt and parses calls from the text, for servers without tool support.

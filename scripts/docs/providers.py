@@ -99,9 +99,13 @@ _ANTHROPIC = """\
   Reasoning of other vendors' models is dropped with a loss, or sent between think tags with `replay_reasoning: think_tags`.
 - Since Fable 5.1, Opus 5.5, Sonnet 5.5 and Haiku 5.5 the API refuses past thinking if the system prompt, the tools or a message before it has
   changed. Where such thinking is sent back, the gateway asks the API to drop what does not fit (`block_binding`, with the
-  beta `thinking-binding-controls-2026-08-01`). Haiku 5.5 gets none back while thinking is off, which is a loss.
+  beta `thinking-binding-controls-2026-08-01`), also when it counts tokens. What the API drops is reported as `input.reasoning`: in `x-gateway-loss` of a
+  whole reply, in `losses` at the end of a stream, and in the log. [Strict](extensions.md) requests do not ask for it, so that the API
+  refuses a changed conversation. `block_binding: false` never asks for it: set it for a proxy that does not forward `anthropic-beta`. Haiku 5.5 gets no
+  thinking back while thinking is off, which is a loss.
 - **Length**: the API requires a limit. Without `max_output_tokens` it is 32000, or the sum of the budget and
-  `max_response_tokens` if that is set. Set it for models whose own limit is lower.
+  `max_response_tokens` if that is set. Models that decide how much they think are sent no budget: the one that an earlier model
+  would get is counted. Set `max_response_tokens` for models whose own limit is lower.
 - **Caching** must be requested: `prompt_cache_key` or `prompt_cache_retention` marks the end of the system prompt and of the
   input as cache points. `24h` becomes one hour.
 - **Structured output** is a JSON schema, not `json_object`. Objects are closed, and limits such as `minimum` become text in the

@@ -121,7 +121,10 @@ class InvisibleOutputCheck:
             message = f"the model replied with output that this API has no form for: {kinds}"
             return [Failed("upstream_error", message, usage=finished.usage)]
         lacks = tuple(f"output.{kind[:_MAX_KIND_CHARS]}" for kind in self._invisible)
-        return [*(Noted(facts={UNREPORTED_FACT: name}) for name in lacks), replace(finished, lacks=lacks)]
+        return [
+            *(Noted(facts={UNREPORTED_FACT: name}) for name in lacks),
+            replace(finished, lacks=(*finished.lacks, *lacks)),
+        ]
 
 
 _MAX_KIND_CHARS: Final = 50

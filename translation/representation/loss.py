@@ -1,6 +1,6 @@
 """Losses: parts of a request that an upstream cannot honour and that are reported, not refused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from translation.representation.json_types import Json
@@ -23,12 +23,15 @@ MISSING_LOGPROBS: Final = "logprobs"
 MISSING_INCLUDED_LOGPROBS: Final = "include"
 """The same name for a response, by the parameter that requests them there."""
 
+DROPPED_THINKING: Final = "input.reasoning"
+"""The name of what a reply lacks if the upstream left out past thinking that was sent to it."""
+
 LOSSES: Final = "losses"
 """The key of what a reply lacks, as entries of `x-gateway-loss`."""
 
 _RELAYED_LOSSES: Final = (FINAL_TEXT, OTHER_CHOICE, MISSING_CHOICES, MISSING_LOGPROBS, MISSING_INCLUDED_LOGPROBS)
-_DIFFERS: Final = "differs from the deltas"
-_NOT_REPORTED: Final = "not reported"
+_EFFECTS: Final[Mapping[str, str]] = {FINAL_TEXT: "differs from the deltas", DROPPED_THINKING: "dropped"}
+"""Name of what a reply lacks -> the effect, where it is more than that it is not reported."""
 
 
 class Loss(NamedTuple):
@@ -46,7 +49,7 @@ class Loss(NamedTuple):
 
 def build_reply_loss(name: str) -> Loss:
     """Returns the loss for something that a reply lacks, by its name: a parameter's result, or output of the model."""
-    return Loss(name, _DIFFERS if name == FINAL_TEXT else _NOT_REPORTED)
+    return Loss(name, _EFFECTS.get(name, "not reported"))
 
 
 def render_reply_losses(names: Iterable[str]) -> list[str]:

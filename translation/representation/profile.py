@@ -35,7 +35,7 @@ ToolNameForm: TypeAlias = Literal["openai", "anthropic", "gemini", "any"]
 ToolValidation: TypeAlias = Literal["drop", "report"]
 ThinkingSwitch: TypeAlias = Literal["chat_template_kwargs", "reasoning_enabled", "thinking_type", "none"]
 RawTextField: TypeAlias = Literal["reasoning_format", "none"]
-RelayedHistory: TypeAlias = Literal["keep", "repair"]
+RelayedHistory: TypeAlias = Literal["by_model", "keep", "repair"]
 ThinkingForm: TypeAlias = Literal["by_model", "adaptive", "budget"]
 
 
@@ -175,7 +175,13 @@ class Profile:
     relayed_history: RelayedHistory = "keep"
     """What happens to the history of a relayed request of the Messages API. `repair`: what other models wrote, and
     Anthropic's API refuses, is mended: calls get other ids, and blank texts and thinking without a signature are left
-    out. `keep`: it is sent as it is. The default is `repair` for `anthropic`, and `keep` for all others."""
+    out. `keep`: it is sent as it is. `by_model`: it is mended for a Claude, by the name that the upstream gets, and for
+    every model of Anthropic's own server. The default is `by_model` for `anthropic`, and `keep` for all others."""
+    # The default of `anthropic` is in its own profile. What is dropped is a loss, so strict requests never ask for it.
+    block_binding: bool = False
+    """Whether `anthropic` is asked to drop past thinking if something before it has changed, where newer models would
+    refuse the request. The default is `true`. `false` is for proxies that do not forward the header
+    `anthropic-beta`."""
     schema_shims: frozenset[SchemaShim] = frozenset()
     """Changes to the schemas of tools and of response formats. `no_empty_required` omits an empty `required`,
     `no_schema_key` omits `$schema`, `signed_formats` replaces unsigned number formats by signed ones,

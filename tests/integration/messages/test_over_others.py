@@ -7,8 +7,8 @@ import pytest
 
 from tests.serving import serving
 from tests.unit.support.stream_checks.messages_order import check_message, check_message_stream
-from tests.upstream import Script, ScriptedUpstream, gemini, ollama
-from tests.upstream.builders import data_frame, either, json_reply, sse_reply
+from tests.upstream import Script, ScriptedUpstream, anthropic, gemini, ollama
+from tests.upstream.builders import chat_text, data_frame, either, json_reply, sse_reply
 
 Json = dict[str, Any]
 HELLO: Json = {"role": "user", "content": "1 + 1, and 2 + 2?"}
@@ -74,3 +74,40 @@ async def test_calls_at_once_are_blocks_and_their_results_are_answered(
     assert (first["stop_reason"], second["stop_reason"]) == ("tool_use", "end_turn")
     assert "".join(block["text"] for block in second["content"]) == "2 and 4."
     assert second["usage"]["output_tokens"] == 3
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_signatures_of_hidden_thinking_are_no_loss_for_another_model(*, stream: bool) -> None:
+    calls = gemini_reply(gemini.thought("Hm."), gemini.call("add", {"a": 1}, "signature-1"))
+    async with ScriptedUpstream() as upstream:
+        for path in GEMINI_PATHS:
+            upstream.on(path, calls, gemini_reply(gemini.text("2.")))
+        upstream.on("/messages", anthropic.anthropic_text("2."))
+        upstream.on("/chat/completions", chat_text("2."))
+        kinds = {"gemini": "gemini", "relayed": "anthropic", "translated": "anthropic", "chat": "openai_compatible"}
+        providers: Json = {
+            name: {"type": kind, "base_url": upstream.url, "api_key": "key-1-of-gateway"}
+            for name, kind in kinds.items()
+        }
+        providers["translated"]["dialects"] = []
+        names = {"gemini": "gemini-2.5-flash", "chat": "m"}
+        models = {name: {"provider": name, "model": names.get(name, "claude-opus-4-6")} for name in kinds}
+        with serving({"providers": providers, "models": models}) as served:
+            async with httpx.AsyncClient(base_url=served.v1, trust_env=False, timeout=60) as client:
+                asked: Json = {"max_tokens": 500, "tools": [TOOL]}
+                body = {**asked, "model": "gemini", "messages": [HELLO], "stream": stream}
+                reply = await client.post("/messages", json=body)
+                content = (check_message_stream(reply.content) if stream else reply.json())["content"]
+                use = content[-1]
+                results = [{"type": "tool_result", "tool_use_id": use["id"], "content": "2"}]
+                history = [HELLO, {"role": "assistant", "content": content}, {"role": "user", "content": results}]
+                for model in models:
+                    body = {**asked, "model": model, "messages": history}
+                    later = await client.post("/messages", json=body, headers={"x-gateway-strict": "true"})
+                    assert (later.status_code, later.headers.get("x-gateway-loss")) == (200, None), later.text
+    assert [block["type"] for block in content] == ["redacted_thinking", "tool_use"]
+    same, relayed, translated, _ = (request.json for request in upstream.requests[1:])
+    (part,) = same["contents"][1]["parts"]
+    assert (part["functionCall"]["args"], part["thoughtSignature"]) == ({"a": 1}, "signature-1")
+    for sent in (relayed, translated):
+        assert [block["type"] for block in sent["messages"][1]["content"]] == ["tool_use"]

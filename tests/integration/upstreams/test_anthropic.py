@@ -272,7 +272,45 @@ async def test_thinking_of_a_changed_conversation_may_be_dropped(configured: str
     assert going_on.headers["anthropic-beta"] == (f"{configured},{beta}" if configured else beta)
     assert going_on.json["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
     assert "anthropic_beta" not in going_on.json
-    assert counting.json["thinking"] == opening.json["thinking"]
+    assert counting.headers["anthropic-beta"] == going_on.headers["anthropic-beta"]
+    assert counting.json["thinking"] == going_on.json["thinking"]
+    assert "anthropic_beta" not in counting.json
+
+
+DROPPED: list[dict[str, Any]] = [
+    {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+]
+
+
+@FORMS
+async def test_thinking_that_the_api_dropped_is_a_loss(stream: bool, tmp_path: Path) -> None:
+    start = opening()
+    start["message"]["input_transformations"] = DROPPED
+    whole = {**message(text_block("It is 3.")), "input_transformations": DROPPED}
+    parts = [start, *block(0, text_block(), *text_deltas("It is 3.")), *closing()]
+    async with asking(tmp_path, either(anthropic_sse(parts), json_reply(whole))) as (client, _):
+        body: dict[str, Any] = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "Add."}]}
+        if stream:
+            chunks = [chunk async for chunk in await client.chat.completions.create(stream=True, **body)]
+            listed = [(chunk.choices[0].model_extra or {}).get("losses") for chunk in chunks if chunk.choices]
+            assert any("input.reasoning" in str(losses) for losses in listed)
+        else:
+            reply = await client.chat.completions.with_raw_response.create(**body)
+            assert "input.reasoning" in reply.headers["x-gateway-loss"]
+
+
+async def test_a_strict_request_lets_the_api_refuse_a_changed_conversation(tmp_path: Path) -> None:
+    scripts = (anthropic_calls(("toolu_1", "add", {}), thinking=THINKING[:1]), anthropic_text("It is 3."))
+    async with asking(tmp_path, *scripts) as (client, upstream):
+        strict = {"x-gateway-strict": "true"}
+        asked: dict[str, Any] = {"model": "claude-opus-5-5", "tools": TOOLS, "extra_headers": strict}
+        first = await client.responses.create(input="Add.", **asked)
+        result: list[Any] = [{"type": "function_call_output", "call_id": "toolu_1", "output": "3"}]
+        await client.responses.create(previous_response_id=first.id, input=result, **asked)
+        _, going_on = upstream.requests
+    assert "block_binding" not in going_on.json["thinking"]
+    assert "anthropic-beta" not in going_on.headers
+    assert any(each["type"] == "thinking" for each in going_on.json["messages"][1]["content"])
 
 
 ERRORS = {

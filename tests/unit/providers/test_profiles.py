@@ -46,6 +46,26 @@ def test_a_family_sets_fields_of_profiles_to_other_values_than_the_default(name:
     assert build_profile("scripted", family.fields) != DEFAULT_PROFILE
 
 
+OWN_HISTORY: list[tuple[ProviderType, str | None, dict[str, str], str]] = [
+    ("anthropic", PROVIDER_DEFAULTS["anthropic"].base_url, {}, "repair"),
+    ("anthropic", "https://API.anthropic.com", {}, "repair"),
+    ("anthropic", "https://api.anthropic.com/v1", {"relayed_history": "keep"}, "keep"),
+    ("anthropic", "https://api.moonshot.ai/anthropic/v1", {}, "by_model"),
+    ("anthropic", "https://api.anthropic.com.example.org/v1", {}, "by_model"),
+    ("anthropic", "https://api.moonshot.ai/anthropic/v1", {"relayed_history": "repair"}, "repair"),
+    ("anthropic", None, {}, "by_model"),
+    ("openai", PROVIDER_DEFAULTS["openai"].base_url, {}, "keep"),
+    ("scripted", None, {"relayed_history": "by_model"}, "by_model"),
+]
+
+
+@pytest.mark.parametrize(("kind", "base_url", "overrides", "way"), OWN_HISTORY)
+def test_every_history_for_anthropics_own_server_is_mended(
+    kind: ProviderType, base_url: str | None, overrides: dict[str, str], way: str
+) -> None:
+    assert build_profile(kind, overrides, base_url=base_url).relayed_history == way
+
+
 THINKER = RawTextFormat("think_tags", "mistral")
 XML_CALLER = RawTextFormat("direct_response", "openai", "glm45")
 

@@ -1,10 +1,11 @@
 """Parameters under the names of OpenAI's APIs in turns of clients whose API has no name for them."""
 
+from operator import itemgetter
 from typing import Any
 
 import pytest
 
-from translation.foreign_params import apply_foreign_params
+from translation.foreign_params import _SHARED_TYPES, apply_foreign_params
 from translation.representation.json_types import Json
 from translation.representation.turn import Turn
 
@@ -24,6 +25,9 @@ SHARED: Json = {
     "user": "ada",
 }
 
+FORMAT: Json = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+FULL_FORMAT: Json = {**FORMAT, "description": "d", "strict": None}
+
 APPLIED: dict[str, tuple[Json, Json, Json]] = {
     # extra, the rest of the turn, and what differs
     "nothing": ({"top_k": 3}, {}, {"extra": {"top_k": 3}}),
@@ -37,6 +41,33 @@ APPLIED: dict[str, tuple[Json, Json, Json]] = {
     "a verbosity in the Responses API's words": ({"text": {"verbosity": "low"}, "a": 1}, {},
                                                  {"verbosity": "low", "extra": {"a": 1}}),
     "a verbosity that is given": ({"verbosity": "low"}, {"verbosity": "high"}, {"verbosity": "high"}),
+    "a verbosity in both forms": ({"verbosity": "low", "text": {"verbosity": "high"}}, {}, {"verbosity": "low"}),
+    "a format": ({"text": {"format": FORMAT}}, {}, {"text_format": FORMAT}),
+    "a format with all its keys": ({"text": {"format": FULL_FORMAT}}, {}, {"text_format": FULL_FORMAT}),
+    "a format without a schema": ({"text": {"format": {"type": "json_object"}}}, {},
+                                  {"text_format": {"type": "json_object"}}),
+    "the format of plain text": ({"text": {"format": {"type": "text"}}}, {}, {}),
+    "a format that is given": ({"text": {"format": FORMAT}}, {"text_format": {"type": "json_object"}},
+                               {"text_format": {"type": "json_object"}}),
+    "a format and a verbosity": ({"text": {"format": FORMAT, "verbosity": "low"}}, {},
+                                 {"text_format": FORMAT, "verbosity": "low"}),
+    "a format beside a verbosity": ({"text": {"format": FORMAT}, "verbosity": "low"}, {},
+                                    {"text_format": FORMAT, "verbosity": "low"}),
+    "a text without a format": ({"text": {"format": None, "verbosity": "low"}}, {}, {"verbosity": "low"}),
+    "a budget": ({"reasoning": {"max_tokens": 5}}, {}, {"reasoning": {"max_tokens": 5}}),
+    "a budget beside an effort": (
+        {"reasoning": {"max_tokens": 5}},
+        {"reasoning": {"effort": "low"}},
+        {"reasoning": {"max_tokens": 5, "effort": "low"}},
+    ),
+    "a budget that is given": (
+        {"reasoning": {"max_tokens": 5}}, {"reasoning": {"max_tokens": 9}}, {"reasoning": {"max_tokens": 9}}
+    ),
+    "a budget with what has no place": (
+        {"reasoning": {"max_tokens": 5, "exclude": True}, "a": 1},
+        {},
+        {"reasoning": {"max_tokens": 5}, "extra": {"reasoning": {"exclude": True}, "a": 1}},
+    ),
     "a choice": ({"tool_choice": "required"}, TOOLS, {"tool_choice": "required"}),
     "a choice of one tool": ({"tool_choice": CHOICE}, TOOLS, {"tool_choice": CHOICE}),
     "a choice in chat's words": (
@@ -60,19 +91,51 @@ def test_a_parameter_has_its_place_in_the_turn(extra: Json, given: Json, expecte
     assert turn == Turn("m", [], **{**given, "extra": {}, **expected})
 
 
-ODD: dict[str, Any] = {
-    "user": 5,
-    "metadata": "a",
-    "verbosity": 1,
-    "text": "low",
-    "tool_choice": "other",
-    "parallel_tool_calls": "no",
-}
+ODD: list[tuple[str, Any]] = [
+    ("user", 5),
+    ("metadata", "a"),
+    *((name, True) for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")),
+    ("temperature", "1"),
+    ("seed", 1.5),
+    ("store", 1),
+    ("verbosity", 1),
+    ("text", "low"),
+    ("reasoning", "low"),
+    ("reasoning", {"max_tokens": "much"}),
+    ("reasoning", {"max_tokens": True}),
+    ("reasoning", {"effort": "low"}),
+    ("text", {}),
+    ("text", {"format": FORMAT | {"name": None}}),
+    ("text", {"format": FORMAT | {"schema": "a"}}),
+    ("text", {"format": FORMAT | {"strict": "yes"}}),
+    ("text", {"format": FORMAT | {"new": 1}}),
+    ("text", {"format": {"type": "grammar"}}),
+    ("text", {"new": 1}),
+    ("tool_choice", "other"),
+    ("parallel_tool_calls", "no"),
+]
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_a_value_of_another_type_remains_a_loss(name: str) -> None:
-    turn = Turn("m", [], tools=[TOOL], extra={name: ODD[name]})
+@pytest.mark.parametrize(("name", "value"), ODD)
+def test_a_value_of_another_type_remains_a_loss(name: str, value: Any) -> None:
+    turn = Turn("m", [], tools=[TOOL], extra={name: value})
+    assert apply_foreign_params(turn) == turn
+
+
+@pytest.mark.parametrize(("name", "types"), sorted(_SHARED_TYPES.items(), key=itemgetter(0)))
+def test_a_boolean_is_applied_only_where_the_parameter_is_one(name: str, types: tuple[type[Any], ...]) -> None:
+    turn = apply_foreign_params(Turn("m", [], extra={name: True}))
+    assert (name in turn.sampling, name in turn.extra) == (types == (bool,), types != (bool,))
+
+
+def test_only_what_is_applied_is_taken_out_of_an_object() -> None:
+    text = {"format": {"type": "grammar"}, "new": 1, "verbosity": "low"}
+    turn = apply_foreign_params(Turn("m", [], extra={"text": text}))
+    assert turn == Turn("m", [], verbosity="low", extra={"text": {"format": {"type": "grammar"}, "new": 1}})
+
+
+def test_a_budget_of_no_thinking_remains_a_loss() -> None:
+    turn = Turn("m", [], thinking=False, extra={"reasoning": {"max_tokens": 5}})
     assert apply_foreign_params(turn) == turn
 
 

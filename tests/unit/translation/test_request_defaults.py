@@ -189,5 +189,5 @@ def test_apis_without_an_object_for_thinking_get_a_boolean(thinking: object, fla
 
 @pytest.mark.parametrize("kind", ["enabled", "disabled"])
 def test_each_api_reads_the_object_as_it_reads_the_boolean(kind: str) -> None:
-    for add_defaults in (add_responses_defaults, add_gemini_defaults, add_ollama_defaults):
+    for add_defaults in (add_responses_defaults, add_gemini_defaults, add_messages_defaults, add_ollama_defaults):
         assert add_defaults({}, {"thinking": {"type": kind}}) == add_defaults({}, {"thinking": kind == "enabled"})

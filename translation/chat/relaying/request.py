@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from translation.chat.client.param_names import find_client_name
 from translation.chat.client.thinking_params import THINKING_PARAMS
 from translation.chat.reasoning import (
     DETAILS_FIELD,
@@ -14,7 +15,7 @@ from translation.chat.reasoning import (
 )
 from translation.chat.relaying.call_ids import with_unique_message_call_ids
 from translation.chat.relaying.request_thinking import relay_thinking
-from translation.chat.upstream.lower import remove_refused_params
+from translation.chat.upstream.lower import TURN_PARAMS, remove_refused_params
 from translation.chat.upstream.lower_items import add_required_fields
 from translation.chat.upstream.lower_tools import remove_format_beside_forced_call, restrict_to_chosen_tools
 from translation.hygiene.outputs import truncate_output
@@ -92,7 +93,7 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     if not THINKING_PARAMS.isdisjoint(relayed):
         relay_thinking(relayed, profile, losses)
     if profile.refused_params:
-        losses += [Loss(name, "dropped") for name in remove_refused_params(relayed, profile)]
+        losses += [Loss(_name_refused(name, body), "dropped") for name in remove_refused_params(relayed, profile)]
     if profile.schema_shims and isinstance(answer_format := relayed.get("response_format"), dict):
         relayed["response_format"] = _shim_format(answer_format, profile, losses)
     if relayed.get("tools"):
@@ -106,6 +107,11 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     if relayed.get("stream"):
         relayed["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     return LoweredRequest(relayed, list(dict.fromkeys(losses)) if losses else losses)
+
+
+def _name_refused(name: str, body: Json) -> str:
+    """Returns the client's name for a parameter of the upstream, which the gateway may have written for another one."""
+    return name if body.get(name) is not None else find_client_name(TURN_PARAMS.get(name, name), body)
 
 
 def _prepare_tools(relayed: Json, profile: Profile, losses: list[Loss]) -> None:

@@ -88,7 +88,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         remove_format_beside_forced_call(body, losses, format_param="text.format")
     if profile.raw_text_field != "none" and profile.parsing_format == "direct_response":
         body[profile.raw_text_field] = "none"
-    switch_thinking(body, turn.thinking, profile, losses)
+    switch_thinking(body, turn.thinking, (turn.reasoning or {}).get("effort"), profile, losses)
     if profile.refused_params:
         losses += [Loss(TURN_PARAMS.get(name, name), "dropped") for name in remove_refused_params(body, profile)]
     if turn.stream:

@@ -21,6 +21,9 @@ _CONFIG_NAMES: Final = {
 _EFFORT_LEVELS: Final = {"xhigh": "high", "max": "high"}
 """Efforts above the API's highest level."""
 
+_DYNAMIC_BUDGET: Final = -1
+"""The budget of a model that decides itself how long it thinks."""
+
 _LEFT_OUT: Final = ("stop", "reasoning", "reasoning_effort", "thinking", "service_tier")
 """Defaults that have a place of their own in this API. Those without a name in it are applied when they are lifted."""
 
@@ -33,22 +36,27 @@ def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
         config["stopSequences"] = [stop] if isinstance(stop, str) else stop
     requested: Json = body.get("generationConfig") or {}
     config |= requested
+    others = {key: value for key, value in defaults.items() if key not in _CONFIG_NAMES and key not in _LEFT_OUT}
     thinking = requested.get("thinkingConfig") or {}
     if not thinking.keys() & {"thinkingBudget", "thinkingLevel"}:
-        thinking = {**_default_thinking(defaults), **thinking}
+        budget = mapping_or_empty(defaults.get("reasoning")).get("max_tokens")
+        thinking = {**_default_thinking(defaults, budget), **thinking}
+        if budget is not None and "thinkingLevel" in thinking:
+            others["reasoning"] = {"max_tokens": budget}  # the API takes only one of the two
     if thinking:
         config["thinkingConfig"] = thinking
-    others = {key: value for key, value in defaults.items() if key not in _CONFIG_NAMES and key not in _LEFT_OUT}
     if "service_tier" in defaults:
         others["serviceTier"] = {"default": "standard"}.get(defaults["service_tier"], defaults["service_tier"])
     merged = {**others, **body}
     return {**merged, "generationConfig": config} if config else merged
 
 
-def _default_thinking(defaults: Mapping[str, Any]) -> Json:
+def _default_thinking(defaults: Mapping[str, Any], budget: int | None) -> Json:
     effort = defaults.get("reasoning_effort") or mapping_or_empty(defaults.get("reasoning")).get("effort")
     if defaults.get("thinking") is False or effort == "none":
         return {"thinkingBudget": 0}
     if effort is not None:
         return {"thinkingLevel": _EFFORT_LEVELS.get(effort, effort)}
-    return {"thinkingBudget": -1} if defaults.get("thinking") else {}
+    if budget is not None:
+        return {"thinkingBudget": budget}
+    return {"thinkingBudget": _DYNAMIC_BUDGET} if defaults.get("thinking") else {}

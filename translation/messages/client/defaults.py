@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from translation.messages.schema.request import EnabledThinking
 from translation.representation.json_types import Json, mapping_or_empty
+from translation.request_defaults import flatten_thinking
 
 _LEFT_OUT: Final = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning"}
@@ -17,6 +19,12 @@ _EFFORTS: Final = {"minimal": "low"}
 _SERVICE_TIERS: Final = {"default": "standard_only"}
 
 _CHOICES: Final = {"required": "any"}
+
+_OWN_KINDS: Final = ("between_tools",)
+"""Kinds of thinking of this API that are more than on or off."""
+
+_THINKING_OPTIONS: Final = EnabledThinking.__annotations__.keys() - {"type", "budget_tokens"}
+"""Keys of thinking of this API that do not say whether or how much the model thinks."""
 
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
@@ -36,18 +44,27 @@ def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
 
 
 def _add_thinking(filled: Json, defaults: Mapping[str, Any]) -> None:
+    given = mapping_or_empty(defaults.get("thinking"))
+    defaults = flatten_thinking(defaults)
     reasoning = mapping_or_empty(defaults.get("reasoning"))
     effort = defaults.get("reasoning_effort") or reasoning.get("effort")
     if "thinking" not in filled:
         if defaults.get("thinking") is False or effort == "none":
             filled["thinking"] = {"type": "disabled"}
         elif isinstance(budget := reasoning.get("max_tokens"), int):
-            filled["thinking"] = _limit_thinking(budget, filled.get("max_tokens"))
-        elif thinking := defaults.get("thinking"):
-            filled["thinking"] = {"type": "adaptive"} if thinking is True else thinking
+            filled["thinking"] = _limit_thinking(budget, filled.get("max_tokens")) | _pick_options(given)
+        elif defaults.get("thinking"):
+            filled["thinking"] = {"type": "adaptive"} | _pick_options(given)
+        elif given.get("type") in _OWN_KINDS:
+            filled["thinking"] = {"type": given["type"]}
     if effort not in (None, "none") and mapping_or_empty(filled.get("thinking")).get("type") != "disabled":
-        given = _without_nulls(filled.get("output_config"))
-        filled["output_config"] = {"effort": _EFFORTS.get(effort, effort)} | given
+        own = _without_nulls(filled.get("output_config"))
+        filled["output_config"] = {"effort": _EFFORTS.get(effort, effort)} | own
+
+
+def _pick_options(thinking: Mapping[str, Any]) -> Json:
+    """Returns what an object of thinking says that this API knows besides its type and its budget."""
+    return {key: value for key in _THINKING_OPTIONS if isinstance(value := thinking.get(key), str)}
 
 
 def _limit_thinking(budget: int, limit: int | None) -> Json:

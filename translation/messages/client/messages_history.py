@@ -16,6 +16,10 @@ from translation.representation.loss import Loss
 CALL_CARRIER_PREFIX: Final = "call."
 """The prefix of the `data` of a `redacted_thinking` block that belongs to the call before it."""
 
+SIGNATURE_CARRIER_PREFIX: Final = "signature."
+"""The prefix of the `data` of a `redacted_thinking` block that holds the signatures of calls after it, and no
+thinking."""
+
 _CARRIED_TYPES: Final = frozenset({"function_call", "web_search_call"})
 """Types of items that such a block can follow."""
 
@@ -177,7 +181,8 @@ def _lift_redacted(data: str, last: Item | None, items: list[Item]) -> None:
         if last is not None and last["type"] in _CARRIED_TYPES:
             last["encrypted_content"] = data.removeprefix(CALL_CARRIER_PREFIX)
         return
-    items.append({"type": "reasoning", "summary": [], "encrypted_content": data})
+    sealed = data.removeprefix(SIGNATURE_CARRIER_PREFIX)
+    items.append({"type": "reasoning", "summary": [], "encrypted_content": sealed})
 
 
 def _lift_call(block: Json) -> Item:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 
 from translation.messages.client.mcp_servers import build_mcp_result, build_mcp_use
-from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
+from translation.messages.client.messages_history import CALL_CARRIER_PREFIX, SIGNATURE_CARRIER_PREFIX
 from translation.messages.client.searches import build_search_result, build_search_use, has_pages
 from translation.representation.events import (
     FINISH_MESSAGE,
@@ -161,9 +161,7 @@ def cite_url(annotation: Any, text: str) -> Json | None:
 def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None) -> Iterator[Json]:
     """Yields the blocks of a whole reasoning item."""
     if view == "none":
-        # Gemini refuses a call without its signature, whether or not the client sees the thinking beside it.
-        if _has_call_data(item) and (signature := seal_item(item, seal)):
-            yield {"type": "redacted_thinking", "data": signature}
+        yield from _build_signature_carrier(item, seal)
         return
     parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
     text = BLANK_LINE.join(filter(None, (text_of("reasoning", part) for part in parts)))
@@ -176,10 +174,18 @@ def build_thinking_blocks(item: Item, view: ThinkingView, seal: ItemSeal | None)
         yield {"type": "redacted_thinking", "data": signature}
 
 
-def _has_call_data(item: Item) -> bool:
-    """Whether a reasoning item holds data of a call, which its upstream needs back with the call."""
+def _build_signature_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
+    """Yields a block with the data of calls in a reasoning item, which their upstream needs back, if there is any.
+
+    Gemini refuses a call without its signature, whether or not the client sees the thinking beside it. The client was
+    not given the thinking, so that another model lacks nothing of it: `is_signature_only` holds for what is sealed.
+    https://ai.google.dev/gemini-api/docs/thought-signatures
+    """
     details = item.get("details")
-    return isinstance(details, list) and any("call_id" in mapping_or_empty(detail) for detail in details)
+    listed = details if isinstance(details, list) else ()
+    data = [{**detail, "thought": False} for detail in listed if "call_id" in mapping_or_empty(detail)]
+    if data and (sealed := seal_item({"id": item["id"], "type": "reasoning", "summary": [], "details": data}, seal)):
+        yield {"type": "redacted_thinking", "data": SIGNATURE_CARRIER_PREFIX + sealed}
 
 
 def build_search_outcome(item: Item, seal: ItemSeal | None) -> Iterator[Json]:

@@ -3,6 +3,9 @@
 A client of the Messages API may change its model in a conversation, and sends all that the models before have written:
 ids of calls such as `functions.f:0`, the same id twice, texts of white space, and thinking without a signature.
 https://platform.claude.com/docs/en/api/messages
+
+Models of other vendors that are served with this API write such ids and such thinking themselves, and need both back.
+So `relay_body` mends the histories of requests to Claude only.
 """
 
 from collections import defaultdict, deque
@@ -21,8 +24,9 @@ _SIGNATURE_KEYS: Final = {"thinking": "signature", "redacted_thinking": "data"}
 def repair_history(messages: Sequence[Json], losses: list[Loss]) -> Sequence[Json]:
     """Returns messages that Anthropic's API accepts: the same object if it accepts these, so that its cache fits.
 
-    Calls and their results get ids as they have in a translated request. Blank texts, and thinking without a signature,
-    which is a loss, are left out. Messages of which nothing remains are left out too.
+    Calls and their results get ids as they have in a translated request. That is no loss: each result still belongs to
+    its call, and nothing else refers to an id. Blank texts, and thinking without a signature, which is a loss, are left
+    out. Messages of which nothing remains are left out too.
     """
     repair = _Repair()
     repaired = [repair.repair_message(message) for message in messages]

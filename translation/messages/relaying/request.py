@@ -5,8 +5,9 @@ from itertools import compress
 from typing import Any, Final
 
 from translation.hygiene.volatile_lines import move_volatile_lines_of_system, remove_lines_of_system
-from translation.messages.client.messages_history import CALL_CARRIER_PREFIX
+from translation.messages.client.messages_history import CALL_CARRIER_PREFIX, SIGNATURE_CARRIER_PREFIX
 from translation.messages.relaying.history import repair_history
+from translation.messages.upstream.families import is_claude
 from translation.representation.json_types import Json, mapping_or_empty
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile
@@ -30,11 +31,12 @@ _NAMES: Final = {"web_search_tool_result": "searches", "text": "citations"}
 def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
     """Returns the upstream request body, for the upstream's `model` name. Nulls are left out.
 
-    Lines of the profile are removed or moved. Anthropic's own profile has none, and makes the history valid instead.
+    Lines of the profile are removed or moved. Anthropic's own profile has none. For its models the history is made
+    valid instead.
     """
     relayed = {**{key: value for key, value in body.items() if value is not None}, "model": model}
     losses: list[Loss] = []
-    if profile.relayed_history == "repair":
+    if _repairs_history(profile, model):
         relayed["messages"] = repair_history(relayed["messages"], losses)
     if profile.system_messages == "merge_all":
         _merge_system_messages(relayed, losses)
@@ -48,6 +50,11 @@ def relay_body(body: Json, profile: Profile, *, model: str) -> LoweredRequest:
         if system:
             relayed["system"] = system
     return LoweredRequest(relayed, losses)
+
+
+def _repairs_history(profile: Profile, model: str) -> bool:
+    """Whether the history is made valid for Anthropic's API. By its name, a Claude is behind that API at every host."""
+    return profile.relayed_history == "repair" or (profile.relayed_history == "by_model" and is_claude(model))
 
 
 def _merge_system_messages(relayed: Json, losses: list[Loss]) -> None:
@@ -71,19 +78,21 @@ def remove_sealed_blocks(
     """Returns messages without sealed blocks that the gateway created from other models' thinking, searches and
     citations.
 
-    The API would refuse these blocks. Returns the same object if there are none. `is_sealed` tells whether the gateway
-    has sealed a text.
+    The API would refuse these blocks. A block that holds only signatures of calls has nothing of use to another model,
+    so that its removal is no loss. Returns the same object if there are none. `is_sealed` tells whether the gateway has
+    sealed a text.
     """
     removed: list[str] = []
     stripped = [_without_sealed(message, is_sealed, removed) for message in messages]
-    if not removed:
+    if all(one is other for one, other in zip(stripped, messages, strict=True)):
         return messages
     losses += [Loss("messages", f"{name} of another model dropped") for name in dict.fromkeys(removed)]
     return [one for one, other in zip(stripped, messages, strict=True) if one is other or one["content"]]
 
 
 def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: list[str]) -> Json:
-    """Returns a message without such blocks. The names of the removed blocks are appended to `removed`."""
+    """Returns a message without such blocks. The names of the removed blocks that are losses are appended to
+    `removed`."""
     content = message.get("content")
     if message["role"] != "assistant" or not isinstance(content, list):
         return message
@@ -91,7 +100,7 @@ def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: li
     if not any(flags):
         return message
     sealed = list(compress(content, flags))
-    removed += [_NAMES.get(block["type"], "thinking") for block in sealed]
+    removed += [_NAMES.get(block["type"], "thinking") for block in sealed if not _has_only_signatures(block)]
     searches = {block["tool_use_id"] for block in sealed if block["type"] == "web_search_tool_result"}
     blocks: list[Json] = []
     for block, has_seal in zip(content, flags, strict=True):
@@ -102,12 +111,16 @@ def _without_sealed(message: Json, is_sealed: Callable[[str], bool], removed: li
     return {**message, "content": blocks}
 
 
+def _has_only_signatures(block: Json) -> bool:
+    return block["type"] == "redacted_thinking" and str(block["data"]).startswith(SIGNATURE_CARRIER_PREFIX)
+
+
 def _is_sealed_block(block: Json, is_sealed: Callable[[str], bool]) -> bool:
     carrier = block.get(_CARRIER_KEYS.get(block["type"], ""))
     if not carrier:
         return False
     if isinstance(carrier, str):
-        return is_sealed(carrier.removeprefix(CALL_CARRIER_PREFIX))
+        return is_sealed(carrier.removeprefix(CALL_CARRIER_PREFIX).removeprefix(SIGNATURE_CARRIER_PREFIX))
     return isinstance(carrier, list) and any(_is_sealed_entry(entry, block["type"], is_sealed) for entry in carrier)
 
 

@@ -3,11 +3,13 @@
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 from translation.decoding.chunk_decoder import ChunkDecoder
 from translation.decoding.context_overflow import find_bare_error, is_context_overflow
 from translation.decoding.usage import read_message_usage
+from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.errors import ProtocolViolation
 from translation.messages.upstream.citations import annotation_of, read_citations
 from translation.messages.upstream.details import detail_of
@@ -17,6 +19,7 @@ from translation.representation.events import (
     STOP_SEQUENCE_FACT,
     Event,
     Failed,
+    Finished,
     FinishReason,
     ItemStatus,
     Noted,
@@ -26,7 +29,8 @@ from translation.representation.events import (
 )
 from translation.representation.item_writer import ItemWriter
 from translation.representation.items import NewId, new_reasoning, new_reasoning_text, new_summary_text
-from translation.representation.json_types import Item, Json
+from translation.representation.json_types import Item, Json, mapping_or_empty
+from translation.representation.loss import DROPPED_THINKING
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.tools.arguments import is_same_json, render_arguments
 from translation.tools.call_ids import CallIdAllocator
@@ -82,6 +86,11 @@ _ERROR_CODES: Final = {
 }
 """The API's error type -> the gateway's code. Any other is an `upstream_error`."""
 
+_DROP_TYPE: Final = "thinking_dropped"
+"""The type of an entry of `input_transformations` for a block that the model was not shown. Entries of the type
+`thinking_mismatch_allowed` are for blocks that it was shown all the same.
+https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"""
+
 _NO_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
@@ -105,6 +114,8 @@ class AnthropicDecoder(ChunkDecoder):
         self._started = False
         self._stop_reason: str | None = None
         self._stop_explanation: str | None = None
+        self._has_dropped_thinking = False
+        """Whether the API says that it dropped thinking of the request."""
         self._block_index: Any = None
         self._block: Json = {}
         """The open block in its initial form. Signatures and citations of its deltas are added under the API's keys."""
@@ -150,6 +161,7 @@ class AnthropicDecoder(ChunkDecoder):
                 self._is_stopped = True
                 return self._emit_annotations(self._block)
             case "message_delta":
+                self._read_transformations(chunk)  # only there if another model has taken over
                 return self._end_message(chunk["delta"], chunk.get("usage"))
             case "message_stop":
                 return self.finish()
@@ -171,20 +183,27 @@ class AnthropicDecoder(ChunkDecoder):
             return self._fail(Failed("upstream_garbled", str(violation)))
         events += [*self._searches.close(is_paused=self._stop_reason == _PAUSE), *self._writer.close(status)]
         self.ended = True
-        return [
-            *events,
-            self._writer.terminal_event(
-                reason,
-                None if self._stop_reason == _NO_STOP_REASON else self._stop_reason,
-                self.usage,
-                self._stop_explanation,
-            ),
-        ]
+        end = self._writer.terminal_event(
+            reason,
+            None if self._stop_reason == _NO_STOP_REASON else self._stop_reason,
+            self.usage,
+            self._stop_explanation,
+        )
+        if self._has_dropped_thinking and isinstance(end, Finished):
+            # The fact is for the log and the header of a whole reply. The headers of a stream are sent by now.
+            return [*events, Noted(facts={UNREPORTED_FACT: DROPPED_THINKING}), replace(end, lacks=(DROPPED_THINKING,))]
+        return [*events, end]
+
+    def _read_transformations(self, holder: Json) -> None:
+        """Reads what the API says that it changed in the request. A later statement replaces the first."""
+        if isinstance(listed := holder.get("input_transformations"), list):
+            self._has_dropped_thinking = any(mapping_or_empty(entry).get("type") == _DROP_TYPE for entry in listed)
 
     def _start_message(self, message: Json) -> list[Event]:
         if self._started:
             raise ProtocolViolation("the upstream began a second message in the same reply")
         self._started = True
+        self._read_transformations(message)
         model, upstream_id = message.get("model"), message.get("id")
         events: list[Event] = [
             Started(model if isinstance(model, str) else "", upstream_id if isinstance(upstream_id, str) else None)

@@ -67,6 +67,15 @@ _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?!\d)(?:[-.](\d{1,
 may have one, two or none of them, before the line of the model or after it. A date is no version."""
 
 
+_CLAUDE: Final = "claude"
+"""What the names of all models of this table contain, at Anthropic and at other hosts."""
+
+
+def is_claude(model: str) -> bool:
+    """Whether a model is a Claude by its name, which may have no version, or one that is newer than this table."""
+    return _CLAUDE in model.lower()
+
+
 def find_claude_family(model: str, profile: Profile) -> ClaudeFamily:
     """Returns the family of a model. `thinking_form` of the profile takes precedence over what the name says.
 

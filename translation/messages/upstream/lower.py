@@ -72,7 +72,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         body["system"] = "\n\n".join(system)
     body |= tools | thinking.body
     if family.binds_thinking:
-        allow_changed_history(body, losses)
+        allow_changed_history(body, profile, losses)
     allows_sampling = family.accepts_sampling
     body |= _lower_sampling(turn.sampling, losses, thinks=thinking.thinks, allows_sampling=allows_sampling)
     if turn.text_format is not None:

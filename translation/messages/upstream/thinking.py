@@ -78,23 +78,28 @@ def lower_thinking(
     if family.takes_budget:
         return _lower_budget(turn, profile, losses, budget or _budget_for_effort(effort, profile), refusal)
     body = _lower_effort(effort, family, losses)
+    allowance = budget or _budget_for_effort(effort, profile)
     if budget is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
     if refusal and is_requested:
         losses.append(Loss("reasoning", refusal))
     if refusal and family.thinks == "when_asked":
         return LoweredThinking(body, False, _answer_max_tokens(turn, profile))
-    return _think(turn, body)
+    return _think(turn, profile, body, allowance)
 
 
-def _think(turn: Turn, body: Json) -> LoweredThinking:
-    """Returns the keys of a body, with adaptive thinking and its text.
+def _think(turn: Turn, profile: Profile, body: Json, allowance: int) -> LoweredThinking:
+    """Returns the keys of a body, with adaptive thinking and its text. `allowance` are the tokens for it, which count
+    towards `max_tokens`.
 
     By default newer models omit the text of their thinking, and with it what they write between calls of tools: both
     come in blocks that have only a signature. A model that thinks unasked does the same with this as without it.
     """
     body = {**body, "thinking": {"type": "adaptive", "display": "summarized"}}
-    return LoweredThinking(body, True, turn.max_output_tokens or DEFAULT_MAX_TOKENS)
+    limit = turn.max_output_tokens
+    if limit is None and profile.max_response_tokens is not None:
+        limit = profile.max_response_tokens + allowance
+    return LoweredThinking(body, True, limit or DEFAULT_MAX_TOKENS)
 
 
 def _turn_off(
@@ -105,7 +110,8 @@ def _turn_off(
         return LoweredThinking({"thinking": {"type": family.off}}, False, _answer_max_tokens(turn, profile))
     param, original = ("reasoning.effort", "none") if by_effort else ("thinking", "false")
     losses.append(Loss(param, f"{original} as {_LOWEST_EFFORT}"))
-    return _think(turn, {"output_config": {"effort": _LOWEST_EFFORT}})
+    allowance = _budget_for_effort(_LOWEST_EFFORT, profile)
+    return _think(turn, profile, {"output_config": {"effort": _LOWEST_EFFORT}}, allowance)
 
 
 def _asks_between_tools(turn: Turn) -> bool:
@@ -175,18 +181,19 @@ def _answer_max_tokens(turn: Turn, profile: Profile) -> int:
     return turn.max_output_tokens or profile.max_response_tokens or DEFAULT_MAX_TOKENS
 
 
-def allow_changed_history(body: Json, losses: list[Loss]) -> None:
+def allow_changed_history(body: Json, profile: Profile, losses: list[Loss]) -> None:
     """Makes a body acceptable to a model that binds its thinking to all that came before it, in place.
 
     Clients of other APIs change the beginning of a conversation, such as a date in the system prompt or the list of
     tools. The API would refuse each further request, since the thinking stays in the history: it is asked to drop such
-    thinking instead. Beside thinking that is turned off there is no place to ask for it, so that the past thinking is
-    removed. `between_tools` has no place for it either, but there the model needs its notes back.
+    thinking instead, and its reply says what it dropped. Without `block_binding` of the profile it may refuse. Beside
+    thinking that is turned off there is no place to ask for it, so that the past thinking is removed. `between_tools`
+    has no place for it either, but there the model needs its notes back.
     """
     if not any(block["type"] in THINKING_BLOCKS for block in _list_past_blocks(body["messages"])):
         return
     thinking = body["thinking"]
-    if thinking["type"] == "adaptive":
+    if thinking["type"] == "adaptive" and profile.block_binding:
         thinking["block_binding"] = dict(_DROP_CHANGED)
         body[BETAS] = [_BINDING_BETA]
     elif thinking["type"] == "disabled":

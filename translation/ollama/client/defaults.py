@@ -27,8 +27,12 @@ def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     options |= {name: value for name, value in mapping_or_empty(body.get("options")).items() if value is not None}
     own = {name: value for name, value in body.items() if value is not None}
     others = {key: value for key, value in defaults.items() if key not in _OPTION_NAMES and key not in _LEFT_OUT}
-    if (think := _default_think(defaults)) is not None:
+    think = _default_think(defaults)
+    if think is not None:
         others["think"] = think
+    budget = mapping_or_empty(defaults.get("reasoning")).get("max_tokens")
+    if budget is not None and think is not False and "think" not in own:
+        others["reasoning"] = {"max_tokens": budget}
     filled = {**others, **own}
     return {**filled, "options": options} if options else filled
 

@@ -42,6 +42,10 @@ DEFAULTS: dict[str, Json] = {
     "a budget beyond the limit": {"reasoning": {"max_tokens": 50_000}},
     "a switch that is on": {"thinking": True},
     "a switch that is off": {"thinking": False},
+    "the vendors' object": {"thinking": {"type": "enabled"}},
+    "the vendors' object with a budget": {"thinking": {"type": "enabled", "budget_tokens": 500, "keep": "all"}},
+    "the vendors' object with a budget beyond the limit": {"thinking": {"type": "enabled", "budget_tokens": 99_999}},
+    "the vendors' object of another type": {"thinking": {"type": "auto"}},
     "one stop sequence": {"stop": "END"},
     "stop sequences": {"stop": ["END"]},
     "a flexible tier": {"service_tier": "flex"},
@@ -121,6 +125,29 @@ def test_a_default_means_the_same_in_messages(defaults: Json, body: Json, expect
     endpoint, request_body = REQUESTS["messages"]
     turn = lift_with(defaults, endpoint, request_body | body)
     assert {name: getattr(turn, name) for name in expected} == expected
+
+
+BUDGETS: dict[str, tuple[Json, bool | None]] = {
+    "an object of OpenRouter": ({"reasoning": {"max_tokens": 500}}, None),
+    "the vendors' object": ({"thinking": {"type": "enabled", "budget_tokens": 500}}, True),
+    "an object and a switch": ({"reasoning": {"max_tokens": 500}, "thinking": True}, True),
+}
+
+
+@pytest.mark.parametrize("api", REQUESTS)
+@pytest.mark.parametrize(("defaults", "thinking"), BUDGETS.values(), ids=BUDGETS)
+def test_a_default_budget_is_the_same_in_every_api(defaults: Json, thinking: bool | None, api: str) -> None:
+    turn = lift_with(defaults, *REQUESTS[api])
+    assert (turn.reasoning or {}).get("max_tokens") == 500
+    # Where a budget is a form of thinking, it turns thinking on.
+    assert turn.thinking in (thinking, True)
+    assert not turn.extra
+    assert not turn.losses
+
+
+def test_an_effort_and_a_budget_count_both_in_gemini() -> None:
+    turn = lift_with({"reasoning": {"effort": "xhigh", "max_tokens": 500}}, *REQUESTS["gemini"])
+    assert (turn.reasoning, turn.extra, turn.losses) == ({"effort": "high", "max_tokens": 500}, {}, ())
 
 
 UNNAMED: dict[str, tuple[Json, dict[str, Any]]] = {

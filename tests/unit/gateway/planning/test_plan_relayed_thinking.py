@@ -17,6 +17,7 @@ from providers.config import ProviderType
 from providers.http.dialects import DIALECTS
 from tests.unit.gateway.planning.every_field.upstream_requests import RecordingProvider
 from tests.unit.support.routing import plan_body
+from translation.errors import Unrepresentable
 from translation.representation.json_types import Json
 
 SAID: Final[dict[str, Json]] = {
@@ -38,6 +39,8 @@ SAID: Final[dict[str, Json]] = {
     "two efforts": {"reasoning": {"effort": "high"}, "reasoning_effort": "low"},
     "two switches": {"reasoning": {"enabled": False}, "thinking": True},
     "an effort and a switch": {"reasoning_effort": "high", "thinking": False},
+    "no effort and a switch": {"reasoning_effort": "none", "thinking": True},
+    "no effort and no thinking": {"reasoning_effort": "none", "thinking": False},
     "all at once": {"reasoning_effort": "high", "thinking": True, "reasoning": {"max_tokens": 9, "enabled": True}},
     "an argument of the template": {"chat_template_kwargs": {"enable_thinking": False}, "reasoning_effort": "none"},
     "extensions that are off": {"extensions": False},
@@ -51,12 +54,24 @@ UPSTREAMS: Final[dict[str, tuple[ProviderType, Json]]] = {
         {"thinking_switch": "thinking_type", "effort_field": "none"},
     ),
     "an object without a switch": ("openai_compatible", {"effort_field": "reasoning"}),
+    "an object and a switch of the template": (
+        "openai_compatible",
+        {"effort_field": "reasoning", "thinking_switch": "chat_template_kwargs"},
+    ),
+    "a refused effort": ("openai_compatible", {"refused_params": ["reasoning_effort"]}),
+    "a refused switch": ("vllm", {"refused_params": ["chat_template_kwargs"]}),
+    "a refused type": (
+        "openai_compatible",
+        {"thinking_switch": "thinking_type", "refused_params": ["thinking"]},
+    ),
 }
 
 WRITTEN: Final = ("thinking", "reasoning", "reasoning_effort", "chat_template_kwargs")
 
 
-def send(upstream: str, params: Json, *, relays: bool, capabilities: Json | None = None) -> tuple[Json, Sequence[str]]:
+def send(
+    upstream: str, params: Json, *, relays: bool, capabilities: Json | None = None, strict: bool = False
+) -> tuple[Json, Sequence[str]]:
     """Returns what an upstream is sent about thinking, and the losses."""
     kind, profile = UPSTREAMS[upstream]
     provider = RecordingProvider(
@@ -73,7 +88,7 @@ def send(upstream: str, params: Json, *, relays: bool, capabilities: Json | None
     body = {"model": "mine", "messages": [{"role": "user", "content": "Hi"}], **params}
     CHAT.request.validate(body)
     endpoint = CHAT if relays else replace(CHAT, relay=None)
-    planned = plan_body(endpoint, body, Resolver(settings, {"up": provider}).resolve("mine"))
+    planned = plan_body(endpoint, body, Resolver(settings, {"up": provider}).resolve("mine"), strict=strict)
     assert isinstance(planned, RelayPlan) is relays
     assert provider.sent.keys() <= {"model", "messages", "stream", "stream_options", *WRITTEN}
     sent = {name: provider.sent[name] for name in WRITTEN if name in provider.sent}
@@ -92,7 +107,10 @@ def test_a_relay_sends_what_a_translation_sends(upstream: str, params: Json) -> 
         expected = forwarded | translated.get("reasoning", {})
         translated = {**translated, "reasoning": expected} if expected else translated
         losses = [loss for loss in losses if not loss.startswith("reasoning.summary")]
-    if "chat_template_kwargs" in params:  # only some profiles list it, and a relay forwards what is no parameter
+    if "chat_template_kwargs" in UPSTREAMS[upstream][1].get("refused_params", ()):
+        relay_losses = [loss for loss in relay_losses if loss.removesuffix("=dropped") not in params]
+        losses = [loss for loss in losses if loss.removesuffix("=dropped") not in params]
+    elif "chat_template_kwargs" in params:  # only some profiles list it, and a relay forwards what is no parameter
         translated = {"chat_template_kwargs": params["chat_template_kwargs"], **translated}
         losses = [loss for loss in losses if not loss.startswith("chat_template_kwargs")]
     assert relayed == translated
@@ -109,13 +127,13 @@ def test_an_upstream_that_never_reasons_is_sent_nothing_about_it(upstream: str, 
 
 OBJECTS: Final[dict[str, tuple[str, Json, Json, list[str]]]] = {
     "an object as its server reads it": (
-        "openai_compatible",
+        "a switch by a type",
         {"type": "enabled", "budget_tokens": 9, "keep": "all"},
         {"thinking": {"type": "enabled", "budget_tokens": 9, "keep": "all"}},
         [],
     ),
     "an object that turns thinking off": (
-        "openai_compatible",
+        "a switch by a type",
         {"type": "disabled"},
         {"thinking": {"type": "disabled"}},
         [],
@@ -144,6 +162,19 @@ OBJECTS: Final[dict[str, tuple[str, Json, Json, list[str]]]] = {
         {"reasoning": {"max_tokens": 9, "enabled": True}},
         [],
     ),
+    "nothing without a switch": ("openai_compatible", {"type": "disabled"}, {}, ["thinking=dropped"]),
+    "nothing without a switch, and other keys": (
+        "openai_compatible",
+        {"type": "enabled", "keep": "all"},
+        {},
+        ["thinking.keep=dropped", "thinking=dropped"],
+    ),
+    "an effort for a budget without a switch": (
+        "openai_compatible",
+        {"type": "enabled", "budget_tokens": 9},
+        {"reasoning_effort": "low"},
+        ["thinking.budget_tokens=as effort low"],
+    ),
     "nothing for an unknown type": ("vllm", {"type": "auto"}, {}, ["thinking.type=dropped"]),
 }
 
@@ -163,7 +194,22 @@ def test_the_object_of_the_upstreams_is_relayed(upstream: str, thinking: Json, s
 )
 def test_the_object_of_the_upstreams_counts_more_than_another(enabled: bool, kind: str, losses: list[str]) -> None:
     params: Json = {"thinking": {"type": kind}, "reasoning": {"enabled": enabled}}
-    assert send("openai_compatible", params, relays=True) == ({"thinking": {"type": kind}}, losses)
+    assert send("a switch by a type", params, relays=True) == ({"thinking": {"type": kind}}, losses)
+
+
+SWITCHES: Final[tuple[Json, ...]] = (
+    {"thinking": {"type": "disabled"}},
+    {"thinking": {"type": "enabled"}},
+    {"thinking": False},
+    {"thinking": True},
+)
+
+
+@pytest.mark.parametrize("params", SWITCHES, ids=str)
+def test_a_strict_request_does_not_switch_thinking_where_there_is_no_switch(params: Json) -> None:
+    with pytest.raises(Unrepresentable) as refused:
+        send("openai_compatible", params, relays=True, strict=True)
+    assert refused.value.param == "thinking"
 
 
 OTHER_KEYS: Final[dict[str, tuple[str, Json, list[str]]]] = {

@@ -15,6 +15,7 @@ from providers.http.upstream import Upstream
 from tests.unit.support.translator_drivers import collect
 from tests.upstream.builders import CHAT_USAGE, DONE, chat_chunk, data_frame, dump, text_chunks, whole_chat
 from tests.upstream.faults import CHAT, RESPONSES, TEXT
+from translation.errors import InvalidRequest
 from translation.representation.events import Delta, Event, Failed, Finished
 from translation.representation.profile import DEFAULT_PROFILE, Profile
 from translation.representation.turn import Turn
@@ -179,6 +180,9 @@ async def test_an_upstream_without_a_model_list_is_not_queried() -> None:
 SWITCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "by our switch": ({"thinking_switch": "chat_template_kwargs"}, {"thinking": False}),
     "by OpenRouter's": ({"thinking_switch": "reasoning_enabled"}, {"thinking": False}),
+    "by a type": ({"thinking_switch": "thinking_type"}, {"thinking": False}),
+    "by an effort": ({}, {"reasoning": {"effort": "none"}}),
+    "by an effort in an object": ({"effort_field": "reasoning"}, {"reasoning": {"effort": "none"}}),
     "by the template's own": (
         {"extra_params": frozenset({"chat_template_kwargs"})},
         {"extra": {"chat_template_kwargs": {"enable_thinking": False}}},
@@ -193,6 +197,14 @@ async def test_a_reply_with_thinking_disabled_is_all_answer(habits: Any, params:
     exchange = provider(Body(dump(whole_chat("yes"))), JSON).prepare(turn, profile)
     (item,) = collect([event async for batch in exchange.batches() for event in batch])
     assert item["type"] == "message"
+
+
+def test_arguments_of_the_template_that_are_no_object_are_refused() -> None:
+    profile = Profile(extra_params=frozenset({"chat_template_kwargs"}))
+    turn = Turn(model="m", items=[], instructions="Hi", extra={"chat_template_kwargs": "x"})
+    with pytest.raises(InvalidRequest) as refused:
+        provider(Body(), JSON).prepare(turn, profile)
+    assert refused.value.param == "chat_template_kwargs"
 
 
 WORDS = data_frame(chat_chunk({"content": "a stream ends with data: [DONE] on a line"}))

@@ -19,6 +19,39 @@ NAMES: dict[str, tuple[tuple[str, str, str], Json, str]] = {
         {"thinking": {"type": "enabled", "budget_tokens": 9}},
         "thinking.budget_tokens",
     ),
+    "the budget beside an effort": (
+        ("reasoning", "", ".max_tokens"),
+        {"thinking": {"type": "enabled", "budget_tokens": 9}, "reasoning_effort": "low"},
+        "thinking.budget_tokens",
+    ),
+    "the budget beside an effort in an object": (
+        ("reasoning", "", ".max_tokens"),
+        {"thinking": {"type": "enabled", "budget_tokens": 9}, "reasoning": {"effort": "low"}},
+        "thinking.budget_tokens",
+    ),
+    "the budget in the first of two objects": (
+        ("reasoning", "", ".max_tokens"),
+        {"thinking": {"type": "enabled", "budget_tokens": 9}, "reasoning": {"max_tokens": 5}},
+        "reasoning.max_tokens",
+    ),
+    "the effort in an object": (("reasoning", "", ".effort"), {"reasoning": {"effort": "low"}}, "reasoning.effort"),
+    "the effort beside an object that is null": (
+        ("reasoning", "", ".effort"),
+        {"reasoning": None, "reasoning_effort": "low"},
+        "reasoning_effort",
+    ),
+    "an effort that stands for a budget": (
+        ("reasoning", "", ".effort"),
+        {"thinking": {"type": "enabled", "budget_tokens": 9}},
+        "thinking.budget_tokens",
+    ),
+    "a summary": (("reasoning", "", ".summary"), {"reasoning": {"summary": "auto"}}, "reasoning.summary"),
+    "the switch of thinking, as an effort": (("thinking", "", ""), {"reasoning_effort": "none"}, "reasoning_effort"),
+    "the switch of thinking, beside one that is null": (
+        ("thinking", "", ""),
+        {"thinking": None, "reasoning": {"enabled": True}},
+        "reasoning.enabled",
+    ),
     "the effort beside thinking": (
         ("reasoning", "", ".effort"),
         {"thinking": True, "reasoning_effort": "low"},

@@ -140,10 +140,15 @@ CASES: dict[str, tuple[dict[str, Any], Profile, Json]] = {
         VLLM,
         {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
     ),
-    "no effort, and arguments of the template that only the upstream can judge": (
-        {"reasoning": {"effort": "none"}, "extra": {"chat_template_kwargs": ["a"]}},
-        VLLM,
-        {"reasoning_effort": "none", "chat_template_kwargs": ["a"]},
+    "no effort, where only the switch says it": (
+        {"reasoning": {"effort": "none"}},
+        Profile(effort_field="none", thinking_switch="thinking_type"),
+        {"thinking": {"type": "disabled"}},
+    ),
+    "no effort, where an object has it and the template the switch": (
+        {"reasoning": {"effort": "none"}},
+        Profile(effort_field="reasoning", thinking_switch="chat_template_kwargs"),
+        {"reasoning": {"effort": "none"}, "chat_template_kwargs": {"enable_thinking": False}},
     ),
     "some effort at an upstream that thinks by its template": (
         {"reasoning": {"effort": "low"}},

@@ -378,6 +378,26 @@ DEFAULTS: dict[str, tuple[Json, Json, Json]] = {
     ),
     "no thinking": ({"thinking": False}, {}, {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}),
     "thinking": ({"thinking": True}, {}, {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}}}),
+    "a budget": (
+        {"thinking": {"type": "enabled", "budget_tokens": 500}},
+        {},
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 500}}},
+    ),
+    "a budget beside an effort, which the API takes only one of": (
+        {"reasoning": {"effort": "low", "max_tokens": 500}},
+        {},
+        {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}, "reasoning": {"max_tokens": 500}},
+    ),
+    "a budget of no thinking": (
+        {"reasoning": {"max_tokens": 500}, "thinking": False},
+        {},
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}},
+    ),
+    "a budget beside the client's own effort": (
+        {"reasoning": {"max_tokens": 500}},
+        {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}},
+        {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}},
+    ),
 }
 
 

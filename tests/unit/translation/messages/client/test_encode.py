@@ -20,6 +20,8 @@ from tests.unit.translation.messages.encoded_messages import (
 )
 from translation.chat.delta_run import ChatDeltaRun
 from translation.errors import ProtocolViolation
+from translation.gemini.upstream.details import gemini_details
+from translation.lowering.reasoning import is_signature_only
 from translation.messages.client.collect import MessageCollector
 from translation.messages.client.encode import MessagesEncoder
 from translation.messages.client.reply_objects import ThinkingView, choose_thinking_view
@@ -214,12 +216,30 @@ def test_thinking_has_the_requested_form(view: ThinkingView, blocks: list[Json])
 @pytest.mark.parametrize("words", [(), ("Hm.",)], ids=["data alone", "data of a thought"])
 def test_data_of_a_call_reaches_a_client_that_gets_no_thinking(words: tuple[str, ...]) -> None:
     content = [{**THOUGHT, "text": text} for text in words]
-    final = {**REASONING, "content": content, "details": [{"type": "gemini.call", "call_id": "call_1"}]}
+    call = {"type": "gemini.call", "call_id": "call_1", "signature": "s"}
+    final = {**REASONING, "content": content, "details": [{"type": "gemini.thought", "signature": "t"}, call]}
     events = [*item(0, REASONING, *words, part=THOUGHT, final=final), *item(1, CALL, "{}"), STOP]
-    carrier = {"type": "redacted_thinking", "data": "sealed rs_1"}
+    carrier = {"type": "redacted_thinking", "data": "signature.sealed rs_1"}
     use = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}
-    assert reply_of(*events, view="none", seal=Seal())["content"] == [carrier, use]
+    seal = RecordingSeal()
+    assert reply_of(*events, view="none", seal=seal)["content"] == [carrier, use]
     assert reply_of(*events, view="none")["content"] == [use]
+    sealed, again = [each for each in seal.items if each["type"] == "reasoning"]  # of the stream and of the message
+    assert sealed == again
+    # The upstream reads the signature, and any other has nothing to lose: the thinking is in none of it.
+    assert list(gemini_details(sealed)) == [{**call, "thought": False}]
+    assert is_signature_only(sealed)
+
+
+class RecordingSeal(Seal):
+    """A seal that notes what it sealed."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+
+    def seal_done_item(self, item: Item) -> Item:
+        self.items.append(item)
+        return super().seal_done_item(item)
 
 
 @pytest.mark.parametrize("details", [[{"type": "gemini.text", "thought": False}], None, {"call_id": "call_1"}, [1]])

@@ -195,6 +195,7 @@ def test_blocks_of_the_model_become_items_in_order() -> None:
     blocks = [
         {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
         {"type": "redacted_thinking", "data": "sealed"},
+        {"type": "redacted_thinking", "data": "signature.sealed 2"},
         {"type": "text", "text": "a"},
         {"type": "text", "text": "b"},
         {"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}},
@@ -208,6 +209,7 @@ def test_blocks_of_the_model_become_items_in_order() -> None:
             "encrypted_content": "sig",
         },
         {"type": "reasoning", "summary": [], "encrypted_content": "sealed"},
+        {"type": "reasoning", "summary": [], "encrypted_content": "sealed 2"},
         {
             "type": "message",
             "role": "assistant",

@@ -1,6 +1,7 @@
 """The history of a relayed request, which other models may have written."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 import pytest
 
@@ -9,7 +10,7 @@ from translation.messages.relaying.history import repair_history
 from translation.messages.relaying.request import relay_body
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
-from translation.representation.profile import DEFAULT_PROFILE
+from translation.representation.profile import DEFAULT_PROFILE, RelayedHistory
 
 QUESTION: Json = {"role": "user", "content": "Hi"}
 TEXT: Json = {"type": "text", "text": "a"}
@@ -101,10 +102,38 @@ def test_what_other_models_wrote_is_mended(messages: list[Json], sent: list[Json
     assert list(repair_history(sent, [])) == sent
 
 
-def test_only_anthropic_gets_a_mended_history() -> None:
-    messages = [QUESTION, answer(UNSIGNED, BLANK, use("a:0")), results("a:0")]
-    body: Json = {"model": "m", "messages": messages}
-    assert relay_body(body, DEFAULT_PROFILE, model="m") == (body, [])
-    sent, losses = relay_body(body, PROFILES["anthropic"], model="m")
-    assert (sent["messages"], losses) == ([QUESTION, answer(use("a_0")), results("a_0")], DROPPED)
-    assert body["messages"] is messages
+OTHERS = [
+    *("mimo-v2-flash", "kimi-k2-thinking", "accounts/fireworks/models/kimi-k2-instruct", "deepseek-reasoner"),
+    *("MiniMax-M2", "glm-4.6", "qwen3-coder-plus", "m"),
+]
+CLAUDES = [
+    *("claude-opus-5-5", "claude-sonnet-4-5@20250929", "Claude-Haiku-4-5", "claude-instant", "claude-latest"),
+    *("anthropic/claude-opus-4.6", "us.anthropic.claude-opus-5-5-v1:0", "databricks-claude-opus-4-5"),
+    "anthropic.claude-mythos-preview",
+]
+WAYS: dict[RelayedHistory, tuple[list[str], list[str]]] = {
+    # Names whose histories are mended, and names whose histories are sent as they are.
+    "by_model": (CLAUDES, OTHERS),
+    "keep": ([], CLAUDES + OTHERS),
+    "repair": (CLAUDES + OTHERS, []),
+}
+
+
+@pytest.mark.parametrize("way", get_args(RelayedHistory))
+def test_the_profile_and_the_model_decide_whose_history_is_mended(way: RelayedHistory) -> None:
+    messages = [QUESTION, answer(UNSIGNED, BLANK, use("functions.f:0")), results("functions.f:0")]
+    body: Json = {"model": "mine", "messages": messages}
+    profile = replace(DEFAULT_PROFILE, relayed_history=way)
+    mended, kept = WAYS[way]
+    for model in mended:
+        sent, losses = relay_body(body, profile, model=model)
+        ids = [QUESTION, answer(use("functions_f_0")), results("functions_f_0")]
+        assert (sent["messages"], losses) == (ids, DROPPED), model
+        assert body["messages"] is messages
+    for model in kept:
+        assert relay_body(body, profile, model=model) == ({**body, "model": model}, []), model
+
+
+def test_only_servers_with_anthropics_api_are_asked_for_the_model() -> None:
+    ways = {kind: profile.relayed_history for kind, profile in PROFILES.items()}
+    assert ways == {kind: "by_model" if kind == "anthropic" else "keep" for kind in PROFILES}

@@ -434,6 +434,21 @@ def test_thinking_sealed_by_the_gateway_is_not_forwarded() -> None:
     assert remove_sealed_blocks(kept, lambda value: value.startswith("rgr"), losses) is kept
 
 
+def test_signatures_alone_are_left_out_without_a_loss() -> None:
+    carrier: Json = {"type": "redacted_thinking", "data": "signature.rgr1"}
+    foreign: Json = {"type": "redacted_thinking", "data": "signature.EqQB"}
+    text: Json = {"type": "text", "text": "a"}
+    messages: list[Json] = [
+        {"role": "assistant", "content": [carrier, text]},
+        {"role": "assistant", "content": [carrier]},
+        {"role": "assistant", "content": [foreign]},
+    ]
+    losses: list[Loss] = []
+    kept = remove_sealed_blocks(messages, lambda value: value.startswith("rgr"), losses)
+    assert kept == [{"role": "assistant", "content": [text]}, messages[2]]
+    assert losses == []
+
+
 def test_foreign_searches_and_citations_are_not_forwarded() -> None:
     text: Json = {"type": "text", "text": "a"}
     own = [search_use("1"), search_result("1", "EqQB"), {**text, "citations": [{"encrypted_index": "Eo8B"}]}]

@@ -20,8 +20,9 @@ from tests.upstream.anthropic import (
     thought,
 )
 from translation.decoding.usage import read_message_usage
+from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.errors import ProtocolViolation
-from translation.messages.upstream.decode import AnthropicDecoder, failure_in
+from translation.messages.upstream.decode import DROPPED_THINKING, AnthropicDecoder, failure_in
 from translation.representation.events import Delta, Failed, Finished, Noted, Opaque, Usage
 from translation.representation.json_types import Json
 
@@ -346,3 +347,48 @@ def test_deltas_with_another_input_of_a_call_fail(pieces: tuple[str, ...]) -> No
     events = events_of(opening(), *block(0, WHOLE_CALL, *input_deltas(*pieces))[:-1], *closing("tool_use"))
     assert isinstance(events[-1], Failed)
     assert events[-1].code == "upstream_garbled"
+
+
+DROP: Json = {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+SHOWN: Json = {"type": "thinking_mismatch_allowed", "path": "messages.1.content.0"}
+
+TRANSFORMATIONS: dict[str, tuple[Any, bool]] = {
+    "none": ([], False),
+    "a drop": ([DROP], True),
+    "several": ([SHOWN, DROP, DROP], True),
+    "a block that was shown all the same": ([SHOWN], False),
+    "other kinds": ([{"type": "new"}, {}, 1], False),
+    "no list": ("thinking_dropped", False),
+    "null": (None, False),
+}
+
+
+@pytest.mark.parametrize(("listed", "is_lost"), TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_thinking_that_the_api_dropped_is_reported_at_the_end(listed: Any, is_lost: bool) -> None:
+    start = opening()
+    start["message"]["input_transformations"] = listed
+    whole = {**message(text_block("a")), "input_transformations": listed}
+    for chunks in ([start, *block(0, text_block(), *text_deltas("a")), *closing()], [whole]):
+        *_, before, end = events_of(*chunks)
+        assert isinstance(end, Finished)
+        assert end.lacks == ((DROPPED_THINKING,) if is_lost else ())
+        assert (before == Noted(facts={UNREPORTED_FACT: DROPPED_THINKING})) is is_lost
+
+
+@pytest.mark.parametrize(("first", "last", "is_lost"), [([], [DROP], True), ([DROP], [], False), ([DROP], None, True)])
+def test_what_the_model_lacks_that_takes_over_is_what_counts(first: Any, last: Any, is_lost: bool) -> None:
+    start = opening()
+    start["message"]["input_transformations"] = first
+    delta, stop = closing()
+    if last is not None:
+        delta = {**delta, "input_transformations": last}
+    *_, end = events_of(start, *block(0, text_block(), *text_deltas("a")), delta, stop)
+    assert isinstance(end, Finished)
+    assert bool(end.lacks) is is_lost
+
+
+def test_a_reply_that_fails_says_nothing_of_dropped_thinking() -> None:
+    start = opening()
+    start["message"]["input_transformations"] = [DROP]
+    *_, end = events_of(start, *closing("something_new"))
+    assert isinstance(end, Failed)

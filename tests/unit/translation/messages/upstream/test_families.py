@@ -6,8 +6,16 @@ import pytest
 
 from tests.unit.support.items import assistant, user
 from tests.unit.translation.messages.upstream.item_blocks import SIGNED, thought
-from tests.unit.translation.messages.upstream.lowered_turns import FUNCTION, PROFILE, TOOL, lowered, with_limit
-from translation.messages.upstream.families import ClaudeFamily, find_claude_family
+from tests.unit.translation.messages.upstream.lowered_turns import (
+    FUNCTION,
+    NEW,
+    OLD,
+    PROFILE,
+    TOOL,
+    lowered,
+    with_limit,
+)
+from translation.messages.upstream.families import ClaudeFamily, find_claude_family, is_claude
 from translation.messages.upstream.lower import lower
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss, UnknownKey
@@ -248,3 +256,39 @@ def test_thinking_of_a_changed_conversation_is_dropped_and_not_refused(
     messages = lower(Turn(model=model, **turn), PROFILE).body["messages"]
     kinds = [block["type"] for message in messages for block in message["content"]]
     assert ("thinking" in kinds) is is_kept
+
+
+def test_without_the_binding_the_api_may_refuse_a_changed_conversation() -> None:
+    profile = replace(PROFILE, block_binding=False)
+    assert lowered(OPUS, profile, items=HISTORY) == (SUMMARIZED, [])
+    off: Json = {"items": HISTORY, "thinking": False}
+    assert lowered(HAIKU, profile, **off) == (OFF, [Loss("input", "reasoning dropped")])
+
+
+LIMITS: dict[str, tuple[str, Json, int]] = {
+    # With 4,000 tokens for the answer and 16,000 for thinking.
+    "thinking unasked": (OPUS, {}, 20_000),
+    "thinking unasked, with an effort": (OPUS, {"reasoning": {"effort": "low"}, "thinks_by_effort": False}, 8_000),
+    "thinking that is asked for": (NEW, {"thinking": True}, 20_000),
+    "an effort": (NEW, {"reasoning": {"effort": "medium"}}, 12_000),
+    "an effort with a budget of its own": (NEW, {"reasoning": {"effort": "high"}}, 5_000),
+    "a budget, which such a model does not take": (OPUS, {"reasoning": {"max_tokens": 2_000}}, 6_000),
+    "thinking that cannot be turned off": (OPUS, {"thinking": False}, 8_000),
+    "a limit of the request": (OPUS, {"max_output_tokens": 100}, 100),
+    "no thinking": (HAIKU, {"thinking": False}, 4_000),
+    "thinking by a budget": (OLD, {"reasoning": {"max_tokens": 2_000}}, 6_000),
+}
+
+
+@pytest.mark.parametrize(("model", "given", "limit"), LIMITS.values(), ids=LIMITS)
+def test_the_operators_limit_of_answers_holds_beside_thinking(model: str, given: Json, limit: int) -> None:
+    profile = replace(PROFILE, max_thinking_tokens=16_000, max_response_tokens=4_000, effort_budgets={"high": 1_000})
+    assert lowered(model, profile, **given)[0]["max_tokens"] == limit
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_the_whole_table_is_of_claudes(kind: str) -> None:
+    *_, names = RULES[kind]
+    assert [name for name in names if not is_claude(name)] == (
+        ["glm-5", "mine", "kimi-k2-5"] if kind == "a name that says nothing" else []
+    )

@@ -17,6 +17,10 @@ DEFAULTS: list[tuple[Json, Json, Json]] = [
     ({"thinking": True, "verbosity": "low"}, {}, {"think": True, "verbosity": "low"}),
     ({"thinking": False, "reasoning_effort": "high"}, {}, {"think": False}),
     ({"thinking": True}, {"think": False}, {"think": False}),
+    ({"thinking": {"type": "enabled", "budget_tokens": 5}}, {}, {"think": True, "reasoning": {"max_tokens": 5}}),
+    ({"reasoning": {"max_tokens": 5}}, {"think": None}, {"reasoning": {"max_tokens": 5}}),
+    ({"reasoning": {"max_tokens": 5}}, {"think": True}, {"think": True}),
+    ({"reasoning": {"max_tokens": 5}, "thinking": False}, {}, {"think": False}),
     ({"service_tier": "flex"}, {"format": None}, {"service_tier": "flex"}),
 ]
 
