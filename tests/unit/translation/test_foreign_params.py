@@ -1,6 +1,5 @@
 """Parameters under the names of OpenAI's APIs in turns of clients whose API has no name for them."""
 
-from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_value_of_another_type_remains_a_loss(name: str, value: Any) -> None:
     assert apply_foreign_params(turn) == turn
 
 
-@pytest.mark.parametrize(("name", "types"), sorted(_SHARED_TYPES.items(), key=itemgetter(0)))
+@pytest.mark.parametrize(("name", "types"), sorted(_SHARED_TYPES.items(), key=lambda entry: entry[0]))
 def test_a_boolean_is_applied_only_where_the_parameter_is_one(name: str, types: tuple[type[Any], ...]) -> None:
     turn = apply_foreign_params(Turn("m", [], extra={name: True}))
     assert (name in turn.sampling, name in turn.extra) == (types == (bool,), types != (bool,))

@@ -22,9 +22,10 @@ from tests.upstream.anthropic import (
 from translation.decoding.usage import read_message_usage
 from translation.encoding.visible_output import UNREPORTED_FACT
 from translation.errors import ProtocolViolation
-from translation.messages.upstream.decode import DROPPED_THINKING, AnthropicDecoder, failure_in
+from translation.messages.upstream.decode import AnthropicDecoder, failure_in
 from translation.representation.events import Delta, Failed, Finished, Noted, Opaque, Usage
 from translation.representation.json_types import Json
+from translation.representation.loss import DROPPED_THINKING
 
 REASONS = {
     "end_turn": "stop",
