@@ -48,6 +48,16 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _MAX_DIGITS: Final = 4_000
 
+_ID_BYTES: Final = 200
+"""The first or last bytes of a message that is not read, in which its id is searched."""
+
+_ID: Final = rb'"id"\s*:\s*(0|[1-9][0-9]{0,17}|"[ !#-\[\]-~]{0,100}")\s*'
+_FIRST_ID: Final = re.compile(rb"\s*\{[^{\[]*?" + _ID + rb"[,}]")
+_LAST_ID: Final = re.compile(_ID + rb"\}\s*\Z")
+_ANSWER_FIRST: Final = re.compile(rb'\s*\{[^{\[]*?"(?:result|error)"\s*:')
+_NO_ANSWER: Final = re.compile(rb'\s*\{[^{\[]*?"(?:method|params)"\s*:')
+"""Members of the message itself: those before its first object or list, and the one before its last brace."""
+
 _NOT_UNICODE: Final = "it has half a surrogate pair, which is no text"
 _NUMBER_TOO_LONG: Final = "it has a number of more than 64 bits"
 _TOO_DEEP: Final = "it is nested deeper than {} levels"
@@ -96,6 +106,23 @@ def build_refusal(request_id: Any, fault: McpFault) -> SessionMessage:
     """Returns the error that takes the place of an answer."""
     error = ErrorData(code=INTERNAL_ERROR, message=f"{_REFUSED}{fault.kind}: {fault}")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+
+
+def refuse_unread(data: bytes, fault: McpFault, *, is_whole: bool) -> SessionMessage | None:
+    """Returns the error that takes the place of an answer which was not read; None for a request or a notification.
+
+    `data` is the beginning of the message, unless it `is_whole`. Raises the fault if it does not tell to which request
+    the message belongs.
+    """
+    head = data[:_ID_BYTES]
+    if _NO_ANSWER.match(head):
+        return None
+    match = _FIRST_ID.match(head)
+    if match is None and is_whole and _ANSWER_FIRST.match(head):
+        match = _LAST_ID.search(data[-_ID_BYTES:])
+    if match is None:
+        raise fault
+    return build_refusal(orjson.loads(match[1]), fault)
 
 
 async def examine_answer(received: SessionMessage, limits: AnswerLimits) -> SessionMessage:

@@ -2,19 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx2
 import structlog
 
 from dataplane.sharing.work_pool import run_in_pool
-from gateway.tools.mcp.answers import weigh_message
-from gateway.tools.mcp.errors import McpFault
+from gateway.tools.mcp.answers import refuse_unread, weigh_message
+from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
 from gateway.tools.mcp.event_frames import (
     NO_MESSAGE,
     EventFrame,
@@ -73,7 +72,8 @@ class ServerTraffic:
     """Counts what a server sends during one answer, or in a minute of a lasting connection.
 
     `requests` are those of the server, to each of which the library replies, and `messages` all others but answers that
-    were awaited. `idle_bytes` are those of which the library gets nothing.
+    were awaited. `idle_bytes` are those of which the library gets nothing. `was_refused`: the last connection was ended
+    here, because of what the server sent.
     """
 
     requests: int = 0
@@ -83,11 +83,12 @@ class ServerTraffic:
     lines: int = 0
     pieces: int = 0
     began: float = field(default_factory=time.monotonic)
+    was_refused: bool = False
 
     def begin_minute(self) -> None:
-        """Forgets what was counted, if it is more than a minute old."""
+        """Forgets what was counted, if it is a minute old."""
         now = time.monotonic()
-        if now - self.began > MINUTE_S:
+        if now - self.began >= MINUTE_S:
             self.requests = self.messages = self.idle_bytes = self.passed_bytes = self.lines = self.pieces = 0
             self.began = now
 
@@ -124,8 +125,13 @@ class BoundedBody(httpx2.AsyncByteStream):
     """The body of a reply. Reading it raises ReplyAborted if the reply is too large or breaks off.
 
     Notifications are removed from a stream of events, because a server may send any number of them. A change of the
-    list of tools is reported to `report_change`, and progress to `report_progress`. A stream that `is_lasting` ends
-    with its connection, so that its limits are those of a minute. `on_end` is called when the body ends.
+    list of tools is reported to `report_change`, and progress to `report_progress`. `on_end` is called when the body
+    ends.
+
+    A stream that `is_lasting` ends with its connection, so that its limits are those of a minute. If its server exceeds
+    them, it ends as if the server had ended it, because the library opens a stream again that ended, but not one that
+    failed twice. The next one waits for the rest of the minute. Such a stream has the answers to several requests: one
+    that is too heavy is refused by itself.
     """
 
     def __init__(
@@ -144,46 +150,81 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._traffic = _find_traffic(record, is_lasting=is_lasting)
         awaits = None if is_lasting else lambda: record.request_id
         weigh = partial(weigh_message, limits=record.limits)
+        max_bytes = record.limits.max_bytes if is_lasting else None
         self._filter = (
-            NotificationFilter(report_change, report_progress, awaits, weigh, self._traffic)
+            NotificationFilter(report_change, report_progress, awaits, weigh, self._traffic, max_bytes)
             if is_event_stream
             else None
         )
         self._is_lasting = is_lasting
+        self._report_change = report_change
         self._on_end = on_end
         self._steps = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        messages = self._filter
         try:
-            if self._filter is None:
+            if messages is None:
                 yield await self._read_whole()
                 return
+            if self._is_lasting:
+                await self._wait_for_limits()
             async for piece in self._stream:
                 self._count_piece()
                 for part in slice_piece(piece):
-                    if passed := await self._filter_part(self._filter, part):
+                    passed, fault = await self._filter_part(messages, part)
+                    if passed:
                         yield passed
+                    if fault is not None:
+                        raise fault
                     await self._leave_turn(part)
-        except (httpx2.TransportError, httpx2.StreamError) as error:
-            if not self._record.has_failed:
-                self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
-            raise ReplyAborted("the reply broke off") from error
+            if rest := messages.take_rest():
+                yield rest
+        except (McpFault, httpx2.TransportError, httpx2.StreamError) as error:
+            self._record_end(error)
+            if messages is not None and (rest := messages.take_rest()):
+                yield rest
+            if not (self._is_lasting and self._record.has_failed):
+                raise ReplyAborted("the reply broke off") from error
         finally:
-            if self._filter is not None and self._filter.dropped >= _FLOOD:
-                _log.info("mcp_messages_dropped", count=self._filter.dropped)
+            if messages is not None and messages.dropped >= _FLOOD:
+                _log.info("mcp_messages_dropped", count=messages.dropped)
             self._on_end()
 
-    async def _filter_part(self, messages: "NotificationFilter", part: bytes) -> bytes:
-        """Returns what the library gets of a part of the stream."""
-        with self._recorded_refusal():
-            passed = await messages.feed(part)
-        if self._is_lasting:
-            self._traffic.passed_bytes += len(passed)
-        else:
-            self._record.count_bytes(passed)
-        self._record.check_bytes(messages.held_bytes)
-        self._check_traffic()
-        return passed
+    async def _wait_for_limits(self) -> None:
+        """Waits for the end of the minute if the server has sent too much in it."""
+        traffic = self._traffic
+        if traffic.was_refused:
+            traffic.was_refused = False
+            self._report_change()  # the server could not report one in between
+        traffic.begin_minute()
+        while traffic.find_excess() is not None:
+            await asyncio.sleep(max(0.0, traffic.began + MINUTE_S - time.monotonic()))
+            traffic.begin_minute()
+
+    async def _filter_part(
+        self, messages: "NotificationFilter", part: bytes
+    ) -> tuple[bytes, McpFault | ReplyAborted | None]:
+        """Returns what the library gets of a part of the stream, and the fault that ends the stream behind it."""
+        passed: list[bytes] = []
+
+        def take(frame: bytes) -> None:
+            self._check_traffic()
+            if self._is_lasting:
+                self._traffic.passed_bytes += len(frame)
+            else:
+                self._record.count_bytes(frame)
+            passed.append(frame)
+
+        fault: McpFault | ReplyAborted | None = None
+        try:
+            await messages.feed(part, take)
+            if not self._is_lasting:
+                self._record.check_bytes(messages.held_bytes)
+            self._check_traffic()
+        except (McpFault, ReplyAborted) as raised:
+            fault = raised
+        return b"".join(passed), fault
 
     async def _read_whole(self) -> bytes:
         """Returns a body that is one message, once it is complete."""
@@ -194,8 +235,7 @@ class BoundedBody(httpx2.AsyncByteStream):
             body += piece
             await self._leave_turn(piece)
         data = bytes(body)
-        with self._recorded_refusal():
-            return await run_for_size(len(data), weigh_message, data, self._record.limits)
+        return await run_for_size(len(data), weigh_message, data, self._record.limits)
 
     async def _leave_turn(self, read: bytes) -> None:
         """Lets others have their turn after some steps. What has arrived is otherwise read without a pause: with short
@@ -205,15 +245,6 @@ class BoundedBody(httpx2.AsyncByteStream):
             self._steps = 0
             await asyncio.sleep(0)
 
-    @contextmanager
-    def _recorded_refusal(self) -> Iterator[None]:
-        """Raises ReplyAborted for a message that is too heavy, after the request has failed."""
-        try:
-            yield
-        except McpFault as fault:
-            self._record.fail(fault)
-            raise ReplyAborted(str(fault)) from None
-
     def _count_piece(self) -> None:
         if self._is_lasting:
             self._traffic.begin_minute()
@@ -221,13 +252,17 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._check_traffic()
 
     def _check_traffic(self) -> None:
-        """Raises ReplyAborted, after the request has failed, if the server sent too much besides its answer."""
+        """Raises McpFault if the server sent too much besides its answer."""
         if (reason := self._traffic.find_excess()) is not None:
-            self._fail(reason)
+            raise McpFault("invalid_result", reason)
 
-    def _fail(self, reason: str) -> NoReturn:
-        self._record.fail(McpFault("invalid_result", reason))
-        raise ReplyAborted(reason)
+    def _record_end(self, error: Exception) -> None:
+        """Records why the body ended too early. Its own limits also end the request."""
+        if isinstance(error, McpFault):
+            self._record.fail(error)
+        elif not self._record.has_failed:
+            self._record.fault = McpFault("connection_closed", CONNECTION_CLOSED)
+        self._traffic.was_refused = self._record.has_failed
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -240,9 +275,12 @@ class NotificationFilter:
     library would find nothing. What it removes is counted in `traffic`, and messages also in `dropped`. `weigh` gets
     each message before it is read, in a thread if it is large, and returns what the library reads.
 
-    The last id of removed events remains, so that the stream can be resumed after it, and so does the time after which
-    it may be. What passes has line feeds as its only ends of lines, and is UTF-8: the library must not read another
-    message than was examined here.
+    Without `awaits` the stream has the answers to several requests. One that is too heavy, or longer than `max_bytes`,
+    is replaced by an error, which ends only its own request.
+
+    The last id of removed events goes with the next one that passes, so that the stream can be resumed after it, and so
+    does the time after which it may be. `take_rest` has them if none passes. What passes has line feeds as its only
+    ends of lines, and is UTF-8: the library must not read another message than was examined here.
     """
 
     def __init__(
@@ -252,14 +290,18 @@ class NotificationFilter:
         awaits: Callable[[], Any] | None = None,
         weigh: Callable[[bytes], bytes] = lambda data: data,
         traffic: ServerTraffic | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         self._report_change = report_change
         self._report_progress = report_progress
         self._awaits = awaits
         self._weigh = weigh
+        self._max_bytes = max_bytes
         self.traffic = ServerTraffic() if traffic is None else traffic
         self.dropped = 0
         self._reader = EventFrameReader()
+        self._cuts_answer = False
+        """Whether the frame that was cut last is an answer."""
         self._last_id: bytes | None = None
         self._retry_ms: int | None = None
         """What removed frames had, and the library has not got."""
@@ -269,22 +311,38 @@ class NotificationFilter:
         """The size of the frame that has not ended."""
         return self._reader.held_bytes
 
-    async def feed(self, piece: bytes) -> bytes:
-        """Returns what the library gets of the frames that end in this piece. Raises what `weigh` raises."""
-        lines, idle_bytes = self._reader.lines, self._reader.idle_bytes
+    async def feed(self, piece: bytes, take: Callable[[bytes], None]) -> None:
+        """Calls `take` with each frame that ends in this piece, as the library gets it. Raises what `weigh` raises, if
+        that ends the whole stream."""
+        lines, idle_bytes, cut_bytes = self._reader.lines, self._reader.idle_bytes, self._reader.cut_bytes
         frames = self._reader.feed(piece)
         self.traffic.lines += self._reader.lines - lines
         self.traffic.idle_bytes += self._reader.idle_bytes - idle_bytes
-        passed = [await self._filter_frame(frame) for frame in frames]
-        if self._last_id is not None or self._retry_ms is not None:
-            passed.append(self._build_frame(b""))
-        return b"".join(passed)
+        self._count_unread(self._reader.cut_bytes - cut_bytes, is_answer=self._cuts_answer)
+        for frame in frames:
+            if passed := await self._filter_frame(frame):
+                take(passed)
+        if self._max_bytes is not None and (held := self.held_bytes) > self._max_bytes:
+            fault = McpFault(TOO_LARGE, describe_too_large(self._max_bytes))
+            refused = self._refuse(self._reader.cut_frame(), held, fault, is_whole=False)
+            self._cuts_answer = bool(refused)
+            if refused:
+                take(refused)
+
+    def take_rest(self) -> bytes:
+        """Returns a frame with the id and the time that the library has not got; empty if it has."""
+        return b"" if self._last_id is None and self._retry_ms is None else self._build_frame(b"")
 
     async def _filter_frame(self, frame: EventFrame) -> bytes:
         """Returns what the library gets of a frame."""
         self._last_id = self._last_id if frame.last_id is None else frame.last_id
         self._retry_ms = self._retry_ms if frame.retry_ms is None else frame.retry_ms
-        read = await self._read_data(frame)
+        try:
+            read = await self._read_data(frame)
+        except McpFault as fault:
+            if self._awaits is not None:
+                raise
+            return self._refuse(b" ".join(frame.data), frame.size, fault, is_whole=True)
         passes = self._takes(frame.event, read)
         self._count(frame, read.message, passes=passes)
         return self._build_frame(read.line, is_endpoint=frame.event == _ENDPOINT) if passes else b""
@@ -294,7 +352,31 @@ class NotificationFilter:
             return NO_MESSAGE
         if frame.event == _ENDPOINT:
             return read_address(frame.data)
+        if self._max_bytes is not None and frame.size > self._max_bytes:
+            raise McpFault(TOO_LARGE, describe_too_large(self._max_bytes))
         return await run_for_size(frame.size, read_message, frame.data, self._weigh)
+
+    def _refuse(self, data: bytes, size: int, fault: McpFault, *, is_whole: bool) -> bytes:
+        """Returns what the library gets in place of a message that is not read: an error if it is an answer, else
+        nothing. Raises the fault if it is not known to which request it belongs."""
+        self.traffic.messages += 1
+        try:
+            refusal = refuse_unread(data, fault, is_whole=is_whole)
+        except McpFault:
+            self._count_unread(size, is_answer=False)
+            raise
+        self._count_unread(size, is_answer=refusal is not None)
+        if refusal is None:
+            self.dropped += 1
+            return b""
+        return self._build_frame(refusal.message.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+    def _count_unread(self, size: int, *, is_answer: bool) -> None:
+        """Counts bytes of a message that is not read. Those of an answer count as if it had passed: it is awaited."""
+        if is_answer:
+            self.traffic.passed_bytes += size
+        else:
+            self.traffic.idle_bytes += size
 
     def _takes(self, event: bytes, read: MessageLine) -> bool:
         """Returns whether the library gets an event. Reports some of the others."""
@@ -329,6 +411,8 @@ class NotificationFilter:
             # The library takes any answer on the stream of a request as the answer to that request.
             awaited = None if self._awaits is None else self._awaits()
             answered = message["id"]
+            if answered is None and "error" in message:
+                return True  # the server could not read the request, or its id
             return awaited is None or (isinstance(answered, str | int) and str(answered) == str(awaited))
         if "id" in message:
             return True

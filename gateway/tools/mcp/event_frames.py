@@ -7,6 +7,7 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-a
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,13 @@ from gateway.tools.mcp.messages import PROGRESS
 
 _FIELD: Final = re.compile(rb"^(data|event|id|retry)(?:: ?(.*))?$", re.MULTILINE)
 _BLANK_LINE: Final = b"\n\n"
+
+_FIELD_START: Final = re.compile(rb"(?:data|event|id|retry):")
+_NAME_BYTES: Final = 8
+"""A longer line is no field if it does not begin with the name of one and a colon."""
+
+_HEAD_BYTES: Final = 200
+"""The first bytes of data that is too large, of which the rest is not kept."""
 
 _MAX_FIELD_BYTES: Final = 8 * 1024
 """The longest id of an event, and the longest address of an endpoint. The library sends an id as a header of HTTP, and
@@ -36,7 +44,10 @@ _UNREADABLE: Final = b"unreadable"
 
 @dataclass(slots=True)
 class EventFrame:
-    """The fields of one frame. `data` has its lines, `lines` and `size` count all lines that are fields."""
+    """The fields of one frame. `data` has its lines, `lines` and `size` count all lines that are fields.
+
+    `is_cut`: the frame is too large. It has no data, and its lines are no longer counted in `size`.
+    """
 
     data: list[bytes] = field(default_factory=list)
     event: bytes = b""
@@ -44,10 +55,12 @@ class EventFrame:
     retry_ms: int | None = None
     lines: int = 0
     size: int = 0
+    is_cut: bool = False
 
     def add_field(self, name: bytes, value: bytes) -> None:
         if name == b"data":
-            self.data.append(value)
+            if not self.is_cut:
+                self.data.append(value)
         elif name == b"event":
             self.event = value
         elif name == b"retry":
@@ -59,7 +72,7 @@ class EventFrame:
 
 class MessageLine(NamedTuple):
     """What the library gets of a message, on one line; empty if there is nothing in it. `message` has what is needed of
-    the message here; None if it is none."""
+    the message here; None if it is none. Of an error it has no more than that there is one."""
 
     line: bytes
     message: dict[str, Any] | None
@@ -71,14 +84,20 @@ NO_MESSAGE: Final = MessageLine(b"", None)
 class EventFrameReader:
     """Reads frames from a stream that arrives in pieces. Frames without a field are left out.
 
-    `lines` counts the fields so far, and `idle_bytes` the bytes of lines that are none.
+    `lines` counts the fields so far, `idle_bytes` the bytes of lines that are none, and `cut_bytes` those of frames
+    behind the place where they were cut.
     """
 
     def __init__(self) -> None:
         self.lines = 0
         self.idle_bytes = 0
+        self.cut_bytes = 0
+        self._begun: bytes | None = b""
+        """The first bytes, as long as they may be a part of a byte order mark; else None."""
         self._line = bytearray()
         """The line that has not ended."""
+        self._is_skipping = False
+        """Whether the line that has not ended is left out."""
         self._frame = EventFrame()
         """The frame that has not ended."""
         self._after_return = False
@@ -91,14 +110,58 @@ class EventFrameReader:
 
     def feed(self, piece: bytes) -> list[EventFrame]:
         """Returns the frames that end in this piece."""
+        if self._begun is not None:
+            rest = cut_byte_order_mark(self._begun + piece)
+            self._begun = self._begun + piece if rest is None else None
+            piece = rest or b""
         piece = self._unify_line_ends(piece)
+        if self._is_skipping:
+            piece = self._skip_line(piece)
         end = piece.rfind(b"\n") + 1
         if not end:
-            self._line += piece
+            self._hold_line(piece)
             return []
         lines = bytes(self._line) + piece[:end]
-        self._line = bytearray(piece[end:])
-        return [*self._read_lines(lines)]
+        self._line.clear()
+        frames = [*self._read_lines(lines)]
+        self._hold_line(piece[end:])
+        return frames
+
+    def cut_frame(self) -> bytes:
+        """Drops the frame that has not ended, and leaves out the rest of its data, which is counted in `cut_bytes`.
+        Returns the beginning of the data that has arrived."""
+        frame = self._frame
+        data = [
+            *frame.data[:_HEAD_BYTES],
+            *([bytes(self._line[5 : 5 + _HEAD_BYTES])] if self._line.startswith(b"data:") else []),
+        ]
+        self._is_skipping = self._is_skipping or bool(self._line)
+        self._line.clear()
+        frame.data, frame.size, frame.is_cut = [], 0, True
+        frame.lines = max(1, frame.lines)  # so that its end is one
+        return b" ".join(data)[:_HEAD_BYTES]
+
+    def _hold_line(self, piece: bytes) -> None:
+        """Holds the beginning of a line, unless it can be no field: it would be searched through byte by byte."""
+        self._line += piece
+        is_left_out = self._frame.is_cut and self._line.startswith(b"data:")
+        if len(self._line) > _NAME_BYTES and (is_left_out or not _FIELD_START.match(self._line)):
+            self._count_skipped(len(self._line))
+            self._line.clear()
+            self._is_skipping = True
+
+    def _skip_line(self, piece: bytes) -> bytes:
+        """Returns what is behind the end of the line that is left out."""
+        end = piece.find(b"\n") + 1
+        self._is_skipping = not end
+        self._count_skipped(end or len(piece))
+        return piece[end:] if end else b""
+
+    def _count_skipped(self, size: int) -> None:
+        if self._frame.is_cut:
+            self.cut_bytes += size
+        else:
+            self.idle_bytes += size
 
     def _read_lines(self, lines: bytes) -> Iterator[EventFrame]:
         self.idle_bytes += len(lines)
@@ -109,8 +172,11 @@ class EventFrameReader:
             self._frame.add_field(match[1], match[2] or b"")
             size = match.end() + 1 - match.start()
             self._frame.lines += 1
-            self._frame.size += size
             self.lines += 1
+            if self._frame.is_cut:
+                self.cut_bytes += size
+            else:
+                self._frame.size += size
             self.idle_bytes -= size
             read = match.end()
         if self._frame.lines and _has_blank_line(lines, read, len(lines)):
@@ -138,6 +204,11 @@ def write_event_frame(
     head += b"event: %s\n" % event if event else b""
     head += b"" if retry_ms is None else b"retry: %d\n" % retry_ms
     return head + (b"data: %s\n\n" % data if data else b"data:\n\n")
+
+
+def cut_byte_order_mark(begun: bytes) -> bytes | None:
+    """Returns the beginning of a text without a byte order mark; None if more of it is needed to know."""
+    return None if len(begun) < len(BOM_UTF8) and BOM_UTF8.startswith(begun) else begun.removeprefix(BOM_UTF8)
 
 
 def count_line_ends(piece: bytes) -> int:
@@ -178,6 +249,8 @@ def read_message(lines: Sequence[bytes], weigh: Callable[[bytes], bytes]) -> Mes
     # Not the whole of a large message, which would be freed on the event loop.
     keys = ("method", "id", "params") if value.get("method") == PROGRESS else ("method", "id")
     message = {key: value[key] for key in keys if key in value}
+    if message.get("id", "") is None and "error" in value:
+        message["error"] = True
     return MessageLine(data.replace(b"\n", b" "), message or None)
 
 

@@ -95,6 +95,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if request.method != "GET" and not is_call:
             await reply.aclose()
             return httpx2.Response(reply.status_code)
+        if reply.headers.get("content-encoding", "identity").lower() != "identity":
+            await reply.aclose()
+            return self._refuse(record, McpFault("invalid_result", "the answer is compressed, which was not asked for"))
         if is_call:
             return await self._check_reply(request, reply, record)
         if not record.is_of_session:
@@ -146,9 +149,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     ) -> httpx2.Response:
         """Returns the reply to a request of the protocol: bounded if it is an answer, else with its fault recorded."""
         status, media_type = reply.status_code, reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if reply.headers.get("content-encoding", "identity").lower() != "identity":
-            await reply.aclose()
-            return self._refuse(record, McpFault("invalid_result", "the answer is compressed, which was not asked for"))
         if status < 400:
             if reply.has_redirect_location:
                 record.fault = McpFault("egress_refused", "the server redirects elsewhere, which is not followed")

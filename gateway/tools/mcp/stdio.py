@@ -13,16 +13,15 @@ from typing import Any, Final, TypeVar
 
 import anyio
 import mcp_types
-import orjson
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from gateway.tools.mcp.answers import build_refusal, serialize_value, weigh_message
+from gateway.tools.mcp.answers import refuse_unread, serialize_value, weigh_message
 from gateway.tools.mcp.bounded_body import run_for_size
 from gateway.tools.mcp.child_processes import end_orphans, end_process, release_process
 from gateway.tools.mcp.errors import TOO_LARGE, McpFault, describe_too_large
-from gateway.tools.mcp.event_frames import read_message
+from gateway.tools.mcp.event_frames import cut_byte_order_mark, read_message
 from gateway.tools.mcp.messages import PROGRESS, SUBSCRIBED, TOOLS_CHANGED
 from gateway.tools.mcp.server import MAX_DROPPED, MAX_OWN_REQUESTS, MINUTE_S, PROBE_S, StdioCommand
 from translation.hosted.bounds import AnswerLimits
@@ -37,12 +36,10 @@ _DRAIN_S: Final = 1.0
 _OBJECT_LINE: Final = re.compile(rb"^[ \t\r]*+\{.*", re.MULTILINE)
 """A line that may be a message."""
 
+_BLANKS: Final = b" \t\r"
+
 _TURN_LINES: Final = 200
 """So many lines that are no messages are read in a millisecond. Then others have their turn."""
-
-_ID: Final = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]{0,100}")')
-_ID_BYTES: Final = 200
-"""The first bytes of a message that is too large, in which its id is searched."""
 
 _DISCOVER: Final = "server/discover"
 
@@ -138,7 +135,8 @@ class StdioTransport:
         is_skipping = False
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):
             async with messages:
-                while piece := await stdout.read(_READ_BYTES):
+                piece = await _read_beginning(stdout)
+                while piece:
                     end = piece.rfind(b"\n") + 1
                     if end:
                         ended = piece[piece.find(b"\n") : end] if is_skipping else bytes(line) + piece[:end]
@@ -146,11 +144,15 @@ class StdioTransport:
                         line.clear()
                         is_skipping = False
                     if not is_skipping:
-                        line += piece[end:]
-                    if len(line) > self._limits.max_bytes:
-                        await self._refuse_line(bytes(line[:_ID_BYTES]), messages)
+                        line += piece[end:] if line else piece[end:].lstrip(_BLANKS)
+                    if line and not line.startswith(b"{"):  # it would be searched through byte by byte
                         line.clear()
                         is_skipping = True
+                    if len(line) > self._limits.max_bytes:
+                        await self._refuse_line(bytes(line), messages, is_whole=False)
+                        line.clear()
+                        is_skipping = True
+                    piece = await stdout.read(_READ_BYTES)
         self.is_lost = True
         while await stdout.read(_READ_BYTES):
             pass  # a server that cannot write its output does not end
@@ -165,13 +167,13 @@ class StdioTransport:
     async def _forward_line(self, line: bytes, messages: MemoryObjectSendStream[_Message]) -> None:
         """Forwards a message to the library. A large one is read in a thread, and later ones wait for it."""
         if len(line) > self._limits.max_bytes:
-            await self._refuse_line(line[:_ID_BYTES], messages)
+            await self._refuse_line(line, messages)
             return
         size = len(line)
         try:
             line, message = await run_for_size(size, read_message, [line], self._weigh)
         except McpFault as fault:
-            await self._refuse_line(line[:_ID_BYTES], messages, fault)
+            await self._refuse_line(line, messages, fault)
             return
         if message is None or ("method" in message and not self._passes(message)):
             return
@@ -202,16 +204,23 @@ class StdioTransport:
         return self._requests <= MAX_OWN_REQUESTS
 
     async def _refuse_line(
-        self, head: bytes, messages: MemoryObjectSendStream[_Message], fault: McpFault | None = None
+        self,
+        line: bytes,
+        messages: MemoryObjectSendStream[_Message],
+        fault: McpFault | None = None,
+        *,
+        is_whole: bool = True,
     ) -> None:
         """Ends the request whose answer is too large. If the request is unknown, the connection ends."""
-        match = _ID.search(head)
-        if match is None:
+        fault = fault or McpFault(TOO_LARGE, describe_too_large(self._limits.max_bytes))
+        try:
+            refusal = refuse_unread(line, fault, is_whole=is_whole)
+        except McpFault:
             self.is_lost = True
             await messages.aclose()
             return
-        fault = fault or McpFault(TOO_LARGE, describe_too_large(self._limits.max_bytes))
-        await messages.send(build_refusal(orjson.loads(match[1]), fault))
+        if refusal is not None:
+            await messages.send(refusal)
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
         stderr = _require_pipe(process.stderr)
@@ -245,6 +254,16 @@ class StdioTransport:
         if request_id in self._probe_ids:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await messages.send(_error_reply(request_id, mcp_types.METHOD_NOT_FOUND, "no answer"))
+
+
+async def _read_beginning(stdout: asyncio.StreamReader) -> bytes:
+    """Returns the first bytes of an output, without a byte order mark."""
+    begun = b""
+    while piece := await stdout.read(_READ_BYTES):
+        begun += piece
+        if (rest := cut_byte_order_mark(begun)) is not None:
+            return rest or await stdout.read(_READ_BYTES)
+    return begun
 
 
 def _require_pipe(pipe: _Pipe | None) -> _Pipe:

@@ -64,13 +64,17 @@ SHAPES: Final[dict[str, Shape]] = {
     "many data lines": Shape(fill(b"data: 1\n")),
     "a message of many data lines": Shape(cut_reads(b"data: [1\n" + b"data:,1\n" * 500_000 + b"data: ]\n\n")),
     "blank lines": Shape(fill(b"\n")),
-    "ids only": Shape(fill(b"id: 1\n\n"), 2_000),
+    "ids only": Shape(fill(b"id: 1\n\n"), 3),
     "ids of 60 KB": Shape(fill(b"id: " + b"1" * 60_000 + b"\n\n")),
-    "times only": Shape(fill(b"retry: 1\n\n"), 2_000),
+    "times only": Shape(fill(b"retry: 1\n\n"), 3),
     "names only": Shape(fill(b"event: message\n\n")),
     "events of an unknown name": Shape(fill(b"event: a\ndata: {}\n\n")),
     "one endless line of data": Shape(cut_reads(b"data: " + b"x" * 2 * LARGE_BYTES)),
     "one endless comment": Shape(cut_reads(b": " + b"x" * 2 * LARGE_BYTES)),
+    "comments of 4 MiB": Shape(cut_reads(b": " + b"x" * LARGE_BYTES + b"\n")),
+    "answers of 8 MiB": Shape(
+        cut_reads(b'data: {"jsonrpc": "2.0", "id": 9, "result": {"a": "' + b"x" * 2 * LARGE_BYTES + b'"}}\n\n'), 100
+    ),
     "notifications": Shape(fill(b"data: " + PROGRESS + b"\n\n")),
     "notifications of 5 MB with escapes": Shape(cut_reads(b"data: " + EMOJI + b"\n\n")),
     "acknowledgements": Shape(fill(b"data: " + SUBSCRIBED + b"\n\n"), 200),
@@ -81,7 +85,7 @@ SHAPES: Final[dict[str, Shape]] = {
 }
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-"""The bytes without a message that these tests allow: fewer than usual, to take less time."""
+"""The bytes without a message, and those of answers that are refused: fewer than usual, to take less time."""
 
 MAX_SENT_BYTES: Final = 2 * MAX_BYTES
 MAX_SENT_PIECES: Final = 300_000
@@ -137,6 +141,7 @@ async def test_no_shape_holds_up_the_loop_and_each_is_refused_in_the_end(
     shape: Shape, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_body, "MAX_DROPPED_BYTES", MAX_BYTES)
+    monkeypatch.setattr(bounded_body, "_MAX_PASSED_BYTES", MAX_BYTES)
     for _ in range(ATTEMPTS):
         record = RequestRecord(DEFAULT_ANSWER_LIMITS)
         record.request_id = 1

@@ -64,6 +64,8 @@ EMOJI: Final = "\N{GRINNING FACE}\n"
 
 OUTPUTS: Final[dict[str, bytes]] = {
     "blank lines": b"\n" * 4_000_000,
+    "lines of 4 MB": (b"a" * 4_000_000 + b"\n") * 4,
+    "a line of 4 MB of blanks": b" " * 4_000_000 + b"\n",
     "lines of a log": b"a\n" * 2_000_000,
     "lines that are nearly messages": b"{\n" * 400_000,
     "objects that are no messages": b"{}\n" * 400_000,
@@ -136,3 +138,36 @@ async def test_a_line_that_is_too_large_is_refused_and_the_next_one_is_read(tmp_
             assert await read_to_last(received) == []
     assert refusal.message.id == 7
     assert "result_too_large" in refusal.message.error.message
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+async def test_a_byte_order_mark_before_the_first_line_is_ignored(mark: bytes, tmp_path: Path) -> None:
+    async with printing(mark + write_line(REQUEST) + write_line(LAST), tmp_path) as received:
+        assert await read_to_last(received) == [1]
+
+
+async def test_a_byte_order_mark_may_arrive_in_parts(tmp_path: Path) -> None:
+    stdout = asyncio.StreamReader()
+    reading = asyncio.create_task(stdio._read_beginning(stdout))
+    for part in (b"\xef", b"\xbb", b"\xbf", b'{"'):
+        stdout.feed_data(part)
+        await asyncio.sleep(0.01)
+    assert await reading == b'{"'
+
+
+@pytest.mark.parametrize("before", [b"", b" " * 100_000, b"\t\r"])
+async def test_a_message_is_read_behind_blanks_and_long_lines(before: bytes, tmp_path: Path) -> None:
+    limits = AnswerLimits(max_bytes=50_000)
+    long = {**REQUEST, "params": {"x": "x" * 40_000}}
+    output = b"a log " * 50_000 + b"\n" + before + write_line(REQUEST) + before[-70_000:] + b"\n" + write_line(long)
+    async with printing(output + write_line(LAST), tmp_path, limits) as received:
+        assert await read_to_last(received) == [1, 1]
+
+
+async def test_a_heavy_message_that_is_no_answer_ends_nothing(tmp_path: Path) -> None:
+    limits = AnswerLimits(max_values=100)
+    params = {"id": 1, "a": [1] * 200}
+    lines = [{"jsonrpc": "2.0", "method": "notifications/message", "params": params}, {**REQUEST, "params": params}]
+    heavy = {"jsonrpc": "2.0", "result": params, "id": 5}
+    async with printing(b"".join(map(write_line, [*lines, heavy, LAST])), tmp_path, limits) as received:
+        assert await read_to_last(received) == [5]
