@@ -316,7 +316,11 @@ async def _ask_targets(
             observer.observe_end(NO_REPLY)
             raise
     while True:
-        candidate = await turn.begin()
+        try:
+            candidate = await turn.begin()
+        except ProviderError:
+            bind_fields(**turn.describe())  # the turn may have waited, and a limit may have refused it
+            raise
         target, relayer = route.find_relay(candidate.index)
         observer.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:

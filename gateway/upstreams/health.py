@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import structlog
 
 from gateway.config.routing_settings import RoutingSettings
-from gateway.upstreams.load import ContentTimes
+from gateway.upstreams.load import ContentTimes, ProviderLoad
 
 _log = structlog.get_logger(__name__)
 
@@ -44,10 +44,14 @@ class _WindowPart:
 
 
 class UpstreamHealth:
-    """The health of one model of one provider, in one process. Times are those of a monotonic clock."""
+    """The health of one model of one provider, in one process. Times are those of a monotonic clock.
 
-    def __init__(self, name: UpstreamName, settings: RoutingSettings, rng: random.Random) -> None:
+    The provider's load is told of changes that concern the turns that wait for its slots.
+    """
+
+    def __init__(self, name: UpstreamName, settings: RoutingSettings, rng: random.Random, load: ProviderLoad) -> None:
         self.name = name
+        self._load = load
         self.content_times = ContentTimes()
         """How long it takes until its first content."""
         self.ejections = 0
@@ -106,6 +110,7 @@ class UpstreamHealth:
         """Makes an attempt the trial if an ejection is over and no trial is in progress."""
         if self.ejected_until is not None and now >= self.ejected_until and self._trial is None:
             self._trial = attempt
+            self._load.note_change()
 
     def record_success(self, attempt: object, now: float) -> None:
         """Records a success. A successful trial ends the ejection."""
@@ -131,8 +136,9 @@ class UpstreamHealth:
 
     def end_attempt(self, attempt: object) -> None:
         """Ends an attempt without a result: if it was the trial, another one may begin."""
-        if attempt is self._trial:
+        if self._trial is not None and attempt is self._trial:
             self._trial = None
+            self._load.note_change()
 
     def eject(self, reason: EjectionReason, now: float, *, longest: bool = False) -> None:
         """Ejects the upstream. Each ejection in a row lasts twice as long as the one before, up to the longest time,
@@ -151,6 +157,7 @@ class UpstreamHealth:
         self._trial = None
         self._failures_in_a_row = 0.0
         self._window.clear()
+        self._load.note_change()
         if is_new:
             provider, model = self.name
             _log.warning("upstream_ejected", upstream=provider, model=model, reason=reason, seconds=round(seconds, 1))
@@ -159,12 +166,14 @@ class UpstreamHealth:
         """Lets a trial begin now, because the upstream says that it is well."""
         if self.ejected_until is not None and now < self.ejected_until:
             self.ejected_until = now
+            self._load.note_change()
 
     def park(self, reason: ParkingReason, seconds: float | None, now: float) -> None:
         """Gives the upstream no turns for a time that it named, or else for the time of the configuration."""
         self.parking_reason = reason
         seconds = self._settings.park_s if seconds is None else min(seconds, self._settings.park_max_s)
         self.parked_until = max(self.parked_until, now + seconds)
+        self._load.note_change()
 
     def _restore(self) -> None:
         self.ejected_until = None
@@ -172,6 +181,7 @@ class UpstreamHealth:
         self._ejections_in_a_row = 0
         self._failures_in_a_row = 0.0
         self._window.clear()
+        self._load.note_change()
         _log.info("upstream_restored", upstream=self.name.provider, model=self.name.model)
 
     def _record_result(self, now: float, weight: float) -> None:

@@ -76,6 +76,7 @@ class UpstreamRegistry:
             load = self.find_load(provider)
             load.limit = config.max_in_flight
             load.report = config.find_load_report()
+            load.note_change()
             load.offer_slots()
 
     @property
@@ -89,7 +90,9 @@ class UpstreamRegistry:
         return self._loads
 
     def find_load(self, provider: str) -> ProviderLoad:
-        return self._loads.setdefault(provider, ProviderLoad())
+        if (load := self._loads.get(provider)) is None:
+            load = self._loads[provider] = ProviderLoad(clock=self.clock)
+        return load
 
     def observe_heads_of(self, provider: str) -> Callable[[Mapping[bytes, bytes]], None]:
         """Returns a function that reads what the headers of the provider's replies report of its load."""
@@ -141,7 +144,7 @@ class UpstreamRegistry:
 
     def build_health(self, name: UpstreamName) -> UpstreamHealth:
         """Returns a new health without any results, which no other candidate shares."""
-        return UpstreamHealth(name, self._settings, self.rng)
+        return UpstreamHealth(name, self._settings, self.rng, self.find_load(name.provider))
 
     def list_healths(self, provider: str, pattern: str) -> list[UpstreamHealth]:
         """Returns what is known of the provider's models whose names match the pattern."""

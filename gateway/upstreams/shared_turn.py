@@ -234,7 +234,7 @@ class SharedTurn:
     def cancel(self) -> None:
         """Takes back an attempt for which nothing was sent."""
         if (attempt := self._end()) is not None:
-            _end_trial(attempt)
+            _free_slot(attempt)
             self.attempt_count -= 1
 
     def observe_content(self) -> None:
@@ -251,17 +251,14 @@ class SharedTurn:
         """Ends the attempt as a success: its reply is complete."""
         now = self._clock()
         if (attempt := self._end("ok", now)) is not None:
-            health = attempt.candidate.health
-            was_ejected = health.is_ejected
             if self._judges:
-                health.record_success(attempt, now)
-            if was_ejected:
-                _end_trial(attempt)
+                attempt.candidate.health.record_success(attempt, now)
+            _free_slot(attempt)
 
     def leave(self) -> None:
         """Ends the attempt because its client has left. That says nothing about the upstream."""
         if (attempt := self._end("client_gone", self._clock())) is not None:
-            _end_trial(attempt)
+            _free_slot(attempt)
 
     def cut(self) -> None:
         """Ends the attempt as a failure after content was delivered, so that it cannot be repeated."""
@@ -269,7 +266,7 @@ class SharedTurn:
         if (attempt := self._end("cut", now)) is not None:
             if not self._is_over(now):
                 attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._candidates.may_eject)
-            _end_trial(attempt)
+            _free_slot(attempt)
 
     def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
         """Ends the attempt in a failure of which nothing was delivered.
@@ -277,18 +274,19 @@ class SharedTurn:
         The failure may change the upstream's health. It does not without `judges`, and once the time of the turn is
         over.
         """
-        attempt = self.attempt
         outcome = find_outcome(error)
         now = self._clock()
-        self._end("client_gone" if outcome is None else outcome.result, now)
+        attempt = self._end("client_gone" if outcome is None else outcome.result, now)
         if attempt is None:
             return None
-        if outcome is not None:
-            delay = self._failures.add(error, outcome)
-            self._failures.outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
-            if self._judges and judges and not self._is_over(now):
-                self._judge(attempt, outcome, delay, now)
-        _end_trial(attempt)
+        try:
+            if outcome is not None:
+                delay = self._failures.add(error, outcome)
+                self._failures.outcomes[attempt.candidate.index] = (outcome, None if delay is None else now + delay)
+                if self._judges and judges and not self._is_over(now):
+                    self._judge(attempt, outcome, delay, now)
+        finally:
+            _free_slot(attempt)
         return outcome
 
     def _judge(self, attempt: SharedAttempt, outcome: Outcome, delay: float | None, now: float) -> None:
@@ -375,14 +373,18 @@ class SharedTurn:
             yield read
 
     async def _find_first(self) -> Candidate:
-        """Returns the upstream of the first attempt, with a slot taken. Waits while all are full."""
+        """Returns the upstream of the first attempt, with a slot taken. Waits while all are full.
+
+        Turns that wait come first: they are offered all free slots before the turn chooses one that is left. If every
+        upstream is ejected or parked, an ejected one that has a slot left is asked. If none has, the turn fails at once
+        while no turns of the name wait. If some do, it waits behind them for a slot of an ejected upstream.
+        """
         routing, waiting = self._sharing.routing, self._sharing.state.waiting
         queued_at: float | None = None
         while True:
             now = self._clock()
             for each in self.candidates:
-                if each.find_state(now) == "available":
-                    each.load.offer_slots()  # no turn takes a slot for which another one waits
+                each.load.offer_slots()  # no turn takes a slot for which another one waits
             chosen = self._confirm_proposed(now)
             if chosen is None and (available := select_available(self.candidates, now)):
                 chosen = self._choose(available, now)
@@ -394,7 +396,8 @@ class SharedTurn:
                 if ejected := order_by_ejection(self.candidates, now):
                     ejected[0].load.begin_attempt()
                     return ejected[0]
-                raise self._build_refusal(now, has_parked="parked" in states)
+                if not waiting or states <= {"parked"}:
+                    raise self._build_refusal(now, has_parked="parked" in states)
             began_at = now if queued_at is None else queued_at
             left_s = began_at + routing.queue_s - now
             if left_s <= 0:
@@ -497,7 +500,8 @@ class SharedTurn:
         return _build_overload()
 
     def _end(self, result: ResultName | None = None, now: float = 0.0) -> SharedAttempt | None:
-        """Frees the slot of the attempt, once. Without a result the attempt is not counted."""
+        """Ends the attempt, once, and returns it: `_free_slot` has to follow, as soon as the attempt is judged. Without
+        a result the attempt is not counted."""
         attempt, self.attempt = self.attempt, None
         if attempt is None:
             return None
@@ -507,14 +511,14 @@ class SharedTurn:
             self._sharing.state.counts.add_attempt(upstream, result, seconds)
             if self.report_result is not None:
                 self.report_result(result)
-        attempt.candidate.load.end_attempt()
         return attempt
 
 
-def _end_trial(attempt: SharedAttempt) -> None:
-    """Ends an attempt that may have been the trial of its upstream, whose free slots then become available."""
+def _free_slot(attempt: SharedAttempt) -> None:
+    """Gives the slot of an attempt that has ended to a turn that waits. What the attempt says about its upstream has to
+    be recorded before: a turn must not get a slot because of the failure that makes it useless."""
     attempt.candidate.health.end_attempt(attempt)
-    attempt.candidate.load.offer_slots()
+    attempt.candidate.load.end_attempt()
 
 
 def _build_overload() -> UpstreamOverloaded:

@@ -1,17 +1,25 @@
-"""The turns of one name that wait because all of its upstreams are full, and which of them gets a free slot.
+"""The turns of one name that wait because none of its upstreams has a slot for them, and which of them gets a free one.
 
 Each provider offers its free slots to owners in rotation (`gateway/upstreams/load.py`). The turns of one owner are
 served in the order of their arrival, and one that cannot use a slot keeps its place. One owner may fill the queue. In a
 full queue, its newest turns make room for those of owners with fewer.
+
+A turn waits as long as an upstream of it is only full. What holds once none is, because all that were full have been
+ejected or parked meanwhile, is decided in the queue too, so that it keeps its order: the turn gets the slot of an
+ejected upstream, if one has a free slot, and it leaves the queue without one if all are parked until its time is over.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 from dataplane.sharing.fair_turns import current_owner
-from gateway.upstreams.candidates import Candidate
-from gateway.upstreams.load import ProviderLoad
+from gateway.upstreams.candidates import Candidate, order_by_ejection
+from gateway.upstreams.load import ProviderLoad, SlotSearch
+
+_Decision: TypeAlias = Candidate | Literal["displaced", "hopeless"]
 
 
 class PlaceLost(Exception):
@@ -19,20 +27,23 @@ class PlaceLost(Exception):
 
 
 class _WaitingTurn:
-    __slots__ = ("candidates", "decided", "loads", "owner")
+    __slots__ = ("candidates", "decided", "loads", "owner", "until")
 
-    def __init__(self, owner: str, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, owner: str, candidates: Sequence[Candidate], until: float) -> None:
         self.owner = owner
-        self.candidates = candidates
+        self.candidates = tuple(candidates)
         self.loads = tuple({candidate.load: None for candidate in candidates})
-        self.decided: asyncio.Future[Candidate | None] = asyncio.get_running_loop().create_future()
-        """Has the candidate whose slot the turn got; None if it lost its place."""
+        self.until = until
+        """When the turn waits no longer."""
+        self.decided: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
+        """Has the candidate whose slot the turn got, or why it leaves without one."""
 
 
 class WaitingTurns:
     """The queue of one name in one process.
 
-    A turn leaves the queue in the same step in which it gets a slot or loses its place. So no turn gets both.
+    A turn leaves the queue in the same step in which it gets a slot, loses its place or has no upstream to wait for. So
+    only one of these happens to it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,8 +53,6 @@ class WaitingTurns:
         """Owner -> its waiting turns, at least one, in the order of their arrival."""
         self._queues: dict[tuple[str, ProviderLoad], dict[_WaitingTurn, None]] = {}
         """The same for each provider whose slots they wait for, so that no others are looked at when one is free."""
-        self._timers: dict[ProviderLoad, tuple[float, asyncio.TimerHandle]] = {}
-        """When slots are offered again that were free while their upstream was parked or ejected."""
 
     def __len__(self) -> int:
         return self._length
@@ -59,17 +68,16 @@ class WaitingTurns:
         longest = max(self._owned.values(), key=len, default={})
         if not most or len(longest) - len(self._owned.get(current_owner.get(), ())) < 2:
             return False
-        newest = next(reversed(longest))
-        self._remove(newest)
-        newest.decided.set_result(None)
+        self._decide(next(reversed(longest)), "displaced")
         return True
 
     async def wait_for_slot(self, candidates: Sequence[Candidate], seconds: float) -> Candidate | None:
-        """Waits until one of the candidates has a free slot, which is then taken. Returns None if none has in time.
+        """Waits until one of the candidates has a slot for the turn, which is then taken. Returns None if none has in
+        time, or as soon as it is known that none will have.
 
         Raises PlaceLost if the turn has to leave the queue for one of another owner.
         """
-        turn = _WaitingTurn(current_owner.get(), candidates)
+        turn = _WaitingTurn(current_owner.get(), candidates, self._clock() + seconds)
         self._add(turn)
         try:
             async with asyncio.timeout(seconds):
@@ -77,46 +85,62 @@ class WaitingTurns:
         except TimeoutError:
             pass  # it may have been decided at the last moment
         except BaseException:
-            if turn.decided.done() and (granted := turn.decided.result()) is not None:
+            if turn.decided.done() and isinstance(granted := turn.decided.result(), Candidate):
                 granted.health.end_attempt(turn)
                 granted.load.end_attempt()
             raise
         finally:
             self._remove(turn)
-        if not turn.decided.done():
-            return None
-        if (granted := turn.decided.result()) is None:
+        decision = turn.decided.result() if turn.decided.done() else "hopeless"
+        if decision == "displaced":
             raise PlaceLost
-        granted.health.end_attempt(turn)  # the caller's attempt becomes the trial, if there is one
-        return granted
+        if decision == "hopeless":
+            return None
+        decision.health.end_attempt(turn)  # the caller's attempt becomes the trial, if there is one
+        return decision
 
-    def offer_slot(self, load: ProviderLoad, owner: str) -> bool:
-        """Gives a free slot to the first turn of the owner that can use it. Returns whether a turn took it."""
-        now = self._clock()
-        unavailable: set[Candidate] = set()
-        for turn in self._queues[owner, load]:
-            for candidate in turn.candidates:
-                if candidate.load is not load or candidate in unavailable:
-                    continue
-                if candidate.find_state(now) == "available":
-                    self._remove(turn)
-                    load.begin_attempt()
-                    candidate.health.begin_attempt(turn, now)  # else all free slots would be given to its trial
-                    turn.decided.set_result(candidate)
-                    return True
-                unavailable.add(candidate)
-        self._await_ends(unavailable, now)
-        return False
+    def offer_slot(self, search: SlotSearch, owner: str) -> bool:
+        """Gives a free slot to the first turn of the owner that can use it. Returns whether a turn took it, or one of
+        another provider. Turns without a reason to wait leave the queue."""
+        load, now = search.load, search.now
+        hopeless: list[_WaitingTurn] = []
+        taker: tuple[_WaitingTurn, Candidate] | None = None
+        for turn in self._queues.get((owner, load), ()):
+            first_end = search.refused.get(turn.candidates)
+            if first_end is None:
+                if (chosen := choose_slot(turn.candidates, load, now)) is not None:
+                    taker = (turn, chosen)
+                    break
+                first_end = search.refused[turn.candidates] = _note_refusal(turn, now)
+                search.until = min(search.until, _find_first_end(turn.candidates, load, now))
+            if first_end > turn.until:
+                hopeless.append(turn)
+        for turn in hopeless:
+            self._decide(turn, "hopeless")
+        if taker is None:
+            return False
+        turn, chosen = taker
+        chosen.load.begin_attempt()
+        chosen.health.begin_attempt(turn, now)  # else all free slots would be given to its trial
+        self._decide(turn, chosen)
+        for each in turn.loads:
+            each.move_back(owner, self)
+        return True
+
+    def _decide(self, turn: _WaitingTurn, decision: _Decision) -> None:
+        self._remove(turn)
+        turn.decided.set_result(decision)
 
     def _add(self, turn: _WaitingTurn) -> None:
+        now = self._clock()
         self._length += 1
         self._owned.setdefault(turn.owner, {})[turn] = None
         for load in turn.loads:
-            queue = self._queues.setdefault((turn.owner, load), {})
-            if not queue:
-                load.add_waiter(turn.owner, self)
-            queue[turn] = None
-        self._await_ends(turn.candidates, self._clock())
+            self._queues.setdefault((turn.owner, load), {})[turn] = None
+            is_usable = load.is_full or choose_slot(turn.candidates, load, now) is not None
+            load.add_turn(turn.owner, self, -math.inf if is_usable else _find_first_end(turn.candidates, load, now))
+        for load in turn.loads:
+            load.offer_slots()
 
     def _remove(self, turn: _WaitingTurn) -> None:
         """Removes a turn, if it is still in the queue."""
@@ -134,20 +158,35 @@ class WaitingTurns:
                 del self._queues[turn.owner, load]
                 load.remove_waiter(turn.owner, self)
 
-    def _await_ends(self, candidates: Iterable[Candidate], now: float) -> None:
-        """Has slots offered when the parking or ejection of their upstream ends: nothing else happens then."""
-        for candidate in candidates:
-            end, load = candidate.health.find_end(now), candidate.load
-            if end is None:
-                continue
-            known = self._timers.get(load)
-            if known is not None:
-                if known[0] <= end:
-                    continue
-                known[1].cancel()
-            timer = asyncio.get_running_loop().call_later(end - now, self._offer_again, load)
-            self._timers[load] = (end, timer)
 
-    def _offer_again(self, load: ProviderLoad) -> None:
-        del self._timers[load]
-        load.offer_slots()
+def choose_slot(candidates: Sequence[Candidate], load: ProviderLoad, now: float) -> Candidate | None:
+    """Returns the candidate whose slot a waiting turn gets when a provider has a free one; None if it goes on waiting.
+
+    As long as another candidate is full, or has a slot to offer itself, none that is ejected is chosen. The ejected one
+    may have its slot at another provider than the one whose slot is offered.
+    """
+    waits = False
+    for candidate in candidates:
+        state = candidate.find_state(now)
+        if state == "available" and candidate.load is load:
+            return candidate
+        waits = waits or state in ("available", "full")
+    return None if waits else next(iter(order_by_ejection(candidates, now)), None)
+
+
+def _find_first_end(candidates: Sequence[Candidate], load: ProviderLoad, now: float) -> float:
+    """Returns when the first parking or ejection of the provider's candidates ends."""
+    ends = [each.health.find_end(now) for each in candidates if each.load is load]
+    return min((end for end in ends if end is not None), default=math.inf)
+
+
+def _note_refusal(turn: _WaitingTurn, now: float) -> float:
+    """Returns when the first upstream is available again if all upstreams of a turn are parked, and otherwise `now`."""
+    states = {each.find_state(now) for each in turn.candidates}
+    if states.isdisjoint(("available", "full")):
+        for load in turn.loads:
+            if load.is_full:
+                load.search_again()  # the turn may use its slots now, although they were offered in vain before
+    if states != {"parked"}:
+        return now
+    return min(each.health.parked_until for each in turn.candidates)

@@ -10,6 +10,7 @@ from gateway.planning.admitted_request import AdmittedRequest
 from gateway.replies.attempted_reply import ATTEMPT_FAILURES
 from gateway.replies.observers import NO_REPLY, Observer
 from gateway.upstreams.shared_turn import SharedTurn
+from providers.errors import ProviderError
 from translation.errors import InvalidRequest
 
 _ResultT = TypeVar("_ResultT")
@@ -43,7 +44,11 @@ async def ask_targets(
     turn.report_result = watcher.observe_result
     refusals: dict[int, Exception] = {}
     while turn.candidates or not refusals:
-        candidate = await turn.begin()
+        try:
+            candidate = await turn.begin()
+        except ProviderError:
+            bind_fields(**turn.describe())  # the turn may have waited, and a limit may have refused it
+            raise
         target = route.find_target(candidate.index)
         watcher.observe_attempt(candidate.upstream, turn.attempt_count, target.upstream_model)
         try:

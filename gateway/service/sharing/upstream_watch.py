@@ -62,15 +62,19 @@ class UpstreamWatch:
                 config, provider = self._settings.providers.get(name), self._providers.get(name)
                 path = None if config is None else config.find_health_path()
                 if path is not None and isinstance(provider, ShareableProvider):
-                    questions[name, path] = self._ask_health(provider, path, healths)
+                    questions[name, path] = self._ask_health(name, provider, path, healths)
         if questions:
             await asyncio.gather(*questions.values())
 
-    async def _ask_health(self, provider: ShareableProvider, path: str, ejected: Sequence[UpstreamHealth]) -> None:
-        """Ends the ejections of a provider's models if it says that it is well."""
+    async def _ask_health(
+        self, name: str, provider: ShareableProvider, path: str, ejected: Sequence[UpstreamHealth]
+    ) -> None:
+        """Ends the ejections of a provider's models if it says that it is well, and lets turns that wait for that
+        begin."""
         if await provider.probe(path) is not None:
             for health in ejected:
                 health.end_ejection(self._registry.clock())
+            self._registry.find_load(name).offer_slots()
 
     async def _ask_load(self, target: Target) -> None:
         provider, name = target.provider, target.provider.name

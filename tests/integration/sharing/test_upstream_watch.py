@@ -1,11 +1,13 @@
 """Upstreams are asked how they are: an ejected one at its health path, a busy one for its queue."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
 import pytest
 
+from gateway.upstreams.waiting_turns import WaitingTurns
 from tests.faults.client_view import CHAT, ask
 from tests.faults.config import LONG_S
 from tests.faults.upstreams.test_attempts import rejected, shared
@@ -13,7 +15,7 @@ from tests.polling import wait_until
 from tests.serving import serving
 from tests.upstream.builders import json_reply
 from tests.upstream.faults import ANSWERS, sound
-from tests.upstream.script import Reply, Script
+from tests.upstream.script import Exchange, Reply, Script
 from tests.upstream.server import ScriptedUpstream
 
 Json = dict[str, Any]
@@ -57,6 +59,38 @@ async def test_an_ejected_upstream_gets_a_trial_once_it_says_that_it_is_well(hea
             asked = [request for request in first.requests if request.path == "/health"]
             await wait_until(lambda: len([each for each in first.requests if each.path == "/health"]) > len(asked))
             await wait_for_rows(running.url, state=state)
+
+
+async def test_turns_that_wait_are_served_once_an_ejected_upstream_says_that_it_is_well(
+    queued: list[WaitingTurns],
+) -> None:
+    is_well, answers = asyncio.Event(), asyncio.Event()
+
+    async def tell_health(exchange: Exchange) -> None:
+        await json_reply({}, 200 if is_well.is_set() else 503)(exchange)
+
+    async def answer_late(exchange: Exchange) -> None:
+        await answers.wait()
+        await sound(ANSWERS["responses"])(exchange)
+
+    async with ScriptedUpstream() as first, ScriptedUpstream() as second:
+        first.script(rejected(502))
+        first.on("/health", tell_health)
+        second.script(answer_late)
+        config = configure(first.url, second.url, health_path="/health", max_in_flight=1)
+        config["providers"]["second"]["max_in_flight"] = 1
+        config["routing"] |= {"eject_s": 600, "eject_max_s": 600, "queue_s": 600}
+        with serving(config) as running:
+            held = asyncio.create_task(ask(running.v1, CHAT, stream=False, model="m"))
+            await second.received(1)
+            first.script(sound(ANSWERS["chat"]))
+            waiting = [asyncio.create_task(ask(running.v1, CHAT, stream=False, model="m")) for _ in range(2)]
+            await wait_until(lambda: len(queued) == 2)
+            is_well.set()
+            assert [seen.status for seen in await asyncio.gather(*waiting)] == [200, 200]
+            assert not held.done()
+            answers.set()
+            await held
 
 
 async def test_upstreams_of_a_pattern_are_asked_too() -> None:

@@ -2,7 +2,7 @@
 its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.waiting_turns import WaitingTurns
 from tests.faults.client_view import CHAT, MESSAGES, RESPONSES, client, question
 from tests.faults.upstreams.test_attempts import shared
@@ -25,6 +24,8 @@ Json = dict[str, Any]
 ANSWER = ANSWERS["chat"]
 ADMIN = {"authorization": "Bearer key-of-root"}
 EMBEDDINGS = "/embeddings"
+INPUT_TOKENS = "/responses/input_tokens"
+COMPACTION = "/responses/compact"
 VECTORS = b'{"object": "list", "data": [], "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}'
 LIMIT = "routing.queue_length"
 
@@ -65,7 +66,7 @@ class Asking(NamedTuple):
     def ask(self, label: str) -> asyncio.Task[httpx.Response]:
         """Sends a request with the key that its first word names."""
         body = question(self.path, stream=self.stream)
-        if self.path == EMBEDDINGS:
+        if self.path in (EMBEDDINGS, INPUT_TOKENS, COMPACTION):
             body = {"model": "scripted-model", "input": label}
         elif self.path == RESPONSES:
             body["input"] = label
@@ -77,7 +78,7 @@ class Asking(NamedTuple):
     def describe_refusal(self, reply: httpx.Response) -> tuple[int, str, str]:
         """Returns what is the same for all APIs."""
         status = 503 if (reply.status_code, self.path) == (529, MESSAGES) else reply.status_code
-        return status, reply.headers["retry-after"], reply.headers["x-gateway-attempts"]
+        return status, reply.headers["retry-after"], reply.headers.get("x-gateway-attempts", "0")
 
 
 @asynccontextmanager
@@ -94,27 +95,12 @@ async def start_slow_upstream(**routing: Any) -> AsyncIterator[Upstream]:
     async with ScriptedUpstream() as server:
         server.script(answer)
         config = shared(server.url, server.url, queue_s=60, **routing)
-        config["providers"]["first"]["max_in_flight"] = 1
+        config["providers"]["first"] |= {"max_in_flight": 1, "capabilities": {"counting": "turn"}}
         config["models"] = {"scripted-model": {"upstreams": [{"provider": "first"}]}}
         keys: list[Json] = [{"name": name, "key": f"key-of-{name}"} for name in ("ann", "bob")]
         keys.append({"name": "root", "key": "key-of-root", "admin": True})
         config |= {"store": {"url": None}, "log": {"format": "json"}, "auth": {"keys": keys}}
         yield Upstream(server, config, answers)
-
-
-@pytest.fixture
-def queued(monkeypatch: pytest.MonkeyPatch) -> list[WaitingTurns]:
-    """Returns a list with one entry for each turn that began to wait in a gateway of this process. Its figures are read
-    anew once a second only."""
-    begun: list[WaitingTurns] = []
-    wait_for_slot = WaitingTurns.wait_for_slot
-
-    async def note_wait(self: WaitingTurns, candidates: Sequence[Candidate], seconds: float) -> Candidate | None:
-        begun.append(self)
-        return await wait_for_slot(self, candidates, seconds)
-
-    monkeypatch.setattr(WaitingTurns, "wait_for_slot", note_wait)
-    return begun
 
 
 @pytest.mark.parametrize(("path", "stream"), WAYS.values(), ids=WAYS)
@@ -156,14 +142,15 @@ async def test_a_key_that_fills_the_queue_makes_room_for_another_one(
     assert upstream.list_served() == ["ann 0", "ann 1", "bob"]
 
 
-async def test_a_turn_that_makes_room_is_logged_and_counted_as_a_refusal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [CHAT, EMBEDDINGS, INPUT_TOKENS, COMPACTION])
+async def test_a_turn_that_makes_room_is_logged_and_counted_as_a_refusal(path: str, tmp_path: Path) -> None:
     async with start_slow_upstream(queue_length=2) as upstream, client() as http:
         with command(upstream.config, tmp_path, forked=True) as server:
 
             async def read_value(name: str, **labels: str) -> float:
                 return value_of(await read_values(server.url, **ADMIN), name, **labels)
 
-            asking = Asking(http, server.v1, CHAT, stream=False)
+            asking = Asking(http, server.v1, path, stream=False)
             served = [asking.ask("ann 0")]
             await upstream.server.received(1)
             full = {asking.ask("ann 1"), asking.ask("ann 2")}

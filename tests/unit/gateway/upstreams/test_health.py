@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from gateway.config.routing_settings import RoutingSettings
 from gateway.upstreams import health as health_module
 from gateway.upstreams.health import UpstreamHealth, UpstreamName
+from gateway.upstreams.load import ProviderLoad
 
 ATTEMPT, TRIAL = object(), object()
 
@@ -20,7 +21,8 @@ def log_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_health(**settings: object) -> UpstreamHealth:
-    return UpstreamHealth(UpstreamName("a", "m"), RoutingSettings.model_validate(settings), random.Random(1))
+    settings_of_all = RoutingSettings.model_validate(settings)
+    return UpstreamHealth(UpstreamName("a", "m"), settings_of_all, random.Random(1), ProviderLoad())
 
 
 def fail(health: UpstreamHealth, times: int, now: float = 0.0, weight: float = 1.0) -> None:
