@@ -81,7 +81,7 @@ def make_plan(request: AdmittedRequest, *, buffers_sentences: bool = False) -> R
         if facts.wants_summary:
             target = target.with_summaries
             request = request.with_target(target)
-        if request.is_strict and target.profile.block_binding:
+        if target.profile.block_binding and request.is_strict:
             target = target.without_drops
             request = request.with_target(target)
         buffers_sentences = buffers_sentences and facts.streams and facts.choices == 1
