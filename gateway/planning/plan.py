@@ -23,7 +23,7 @@ from gateway.tools.host import ToolHost
 from gateway.tools.loop_io import LoopIO
 from gateway.tools.tool_events import ToolEvents
 from providers.base import Exchange, RelayExchange
-from translation.chat.upstream.lower_thinking import turns_thinking_off
+from translation.chat.upstream.lower_thinking import find_thinking_off
 from translation.encoding.visible_output import InvisibleOutputCheck
 from translation.errors import InvalidRequest, Unrepresentable
 from translation.hygiene.call_tracker import CallRules
@@ -250,8 +250,10 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     upstream_body, losses = relay.build_body(relayed_body, target.profile, model=target.upstream_model)
     plan_losses += losses
     # Only a profile that parses text looks for thinking in it.
-    if target.profile.parsing_format != "direct_response" and turns_thinking_off(upstream_body):
-        relay = _present_without_thinking(relay)
+    if target.profile.parsing_format != "direct_response":
+        off = find_thinking_off(upstream_body)
+        if off == "switch" or (off == "effort" and target.profile.think_open):
+            relay = _present_closed(relay, think_open=False if off == "switch" else None)
     if facts.sets_thinking:
         plan_losses += find_thinking_losses(fitted.thinking, (fitted.reasoning or {}).get("effort"))
     if facts.has_extensions:
@@ -272,13 +274,16 @@ def _plan_relay(request: AdmittedRequest, relay: RelaySpec) -> RelayPlan | None:
     )
 
 
-def _present_without_thinking(relay: RelaySpec) -> RelaySpec:
-    """Returns a relay for replies that begin with the answer, because the upstream is asked not to think."""
+def _present_closed(relay: RelaySpec, *, think_open: bool | None) -> RelaySpec:
+    """Returns a relay for replies that do not begin inside thinking, because the upstream is asked not to think.
+
+    By False they begin with the answer. By None the first tag decides: the server may ignore what it was asked.
+    """
 
     def adapt(presentation: Presentation) -> Presentation:
         adapted = copy(presentation)
         common = presentation.common
-        adapted.common = replace(common, profile=replace(common.profile, think_open=False))
+        adapted.common = replace(common, profile=replace(common.profile, think_open=think_open))
         return adapted
 
     return replace(

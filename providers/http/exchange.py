@@ -37,7 +37,7 @@ from providers.http.token_counting import TokenCounter, require_count
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import END_GRACE_S, UpstreamReply
 from providers.relayed_paths import Form, RelayedPathName
-from translation.chat.upstream.lower_thinking import turns_thinking_off
+from translation.chat.upstream.lower_thinking import find_thinking_off
 from translation.decoding.surrogates import SurrogateJoiner
 from translation.errors import ProtocolViolation
 from translation.framing.reply_weight import LIGHT_BYTES
@@ -75,8 +75,12 @@ class HttpProvider:
         body, losses = self._dialect.lower(turn, profile)
         if unenforced := self._unenforced_losses(turn, profile):
             losses = (*losses, *unenforced)
-        if profile.think_open is not False and (body.get("think") is False or turns_thinking_off(body)):
-            profile = replace(profile, think_open=False)
+        if profile.think_open is not False:
+            off = "switch" if body.get("think") is False else find_thinking_off(body)
+            if off == "switch":
+                profile = replace(profile, think_open=False)
+            elif off == "effort" and profile.think_open:
+                profile = replace(profile, think_open=None)  # the server may ignore it: the first tag decides
         dialect = self._dialect
         check = self._find_body_check(turn)
         headers: Mapping[str, str] | None = None

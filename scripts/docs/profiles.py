@@ -52,7 +52,8 @@ These are the effects of the fields:
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
   `thinking_type` sends `thinking: {type: enabled}` or `{type: disabled}`, which the services of DeepSeek, Kimi and GLM read: set it for
   them, because without a switch this object is not sent either, which is a loss. The effort `none` uses the switch too. The reply to a
-  request that turns thinking off begins with the answer, whatever `think_open` says.
+  request that turns thinking off begins with the answer, whatever `think_open` says. If only an effort says it, which some servers ignore,
+  the first tag decides.
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
   `leading_think_tags` does so only at its beginning. With `think_open: true` the text starts inside thinking, because the chat template
   wrote the opening tag. If `think_open` is not set, `think_tags` holds text back up to the first tag, because text before a closing tag

@@ -4,7 +4,7 @@ Also recognizes requests that turn thinking off, because their replies begin wit
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from translation.errors import InvalidRequest
 from translation.lowering.reasoning import find_reasoning_losses, find_thinking_losses, with_effort_for_budget
@@ -78,18 +78,20 @@ def find_effort_losses(body: Json, effort: str | None, profile: Profile) -> list
     return [Loss("reasoning.effort", "dropped")]
 
 
-def turns_thinking_off(body: Json) -> bool:
-    """Returns whether a chat body turns thinking off. The chat template then does not open the think tag.
+def find_thinking_off(body: Json) -> Literal["switch", "effort"] | None:
+    """Returns by what a chat body turns thinking off; None if it does not.
 
-    A switch counts more than an effort. Raises InvalidRequest for arguments of the template that are no object.
+    After a switch the chat template does not open the think tag. Some servers ignore the effort, which counts less.
+    Raises InvalidRequest for arguments of the template that are no object.
     """
     if _THINKING_FIELDS.isdisjoint(body):
-        return False
+        return None
     switched = {switch.read(body) for switch in _SWITCHES.values()} - {None}
     if switched:
-        return False in switched
+        return "switch" if False in switched else None
     objects = (body, mapping_or_empty(body.get("reasoning")), _read_template_arguments(body))
-    return any(each.get(key) == _NO_EFFORT for each, key in zip(objects, _EFFORT_KEYS, strict=True))
+    is_off = any(each.get(key) == _NO_EFFORT for each, key in zip(objects, _EFFORT_KEYS, strict=True))
+    return "effort" if is_off else None
 
 
 def _read_template_arguments(body: Json) -> Json:

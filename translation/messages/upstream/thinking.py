@@ -78,7 +78,8 @@ def lower_thinking(
     if family.takes_budget:
         return _lower_budget(turn, profile, losses, budget or _budget_for_effort(effort, profile), refusal)
     body = _lower_effort(effort, family, losses)
-    allowance = budget or _budget_for_effort(effort, profile)
+    # Such a budget is not sent, and models have limits that it may exceed.
+    allowance = min(budget, DEFAULT_MAX_TOKENS) if budget else _budget_for_effort(effort, profile)
     if budget is not None:
         losses.append(Loss("reasoning.max_tokens", "dropped"))
     if refusal and is_requested:

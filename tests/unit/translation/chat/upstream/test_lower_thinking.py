@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from translation.chat.upstream.lower_thinking import switch_thinking, turns_thinking_off
+from translation.chat.upstream.lower_thinking import find_thinking_off, switch_thinking
 from translation.errors import InvalidRequest
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -19,7 +19,7 @@ def test_what_a_switch_writes_is_recognized(switch: Any, thinking: bool) -> None
     body: Json = {"model": "m"}
     losses: list[Loss] = []
     switch_thinking(body, thinking, None, Profile(thinking_switch=switch), losses)
-    assert turns_thinking_off(body) is not thinking
+    assert find_thinking_off(body) == (None if thinking else "switch")
     assert len(body) == 2
     assert losses == []
 
@@ -30,43 +30,43 @@ def test_no_effort_uses_each_switch(switch: Any, effort_field: Any) -> None:
     body: Json = {}
     losses: list[Loss] = []
     switch_thinking(body, None, "none", Profile(thinking_switch=switch, effort_field=effort_field), losses)
-    assert turns_thinking_off(body)
+    assert find_thinking_off(body) == "switch"
     assert losses == []
 
 
-BODIES: dict[str, tuple[Json, bool]] = {
-    "nothing": ({"model": "m"}, False),
-    "the template's switch": ({"chat_template_kwargs": {"enable_thinking": False}}, True),
-    "DeepSeek's template": ({"chat_template_kwargs": {"thinking": False}}, True),
+BODIES: dict[str, tuple[Json, str | None]] = {
+    "nothing": ({"model": "m"}, None),
+    "the template's switch": ({"chat_template_kwargs": {"enable_thinking": False}}, "switch"),
+    "DeepSeek's template": ({"chat_template_kwargs": {"thinking": False}}, "switch"),
     "one of two switches of the template": (
         {"chat_template_kwargs": {"enable_thinking": True, "thinking": False}},
-        True,
+        "switch",
     ),
-    "an effort of the template": ({"chat_template_kwargs": {"reasoning_effort": "none"}}, True),
-    "other arguments of the template": ({"chat_template_kwargs": {"a": False, "enable_thinking": "no"}}, False),
-    "no arguments": ({"chat_template_kwargs": None}, False),
-    "OpenRouter's switch": ({"reasoning": {"enabled": False}}, True),
-    "OpenRouter's switch that is on": ({"reasoning": {"enabled": True, "effort": "none"}}, False),
-    "OpenRouter's effort": ({"reasoning": {"effort": "none"}}, True),
-    "an object about something else": ({"reasoning": {"exclude": False}}, False),
-    "an object of another type": ({"reasoning": "none"}, False),
-    "a type": ({"thinking": {"type": "disabled"}}, True),
-    "a type that is on": ({"thinking": {"type": "adaptive"}}, False),
-    "a type that is neither": ({"thinking": {"type": "auto"}}, False),
-    "a type of another type": ({"thinking": {"type": ["disabled"]}}, False),
-    "no effort": ({"reasoning_effort": "none"}, True),
-    "an effort": ({"reasoning_effort": "low"}, False),
+    "an effort of the template": ({"chat_template_kwargs": {"reasoning_effort": "none"}}, "effort"),
+    "other arguments of the template": ({"chat_template_kwargs": {"a": False, "enable_thinking": "no"}}, None),
+    "no arguments": ({"chat_template_kwargs": None}, None),
+    "OpenRouter's switch": ({"reasoning": {"enabled": False}}, "switch"),
+    "OpenRouter's switch that is on": ({"reasoning": {"enabled": True, "effort": "none"}}, None),
+    "OpenRouter's effort": ({"reasoning": {"effort": "none"}}, "effort"),
+    "an object about something else": ({"reasoning": {"exclude": False}}, None),
+    "an object of another type": ({"reasoning": "none"}, None),
+    "a type": ({"thinking": {"type": "disabled"}}, "switch"),
+    "a type that is on": ({"thinking": {"type": "adaptive"}}, None),
+    "a type that is neither": ({"thinking": {"type": "auto"}}, None),
+    "a type of another type": ({"thinking": {"type": ["disabled"]}}, None),
+    "no effort": ({"reasoning_effort": "none"}, "effort"),
+    "an effort": ({"reasoning_effort": "low"}, None),
     "no effort, and a switch that is on": (
         {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
-        False,
+        None,
     ),
-    "an effort, and a switch that is off": ({"reasoning_effort": "high", "thinking": {"type": "disabled"}}, True),
+    "an effort, and a switch that is off": ({"reasoning_effort": "high", "thinking": {"type": "disabled"}}, "switch"),
 }
 
 
-@pytest.mark.parametrize(("body", "is_off"), BODIES.values(), ids=BODIES)
-def test_every_spelling_that_turns_thinking_off_is_recognized(body: Json, is_off: bool) -> None:
-    assert turns_thinking_off(body) is is_off
+@pytest.mark.parametrize(("body", "off"), BODIES.values(), ids=BODIES)
+def test_every_spelling_that_turns_thinking_off_is_recognized(body: Json, off: str | None) -> None:
+    assert find_thinking_off(body) == off
 
 
 @pytest.mark.parametrize("value", ["x", ["a"], 1, "", []], ids=repr)
@@ -77,4 +77,4 @@ def test_arguments_of_the_template_that_are_no_object_are_refused(thinking: bool
         switch_thinking({"chat_template_kwargs": value}, thinking, "none", profile, [])
     assert (refused.value.param, refused.value.code) == ("chat_template_kwargs", "invalid_type")
     with pytest.raises(InvalidRequest):
-        turns_thinking_off({"chat_template_kwargs": value})
+        find_thinking_off({"chat_template_kwargs": value})
