@@ -36,7 +36,7 @@ class SlotWaiter(Protocol):
 
     def offer_slot(self, search: SlotSearch, owner: str) -> bool:
         """Gives a free slot of the provider to the first turn of an owner that can use it. Returns whether a turn took
-        it, or one of another provider."""
+        it."""
         ...
 
 
@@ -46,8 +46,9 @@ class ProviderLoad:
     A slot that becomes free goes to the owners whose turns wait, in rotation over all names. So an owner gets no more
     slots by asking for many names, and waits for one turn of each other owner at most. The names of one owner are
     served in rotation too. Owners and names move back only when they are served, and then for all providers for which
-    the turn has waited: many upstreams of one name are no reason to serve an owner many times. An owner that is alone
-    may have all slots.
+    the turn has waited: many upstreams of one name are no reason to serve an owner many times. But where it was not
+    served itself, an owner moves back only once: its other turns may wait for this provider alone. An owner that is
+    alone may have all slots.
 
     If no turn that waits can use a free slot, they are searched again only once one may be able to: another turn has
     come, `note_change` was called, or the first of the parkings and ejections that were in the way has ended. So it
@@ -65,6 +66,8 @@ class ProviderLoad:
         self._waiters: dict[str, dict[SlotWaiter, None]] = {}
         """Owner -> the names in which its turns wait, at least one. The first owner and its first name are served
         next."""
+        self._passed: set[str] = set()
+        """The owners that have moved back here since they were last served here, because others served them."""
         self._has_changed = False
         """Whether `note_change` was called since the last search."""
         self._quiet_until = -math.inf
@@ -150,12 +153,20 @@ class ProviderLoad:
         del waiters[waiter]
         if not waiters:
             del self._waiters[owner]
+            self._passed.discard(owner)
 
-    def move_back(self, owner: str, waiter: SlotWaiter) -> None:
-        """Puts an owner that was served behind all others, and the name behind the others of the owner."""
-        waiters = self._waiters.pop(owner, None)
-        if waiters is None:
+    def move_back(self, owner: str, waiter: SlotWaiter, *, is_served: bool) -> None:
+        """Puts an owner that was served behind all others, and the name behind the others of the owner. `is_served`
+        says whether this provider served it."""
+        if owner not in self._waiters:
             return
+        if is_served:
+            self._passed.discard(owner)
+        elif owner in self._passed:
+            return
+        else:
+            self._passed.add(owner)
+        waiters = self._waiters.pop(owner)
         self._waiters[owner] = waiters
         if waiter in waiters:
             del waiters[waiter]

@@ -251,9 +251,11 @@ class SharedTurn:
         """Ends the attempt as a success: its reply is complete."""
         now = self._clock()
         if (attempt := self._end("ok", now)) is not None:
-            if self._judges:
-                attempt.candidate.health.record_success(attempt, now)
-            _free_slot(attempt)
+            try:
+                if self._judges:
+                    attempt.candidate.health.record_success(attempt, now)
+            finally:
+                _free_slot(attempt)
 
     def leave(self) -> None:
         """Ends the attempt because its client has left. That says nothing about the upstream."""
@@ -264,9 +266,11 @@ class SharedTurn:
         """Ends the attempt as a failure after content was delivered, so that it cannot be repeated."""
         now = self._clock()
         if (attempt := self._end("cut", now)) is not None:
-            if not self._is_over(now):
-                attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._candidates.may_eject)
-            _free_slot(attempt)
+            try:
+                if not self._is_over(now):
+                    attempt.candidate.health.record_failure(attempt, 1.0, now, may_eject=self._candidates.may_eject)
+            finally:
+                _free_slot(attempt)
 
     def fail(self, error: Exception, *, judges: bool = True) -> Outcome | None:
         """Ends the attempt in a failure of which nothing was delivered.

@@ -4,9 +4,8 @@ Each provider offers its free slots to owners in rotation (`gateway/upstreams/lo
 served in the order of their arrival, and one that cannot use a slot keeps its place. One owner may fill the queue. In a
 full queue, its newest turns make room for those of owners with fewer.
 
-A turn waits as long as an upstream of it is only full. What holds once none is, because all that were full have been
-ejected or parked meanwhile, is decided in the queue too, so that it keeps its order: the turn gets the slot of an
-ejected upstream, if one has a free slot, and it leaves the queue without one if all are parked until its time is over.
+A turn that waits is not sent to an ejected upstream: one failure would send the whole queue there. It waits for the
+first upstream that is available again, and leaves the queue without one if all are parked until its time is over.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from dataplane.sharing.fair_turns import current_owner
-from gateway.upstreams.candidates import Candidate, order_by_ejection
+from gateway.upstreams.candidates import Candidate
 from gateway.upstreams.load import ProviderLoad, SlotSearch
 
 _Decision: TypeAlias = Candidate | Literal["displaced", "hopeless"]
@@ -100,8 +99,10 @@ class WaitingTurns:
         return decision
 
     def offer_slot(self, search: SlotSearch, owner: str) -> bool:
-        """Gives a free slot to the first turn of the owner that can use it. Returns whether a turn took it, or one of
-        another provider. Turns without a reason to wait leave the queue."""
+        """Gives a free slot to the first turn of the owner that can use it. Returns whether a turn took it.
+
+        Turns without a reason to wait leave the queue.
+        """
         load, now = search.load, search.now
         hopeless: list[_WaitingTurn] = []
         taker: tuple[_WaitingTurn, Candidate] | None = None
@@ -124,7 +125,7 @@ class WaitingTurns:
         chosen.health.begin_attempt(turn, now)  # else all free slots would be given to its trial
         self._decide(turn, chosen)
         for each in turn.loads:
-            each.move_back(owner, self)
+            each.move_back(owner, self, is_served=each is load)
         return True
 
     def _decide(self, turn: _WaitingTurn, decision: _Decision) -> None:
@@ -160,18 +161,9 @@ class WaitingTurns:
 
 
 def choose_slot(candidates: Sequence[Candidate], load: ProviderLoad, now: float) -> Candidate | None:
-    """Returns the candidate whose slot a waiting turn gets when a provider has a free one; None if it goes on waiting.
-
-    As long as another candidate is full, or has a slot to offer itself, none that is ejected is chosen. The ejected one
-    may have its slot at another provider than the one whose slot is offered.
-    """
-    waits = False
-    for candidate in candidates:
-        state = candidate.find_state(now)
-        if state == "available" and candidate.load is load:
-            return candidate
-        waits = waits or state in ("available", "full")
-    return None if waits else next(iter(order_by_ejection(candidates, now)), None)
+    """Returns the candidate whose slot a waiting turn gets when a provider has a free one; None if it goes on
+    waiting."""
+    return next((each for each in candidates if each.load is load and each.find_state(now) == "available"), None)
 
 
 def _find_first_end(candidates: Sequence[Candidate], load: ProviderLoad, now: float) -> float:
@@ -182,11 +174,6 @@ def _find_first_end(candidates: Sequence[Candidate], load: ProviderLoad, now: fl
 
 def _note_refusal(turn: _WaitingTurn, now: float) -> float:
     """Returns when the first upstream is available again if all upstreams of a turn are parked, and otherwise `now`."""
-    states = {each.find_state(now) for each in turn.candidates}
-    if states.isdisjoint(("available", "full")):
-        for load in turn.loads:
-            if load.is_full:
-                load.search_again()  # the turn may use its slots now, although they were offered in vain before
-    if states != {"parked"}:
+    if {each.find_state(now) for each in turn.candidates} != {"parked"}:
         return now
     return min(each.health.parked_until for each in turn.candidates)

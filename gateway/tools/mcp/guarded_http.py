@@ -95,7 +95,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if request.method != "GET" and not is_call:
             await reply.aclose()
             return httpx2.Response(reply.status_code)
-        if reply.headers.get("content-encoding", "identity").lower() != "identity":
+        is_compressed = reply.headers.get("content-encoding", "identity").lower() != "identity"
+        if is_compressed and (is_call or reply.status_code < 400):  # a refused stream is none
             await reply.aclose()
             return self._refuse(record, McpFault("invalid_result", "the answer is compressed, which was not asked for"))
         if is_call:

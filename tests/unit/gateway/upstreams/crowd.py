@@ -66,6 +66,18 @@ class Crowd:
         self.turns.pop(label).succeed()
         return candidate
 
+    async def end_at(self, candidate: Candidate) -> None:
+        """Ends a turn that an upstream with one slot serves, or its holder, and lets the next one begin."""
+        for holder in self.holders:
+            if holder.attempt is not None and holder.attempt.candidate is candidate:
+                self.holders.remove(holder)
+                holder.succeed()
+                break
+        else:
+            (label,) = [label for label, task in self.tasks.items() if task.done() and task.result() is candidate]
+            await self.end(label)
+        await self.settle()
+
     async def end_all(self) -> list[str]:
         """Ends the holders, and each turn as soon as it has begun. Returns the labels in that order."""
         for holder in self.holders:

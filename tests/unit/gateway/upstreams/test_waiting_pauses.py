@@ -181,7 +181,7 @@ async def test_a_repetition_shows_the_failure_before_once_its_upstream_is_parked
     await crowd.check_that_nothing_is_left()
 
 
-async def test_a_repetition_asks_its_upstream_although_it_was_ejected_meanwhile() -> None:
+async def test_a_repetition_waits_until_the_ejection_of_its_upstream_has_ended() -> None:
     crowd = await gather_crowd(limits=(1, 1))
     first, second = crowd.fleet.candidates
     crowd.holders.pop(0).succeed()
@@ -193,9 +193,12 @@ async def test_a_repetition_asks_its_upstream_although_it_was_ejected_meanwhile(
     assert len(crowd.queue) == 1
     second.health.eject("failures", crowd.fleet.clock.now)
     crowd.holders.pop().fail(NO_CONNECTION)
+    await crowd.settle()
+    assert not task.done()
+    second.health.end_ejection(crowd.fleet.clock.now)
+    second.load.offer_slots()
     assert await task is second
     turn.succeed()
-    crowd.fleet.clock.now += 61
     await crowd.check_that_nothing_is_left()
 
 
@@ -219,16 +222,38 @@ async def eject_all(crowd: Crowd) -> None:
     crowd.holders.clear()
 
 
-async def test_turns_that_wait_are_served_in_order_while_all_upstreams_are_ejected() -> None:
-    crowd = await gather_crowd("a1", "a2", "a3", "a4", limits=(1, 1), eject_failures=1)
+@pytest.mark.parametrize("state", ["ejected", "parked"])
+async def test_a_failure_sends_no_turn_that_waits_to_an_ejected_upstream(state: str) -> None:
+    """Each would fail there, and free the slot for the next one: the queue would be empty at once."""
+    crowd = await gather_crowd("a1", "a2", "b1", limits=(1, 1), eject_failures=1, queue_s=10)
+    first, second = crowd.fleet.candidates
+    second.health.eject("failures", crowd.fleet.clock.now)
+    crowd.holders.pop().fail(NO_CONNECTION)
+    if state == "ejected":
+        first.health.eject("failures", crowd.fleet.clock.now)
+    crowd.holders.pop().fail(limit_rate(1.0) if state == "parked" else NO_CONNECTION)
+    assert crowd.fleet.states() == [state, "ejected"]
+    assert await crowd.settle() == []
+    assert len(crowd.queue) == 3
+    crowd.fleet.clock.now += 1.1
+    first.health.end_ejection(crowd.fleet.clock.now)
+    first.load.offer_slots()
+    assert await crowd.end_all() == ["a1", "b1", "a2"]
+    crowd.fleet.clock.now += 61
+    await crowd.check_that_nothing_is_left()
+
+
+async def test_a_newcomer_asks_an_ejected_upstream_while_turns_wait_for_its_end() -> None:
+    crowd = await gather_crowd("a1", "a2", limits=(1, 1), eject_failures=1)
     await eject_all(crowd)
     await crowd.join("b1")
-    assert await crowd.settle() == ["a1", "a2"]
-    assert await crowd.end("a1") is crowd.fleet.candidates[1]  # whose ejection ends first
-    assert await crowd.end("a2") is crowd.fleet.candidates[0]
-    assert await crowd.end_all() == ["a1", "a2", "a3", "b1", "a4"]
-    assert crowd.fleet.states() == ["ejected", "ejected"]
+    assert await crowd.settle() == ["b1"]
+    assert await crowd.end("b1") is crowd.fleet.candidates[1]  # whose ejection ends first
     crowd.fleet.clock.now += 61
+    for each in crowd.fleet.candidates:
+        each.load.search_again()
+        each.load.offer_slots()
+    assert await crowd.end_all() == ["b1", "a1", "a2"]
     await crowd.check_that_nothing_is_left()
 
 

@@ -242,3 +242,20 @@ async def test_a_turn_without_a_slot_leaves_when_its_time_is_over() -> None:
     assert await (await wait_for_no_time(crowd)) is None
     await crowd.end_all()
     await crowd.check_that_nothing_is_left()
+
+
+async def test_an_owner_that_others_serve_is_passed_once_where_its_turn_waits_for_one_upstream() -> None:
+    """Turns of the owner that are served by another upstream would put that turn behind all others again and again."""
+    crowd = await gather_crowd(limits=(1, 1))
+    first, second = crowd.fleet.candidates
+    await crowd.join("x0", [first])
+    for number in range(1, 9):
+        await crowd.join(f"x{number}")
+    for number in range(1, 5):
+        await crowd.join(f"y{number}", [first])
+    for _ in range(2):
+        for candidate in (second, second, first):  # which is slower
+            await crowd.end_at(candidate)
+    assert crowd.served == ["x1", "x2", "y1", "x3", "x4", "x0"]
+    await crowd.end_all()
+    await crowd.check_that_nothing_is_left()
