@@ -380,8 +380,9 @@ class SharedTurn:
         """Returns the upstream of the first attempt, with a slot taken. Waits while all are full.
 
         Turns that wait come first: they are offered all free slots before the turn chooses one that is left. If every
-        upstream is ejected or parked, an ejected one that has a slot left is asked. If none has, the turn fails at once
-        while no turns of the name wait. If some do, it waits behind them for a slot of an ejected upstream.
+        upstream is ejected or parked, a new turn asks an ejected one that has a slot left, but not the one on trial for
+        which others wait. If there is none, it fails at once while no turns of the name wait, and waits behind them
+        otherwise. A turn that has waited is not sent to an ejected upstream: all that wait would fail there one by one.
         """
         routing, waiting = self._sharing.routing, self._sharing.state.waiting
         queued_at: float | None = None
@@ -397,10 +398,11 @@ class SharedTurn:
                 return chosen
             states = {each.find_state(now) for each in self.candidates}
             if "full" not in states:
-                if ejected := order_by_ejection(self.candidates, now):
-                    ejected[0].load.begin_attempt()
-                    return ejected[0]
-                if not waiting or states <= {"parked"}:
+                for ejected in order_by_ejection(self.candidates, now) if queued_at is None else ():
+                    if not waiting or ejected.find_state(now) == "ejected":
+                        ejected.load.begin_attempt()
+                        return ejected
+                if states <= {"parked"} or (queued_at is None and not waiting):
                     raise self._build_refusal(now, has_parked="parked" in states)
             began_at = now if queued_at is None else queued_at
             left_s = began_at + routing.queue_s - now

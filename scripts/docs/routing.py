@@ -74,7 +74,8 @@ time until the first is free. If all are ejected, the one whose ejection ends fi
 A slot that becomes free goes to the owners of waiting turns in rotation, over all names of the provider and all upstreams of a name, and the turns of one
 owner are served in order. So an owner waits for one turn of each other owner, and not for all of them; an owner alone may have all slots and the whole
 queue. When `queue_length` turns of a name wait, the newest turn of the owner with the most makes room for a turn of an owner with at least two fewer.
-Without keys there is one owner. A turn that waits is not sent to an ejected upstream. If all its rows are parked for longer than it would wait, it gets 429 at once.
+Without keys there is one owner. A turn that waits is not sent to an ejected upstream, as a new one may be. If all its rows are parked for longer than it would wait, it gets
+429 at once.
 
 For a name with one `provider` nothing is chosen: the `retries` of the provider apply, and it is never parked or ejected. Its turns count where the provider has
 `max_in_flight` or also serves names with several upstreams: they wait for a free slot, and make the provider busier for the others.

@@ -243,6 +243,36 @@ async def test_a_failure_sends_no_turn_that_waits_to_an_ejected_upstream(state: 
     await crowd.check_that_nothing_is_left()
 
 
+async def test_a_turn_whose_time_is_over_is_not_sent_to_an_ejected_upstream() -> None:
+    crowd = await gather_crowd("a1", "a2", "b1", limits=(1, 1), eject_failures=1, queue_s=SOON_S)
+    await eject_all(crowd)
+    crowd.fleet.clock.now += 1
+    for label in ("a1", "a2", "b1"):
+        with pytest.raises(UpstreamOverloaded):
+            await crowd.tasks.pop(label)
+    assert crowd.served == []
+    crowd.fleet.clock.now += 61
+    await crowd.check_that_nothing_is_left()
+
+
+async def test_a_newcomer_asks_no_upstream_on_trial_for_which_turns_wait() -> None:
+    crowd = await gather_crowd("a1", "a2", limits=(2, 1), eject_failures=1)
+    first, second = crowd.fleet.candidates
+    for each in (first, second):
+        each.health.eject("failures", crowd.fleet.clock.now)
+    crowd.holders.pop().fail(NO_CONNECTION)
+    first.health.end_ejection(crowd.fleet.clock.now)
+    for _ in range(2):
+        crowd.holders.pop().fail(NO_CONNECTION)
+    assert await crowd.settle() == ["a1"]
+    assert crowd.fleet.states() == ["trial", "ejected"]
+    await crowd.join("b1", [first])
+    assert await crowd.settle() == ["a1"]
+    assert await crowd.end_all() == ["a1", "a2", "b1"]
+    crowd.fleet.clock.now += 61
+    await crowd.check_that_nothing_is_left()
+
+
 async def test_a_newcomer_asks_an_ejected_upstream_while_turns_wait_for_its_end() -> None:
     crowd = await gather_crowd("a1", "a2", limits=(1, 1), eject_failures=1)
     await eject_all(crowd)
