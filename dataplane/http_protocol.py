@@ -239,7 +239,7 @@ class _OldHttpSender:
 class HttpProtocol(BoundedHttpProtocol):
     """Gives each request its ClientWriter when its turn on the connection comes."""
 
-    __slots__ = ("_client", "_half_closed", "_is_lost", "_path", "_path_url", "_running_cycle", "_socket", "_when_read")
+    __slots__ = ("_client", "_half_closed", "_path", "_path_url", "_running_cycle", "_socket", "_when_read")
 
     _closes_connections: ClassVar[bool] = False
     """Whether each reply ends its connection, because the server stops."""
@@ -258,7 +258,6 @@ class HttpProtocol(BoundedHttpProtocol):
         self._socket = -1
         self._half_closed: HalfClosedWatch | None = None
         """The watch over a client that has ended its side of the connection, and waits for its replies."""
-        self._is_lost = False
         self._when_read: Sequence[Callable[[], None]] = ()
 
     @classmethod
@@ -406,7 +405,6 @@ class HttpProtocol(BoundedHttpProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         super().handle_websocket_upgrade()
-        self._is_lost = True
         self._call_waiting()
 
     def pause_writing(self) -> None:
@@ -422,7 +420,7 @@ class HttpProtocol(BoundedHttpProtocol):
 
     def call_when_read(self, callback: Callable[[], None]) -> None:
         """Calls `callback` once little of what was written waits for the client, or the connection is lost."""
-        if self.flow.write_paused and not self._is_lost:
+        if self.flow.write_paused:  # not after a loss: uvicorn ends the pause then
             self._when_read = [*self._when_read, callback]
         else:
             callback()
@@ -439,7 +437,6 @@ class HttpProtocol(BoundedHttpProtocol):
             running.disconnected = True
             running.message_event.set()
         super().connection_lost(exc)
-        self._is_lost = True
         self._call_waiting()
         if self._half_closed is not None:
             self._half_closed.stop()

@@ -17,6 +17,10 @@ def measure_bytes(body: ColumnElement[str], *, is_sqlite: bool) -> ColumnElement
     return func.length(cast(body, LargeBinary)) if is_sqlite else func.octet_length(body)
 
 
+def _parse_row(row: Row[Any]) -> Json:
+    return parse_json(row.body)
+
+
 class PageRows(NamedTuple):
     """The rows of one page, in their order. `has_more` says whether rows follow the last one."""
 
@@ -25,13 +29,22 @@ class PageRows(NamedTuple):
 
 
 async def fetch_page_rows(
-    connection: AsyncConnection, query: Select[Any], body: ColumnElement[str], page: PageRequest, max_bytes: int
+    connection: AsyncConnection,
+    query: Select[Any],
+    body: ColumnElement[str],
+    page: PageRequest,
+    max_bytes: int,
+    *,
+    other_bytes: ColumnElement[int] | None = None,
 ) -> PageRows:
     """Returns the first rows of a query with the texts of `body`: `page.limit` at most, and at least one.
 
     The sizes are asked for first, so that no more than `max_bytes` arrives here, unless one row alone has more.
+    `other_bytes` are those of texts that belong to a row and are not in it.
     """
     size = measure_bytes(body, is_sqlite=connection.dialect.name == "sqlite")
+    if other_bytes is not None:
+        size += other_bytes
     sizes = query.with_only_columns(size, maintain_column_froms=True).limit(page.limit + 1)
     count, has_more = count_rows((await connection.scalars(sizes)).all(), page, max_bytes)
     return PageRows((await connection.execute(query.limit(count))).all(), has_more)
@@ -49,9 +62,10 @@ def count_rows(sizes: Sequence[int], page: PageRequest, max_bytes: int) -> tuple
     return count, len(sizes) > count
 
 
-async def parse_page(bodies: Sequence[str], *, has_more: bool) -> Page:
-    """Returns the page of objects with these JSON texts."""
-    return await parse_rows(bodies, _parse_all, bodies, has_more=has_more)
+async def parse_page(page_rows: PageRows, parse: Callable[[Row[Any]], Json] = _parse_row) -> Page:
+    """Returns the page of the objects of rows whose JSON texts are their `body`."""
+    bodies = [row.body for row in page_rows.rows]
+    return await parse_rows(bodies, _parse_all, parse, page_rows.rows, has_more=page_rows.has_more)
 
 
 async def parse_rows(
@@ -63,5 +77,5 @@ async def parse_rows(
     return Page(await run_for_weight(weight, parse, *arguments), has_more, weight)
 
 
-def _parse_all(bodies: Sequence[str]) -> list[Json]:
-    return [parse_json(body) for body in bodies]
+def _parse_all(parse: Callable[[Row[Any]], Json], rows: Sequence[Row[Any]]) -> list[Json]:
+    return list(map(parse, rows))

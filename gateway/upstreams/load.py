@@ -90,7 +90,7 @@ class ProviderLoad:
 
     def note_change(self) -> None:
         """Records that the health of an upstream of the provider has changed, or the settings: turns may be able to use
-        slots which none could use before, also of other providers, or have no upstream to wait for any more."""
+        slots which none could use before, or have no upstream to wait for any more."""
         self._has_changed = True
         self._quiet_until = -math.inf
 

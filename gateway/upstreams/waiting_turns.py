@@ -112,7 +112,7 @@ class WaitingTurns:
                 if (chosen := choose_slot(turn.candidates, load, now)) is not None:
                     taker = (turn, chosen)
                     break
-                first_end = search.refused[turn.candidates] = _note_refusal(turn, now)
+                first_end = search.refused[turn.candidates] = _find_first_return(turn, now)
                 search.until = min(search.until, _find_first_end(turn.candidates, load, now))
             if first_end > turn.until:
                 hopeless.append(turn)
@@ -121,7 +121,7 @@ class WaitingTurns:
         if taker is None:
             return False
         turn, chosen = taker
-        chosen.load.begin_attempt()
+        load.begin_attempt()
         chosen.health.begin_attempt(turn, now)  # else all free slots would be given to its trial
         self._decide(turn, chosen)
         for each in turn.loads:
@@ -172,8 +172,8 @@ def _find_first_end(candidates: Sequence[Candidate], load: ProviderLoad, now: fl
     return min((end for end in ends if end is not None), default=math.inf)
 
 
-def _note_refusal(turn: _WaitingTurn, now: float) -> float:
-    """Returns when the first upstream is available again if all upstreams of a turn are parked, and otherwise `now`."""
+def _find_first_return(turn: _WaitingTurn, now: float) -> float:
+    """Returns when the first upstream is available again if all of a turn are parked, and otherwise `now`."""
     if {each.find_state(now) for each in turn.candidates} != {"parked"}:
         return now
     return min(each.health.parked_until for each in turn.candidates)

@@ -11,7 +11,7 @@ from gateway.errors import StorageQuotaExceeded
 from gateway.state.database.database import Database
 from gateway.state.database.tables import prompt_versions, prompts
 from gateway.state.prompt_records import PromptQuota, StoredPrompt
-from gateway.state.row_pages import PageRows, fetch_page_rows, parse_rows
+from gateway.state.row_pages import PageRows, fetch_page_rows, parse_page
 from gateway.state.row_values import dump_json, is_valid_id, parse_json, read_clock_us
 from gateway.state.values import Page, PageRequest, UnknownCursor
 from translation.representation.json_types import Json
@@ -106,7 +106,7 @@ class SqlPromptStore:
             columns = (prompts.c.created_us, prompts.c.id)
             order = columns if page.order == "asc" else [column.desc() for column in columns]
             page_rows = await self._fetch_rows(connection, query.order_by(*order), page)
-        return await _build_page(page_rows)
+        return await parse_page(page_rows, _render_row)
 
     async def list_prompt_versions(self, owner: str, prompt_id: str, page: PageRequest) -> Page | None:
         if not is_valid_id(prompt_id):
@@ -124,7 +124,7 @@ class SqlPromptStore:
                 after = int(page.after)
                 query = query.where(version > after if page.order == "asc" else version < after)
             page_rows = await self._fetch_rows(connection, query, page)
-        return await _build_page(page_rows)
+        return await parse_page(page_rows, _render_row)
 
     async def _fetch_rows(self, connection: AsyncConnection, query: Select[Any], page: PageRequest) -> PageRows:
         return await fetch_page_rows(connection, query, prompt_versions.c.body, page, self._database.max_page_bytes)
@@ -163,14 +163,8 @@ async def _insert_version(
     await connection.execute(insert(prompt_versions).values(**row, body=dump_json(content)))
 
 
-async def _build_page(page_rows: PageRows) -> Page:
-    """Returns the page of the prompt objects of these rows."""
-    bodies = [row.body for row in page_rows.rows]
-    return await parse_rows(bodies, _render_rows, page_rows.rows, has_more=page_rows.has_more)
-
-
-def _render_rows(rows: Sequence[Row[Any]]) -> list[Json]:
-    return [_read_row(row).render() for row in rows]
+def _render_row(row: Row[Any]) -> Json:
+    return _read_row(row).render()
 
 
 def _is_prompt(owner: str, prompt_id: str) -> Any:

@@ -82,7 +82,7 @@ class SqlCompletionStore:
             page_rows = await fetch_page_rows(
                 connection, query, completions.c.body, page, self._database.max_page_bytes
             )
-        return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
+        return await parse_page(page_rows)
 
     async def update_completion(self, owner: str, completion_id: str, metadata: Json | None) -> StoredCompletion | None:
         # Nothing but the metadata of a completion ever changes.

@@ -73,7 +73,7 @@ class SqlConversationStore:
             if await _load_conversation(connection, owner, conversation_id) is None:
                 return None
             page_rows = await _load_item_page(connection, owner, conversation_id, page, self._database.max_page_bytes)
-        return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
+        return await parse_page(page_rows)
 
     async def load_conversation_item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         async with self._database.read_transaction(owner) as connection:

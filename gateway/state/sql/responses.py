@@ -20,7 +20,7 @@ from gateway.state.database.write_queue import ROW_BYTES
 from gateway.state.endings import LogOutput
 from gateway.state.records.approvals import store_answers
 from gateway.state.records.idempotency_keys import claim_key
-from gateway.state.row_pages import count_rows, fetch_page_rows, measure_bytes, parse_page, parse_rows
+from gateway.state.row_pages import fetch_page_rows, measure_bytes, parse_page, parse_rows
 from gateway.state.row_values import (
     dump_json,
     dump_without_output,
@@ -183,19 +183,17 @@ class SqlResponseStore:
                 )
                 query = query.where(_build_cursor_condition(page, order, cursor))
             # The text of an output is in rows of its own.
-            is_sqlite = self._database.is_sqlite
+            item_bytes = measure_bytes(items.c.body, is_sqlite=self._database.is_sqlite)
             output_bytes = (
-                select(func.coalesce(func.sum(measure_bytes(items.c.body, is_sqlite=is_sqlite)), 0))
+                select(func.coalesce(func.sum(item_bytes), 0))
                 .where(items.c.owner == owner, items.c.response_id == responses.c.id, items.c.place == OUTPUT_PLACE)
                 .scalar_subquery()
             )
             ordered = query.order_by(*_order_columns(page, order))
-            sized = ordered.with_only_columns(
-                measure_bytes(responses.c.body, is_sqlite=is_sqlite) + output_bytes
-            ).limit(page.limit + 1)
-            sizes = (await connection.scalars(sized)).all()
-            count, has_more = count_rows(sizes, page, self._database.max_page_bytes)
-            rows = (await connection.execute(ordered.limit(count))).all()
+            max_bytes = self._database.max_page_bytes
+            rows, has_more = await fetch_page_rows(
+                connection, ordered, responses.c.body, page, max_bytes, other_bytes=output_bytes
+            )
             output = await load_item_bodies(connection, owner, [row.id for row in rows], OUTPUT_PLACE)
         documents = [*(row.body for row in rows), *chain.from_iterable(output.values())]
         return await parse_rows(documents, _read_rows, rows, output, has_more=has_more)
@@ -252,7 +250,7 @@ class SqlResponseStore:
                 query = query.where(_build_cursor_condition(page, order, cursor))
             ordered = query.order_by(*_order_columns(page, order))
             page_rows = await fetch_page_rows(connection, ordered, items.c.body, page, self._database.max_page_bytes)
-        return await parse_page([row.body for row in page_rows.rows], has_more=page_rows.has_more)
+        return await parse_page(page_rows)
 
     async def _read_logged_output(self, owner: str, response_id: str) -> LogOutput:
         """Returns the output of an active response in its event log until now. A thread decodes it: it may be long."""
