@@ -5,23 +5,38 @@ a client says by one of them is not changed by a default for another.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from translation.representation.json_types import Json, mapping_or_empty
 
 _TOKEN_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
-_THINKING: Final[Mapping[str, frozenset[str]]] = {
-    "thinking": frozenset(),
-    "reasoning_effort": frozenset(),
-    "reasoning": frozenset({"effort", "enabled", "max_tokens"}),
-    "chat_template_kwargs": frozenset({"enable_thinking", "thinking", "reasoning_effort"}),
+
+class _ThinkingKeys(NamedTuple):
+    """The keys by which a parameter says something about thinking."""
+
+    switches: frozenset[str]
+    """Keys that turn thinking on or off."""
+    amounts: frozenset[str]
+    """Keys that say how much the model thinks, which turns thinking on or off too."""
+
+
+_THINKING: Final[Mapping[str, _ThinkingKeys]] = {
+    "thinking": _ThinkingKeys(frozenset({"type"}), frozenset({"budget_tokens"})),
+    "reasoning_effort": _ThinkingKeys(frozenset(), frozenset({"effort"})),
+    "reasoning": _ThinkingKeys(frozenset({"enabled"}), frozenset({"effort", "max_tokens"})),
+    "chat_template_kwargs": _ThinkingKeys(frozenset({"enable_thinking", "thinking"}), frozenset({"reasoning_effort"})),
 }
-"""Parameter that says whether and how much the model thinks -> the keys that say it, if the parameter is an object with
-others too."""
+"""Parameter that says whether and how much the model thinks -> its keys. It may have others too."""
+
+_FLAT: Final[Mapping[str, str]] = {"thinking": "type", "reasoning_effort": "effort"}
+"""Parameter whose value may be no object -> the key that the value would have in one."""
 
 _SWITCHES: Final[Mapping[Any, bool]] = {"enabled": True, "adaptive": True, "disabled": False}
 """`thinking.type`, as DeepSeek, Kimi and GLM have it -> whether it turns thinking on or off."""
+
+_NO_AMOUNTS: Final = ("none", 0)
+"""The effort and the budget that turn thinking off."""
 
 _MERGED: Final = ("reasoning", "text")
 """Objects whose keys are merged."""
@@ -30,15 +45,13 @@ _MERGED: Final = ("reasoning", "text")
 def fill_params(body: Json, defaults: Mapping[str, Any], rename: Callable[[Json], Json]) -> Json:
     """Returns a body with defaults for the parameters that it leaves out. `rename` gives the defaults the API's names.
 
-    Defaults for token limits do not apply if the body has a limit under any of its names, and defaults for thinking do
-    not apply if the body has any parameter about it.
+    Defaults for token limits do not apply if the body has a limit under any of its names. Those for thinking have to
+    agree with what the body says about it (see `fit_thinking`).
     """
     filled = dict(body)
-    applied: Mapping[str, Any] = defaults
+    applied = fit_thinking(defaults, body)
     if any(body.get(name) is not None for name in _TOKEN_LIMITS):
         applied = {name: value for name, value in applied.items() if name not in _TOKEN_LIMITS}
-    if not _THINKING.keys().isdisjoint(body) and _sets_thinking(body):
-        applied = _remove_thinking(applied)
     for name, value in rename({**applied}).items():
         existing = filled.get(name)
         if existing is None:
@@ -83,26 +96,63 @@ def flatten_thinking(defaults: Mapping[str, Any]) -> Mapping[str, Any]:
     return flat
 
 
-def _sets_thinking(body: Json) -> bool:
-    """Returns whether a body has a parameter about thinking that is not null."""
+def fit_thinking(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the defaults that still apply if a body has said what it says about thinking: all, if it says nothing.
+
+    Switches that turn thinking on or off as the body does are kept, because an upstream may need them to follow it: the
+    templates of many models know no efforts. The body decides how much the model thinks, so no default amount is kept.
+    """
+    if _THINKING.keys().isdisjoint(body):
+        return defaults
+    switches, amounts = _find_thinking(body)
+    if not switches and not amounts:
+        return defaults
+    # A body that contradicts itself, or says something that is neither on nor off, agrees with no default.
+    meanings = switches or amounts
+    return _select_agreeing(defaults, meanings.pop() if len(meanings) == 1 else None)
+
+
+def _find_thinking(body: Mapping[str, Any]) -> tuple[set[bool | None], set[bool | None]]:
+    """Returns what the (switches, amounts) of a body say: thinking is on, off, or neither. Nulls say nothing."""
+    switches: set[bool | None] = set()
+    amounts: set[bool | None] = set()
     for name, keys in _THINKING.items():
-        value = body.get(name)
-        if value is None:
-            continue
-        if not keys or (isinstance(value, dict) and any(value.get(key) is not None for key in keys)):
-            return True
-    return False
+        for key, value in _split(name, body.get(name)).items():
+            if key in keys.switches and value is not None:
+                switches.add(_read_value(value))
+            elif key in keys.amounts and value is not None:
+                amounts.add(value not in _NO_AMOUNTS)
+    return switches, amounts
 
 
-def _remove_thinking(defaults: Mapping[str, Any]) -> Json:
-    """Returns defaults without what they say about thinking. An object that says nothing else is left out."""
+def _select_agreeing(defaults: Mapping[str, Any], thinking: bool | None) -> Json:
+    """Returns defaults without amounts of thinking and without the switches that do not say `thinking`. An object that
+    says nothing else is left out, and so is a `thinking` without its type, which no upstream accepts."""
     remaining: Json = {}
     for name, value in defaults.items():
-        keys = _THINKING.get(name)
-        if keys is None:
+        if (keys := _THINKING.get(name)) is None:
             remaining[name] = value
-        elif keys and isinstance(value, dict):
-            others = {key: inner for key, inner in value.items() if key not in keys}
-            if others:
-                remaining[name] = others
+            continue
+        rest = {
+            key: inner
+            for key, inner in _split(name, value).items()
+            if key not in keys.amounts
+            and (key not in keys.switches or (thinking is not None and _read_value(inner) is thinking))
+        }
+        if rest and (name != "thinking" or "type" in rest):
+            remaining[name] = rest if isinstance(value, dict) else value
     return remaining
+
+
+def _split(name: str, value: Any) -> Mapping[str, Any]:
+    """Returns the keys and values of a parameter about thinking. A value that is no object may stand for one key."""
+    if isinstance(value, dict):
+        return value
+    return {_FLAT[name]: value} if name in _FLAT else {}
+
+
+def _read_value(value: Any) -> bool | None:
+    """Returns whether a switch, whose value may be invalid, turns thinking on or off; None if it does neither."""
+    if isinstance(value, str):
+        return _SWITCHES.get(value)
+    return value if isinstance(value, bool) else None

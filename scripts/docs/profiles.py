@@ -48,10 +48,13 @@ These are the effects of the fields:
   templates accept a system message only at the beginning and refuse others (400, `role 'system' is not supported on this model`): `merge_all`
   moves them to the beginning, which is a loss. It is the default of [families](#families-of-models) with such a template.
 - **Prompt caches**: `volatile_lines` are patterns of lines in system prompts that change from request to request. They are moved to
-  the [end of the newest message](prefix-cache.md). `removed_lines` are patterns of lines that no model needs. They are left out.
+  the [end of the newest message](prefix-cache.md). `removed_lines` are patterns of lines that no model needs. They are left out. `cache_marks` are
+  the models of a chat upstream that cache a prompt only up to a mark.
 - **Thinking**: `thinking_switch` is how chat turns thinking on and off, and `effort_field` is the field for the effort.
   `thinking_type` sends `thinking: {type: enabled}` or `{type: disabled}`, which the services of DeepSeek, Kimi and GLM read: set it for
-  them, because without a switch this object is not sent either, which is a loss. The effort `none` uses the switch too. The reply to a
+  them, because without a switch this object is not sent either, which is a loss. An aggregator such as OpenRouter or LiteLLM behind the type
+  `openai_compatible` takes the object `reasoning`: set `effort_field: reasoning` and `thinking_switch: reasoning_enabled`, which are the
+  defaults of the type `openrouter`. The effort `none` uses the switch too. The reply to a
   request that turns thinking off begins with the answer, whatever `think_open` says. If only an effort says it, which some servers ignore,
   the first tag decides.
   `thinking_form` is both for upstreams with an API of their own. `parsing_format: think_tags` separates thinking from the text, and
@@ -88,8 +91,10 @@ These are the effects of the fields:
 - **Refused fields** of chat requests are listed in `refused_params` and left out, which is a loss: `refused_params: [prompt_cache_key]` for Codex on Groq or Cerebras,
   which answer this field with status 400 or 422.
 - **Default values** for request fields are in the model's `request_defaults`: `temperature`, or OpenRouter's routing,
-  `request_defaults: {provider: {order: [deepinfra]}}`. A request of OpenAI's APIs with any field about thinking (`thinking`,
-  `reasoning_effort`, or `effort`, `enabled` or `max_tokens` in `reasoning`) gets no default for any of them."""  # noqa: E501
+  `request_defaults: {provider: {order: [deepinfra]}}`. A request of OpenAI's APIs may say whether the model thinks,
+  by a switch (`thinking`, `reasoning.enabled`, or `enable_thinking` or `thinking` in `chat_template_kwargs`), or else by an effort or a
+  budget. Then it gets no default effort or budget, and of the default switches only those that say the same:
+  `chat_template_kwargs: {thinking: true}` is added to the effort `high`, and not to `none`."""  # noqa: E501
 
 _ADD_PROVIDER = """\
 - [ ] If it has the Chat Completions or Responses API: a name in `ProviderType` and rows in `PROVIDER_DEFAULTS`, `CAPABILITIES`,

@@ -28,7 +28,7 @@ follows from the type, for one upstream or one model.
 | `vllm` | A vLLM server, over Chat Completions. Its sampling fields are forwarded. The context windows of its models are read from its list of models. |
 | `llama_server` | llama.cpp's own server, over Chat Completions. |
 | `harmony` | gpt-oss on a llama-server, prompted with token ids: see [Harmony](#harmony). |
-| `openai_compatible` | Any other server with `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, any server with `/responses`. |
+| `openai_compatible` | Any other server with `/chat/completions`: LM Studio, SGLang, a hosted service. With `dialects: [responses]`, any server with `/responses`. An aggregator such as LiteLLM may need other fields for [thinking](#profiles). |
 | `llamacpp` | llama.cpp inside the gateway, for any GGUF file: see [embedded engines](#embedded-engines). |
 | `vllm_inprocess` | vLLM inside the gateway: see [embedded engines](#embedded-engines). |
 | `demo` | The [demo model](demo.md) on llama.cpp inside the gateway: the [extra](dependencies.md#what-the-extras-bring) `demo`. |

@@ -82,34 +82,129 @@ def test_defaults_fill_in_what_a_client_leaves_out(dialect: str, defaults: Json,
     assert body == given
 
 
-SPELLINGS: dict[str, Json] = {
-    "thinking": {"thinking": True},
-    "no thinking": {"thinking": False},
-    "thinking, as DeepSeek spells it": {"thinking": {"type": "disabled"}},
-    "an effort": {"reasoning_effort": "high"},
-    "no effort": {"reasoning_effort": "none"},
-    "an effort in an object": {"reasoning": {"effort": "high"}},
-    "no effort in an object": {"reasoning": {"effort": "none"}},
-    "a switch in an object": {"reasoning": {"enabled": False}},
-    "a budget": {"reasoning": {"max_tokens": 500}},
-    "an argument of the template": {"chat_template_kwargs": {"enable_thinking": False}},
-    "another argument of the template": {"chat_template_kwargs": {"thinking": True}},
-    "an effort for the template": {"chat_template_kwargs": {"reasoning_effort": "low"}},
+SPELLINGS: dict[str, tuple[Json, bool, Json]] = {
+    "thinking": ({"thinking": True}, True, {"thinking": True}),
+    "no thinking": ({"thinking": False}, False, {"thinking": False}),
+    "thinking, as DeepSeek spells it": (
+        {"thinking": {"type": "adaptive", "keep": "all"}},
+        True,
+        {"thinking": {"type": "adaptive", "keep": "all"}},
+    ),
+    "no thinking, as DeepSeek spells it": (
+        {"thinking": {"type": "disabled"}},
+        False,
+        {"thinking": {"type": "disabled"}},
+    ),
+    "thinking with a budget": (
+        {"thinking": {"type": "enabled", "budget_tokens": 5}},
+        True,
+        {"thinking": {"type": "enabled"}},
+    ),
+    "an effort": ({"reasoning_effort": "high"}, True, {}),
+    "no effort": ({"reasoning_effort": "none"}, False, {}),
+    "an effort in an object": ({"reasoning": {"effort": "high"}}, True, {}),
+    "no effort in an object": ({"reasoning": {"effort": "none"}}, False, {}),
+    "a switch in an object": ({"reasoning": {"enabled": True}}, True, {"reasoning": {"enabled": True}}),
+    "a switch in an object that is off": ({"reasoning": {"enabled": False}}, False, {"reasoning": {"enabled": False}}),
+    "a budget": ({"reasoning": {"max_tokens": 500}}, True, {}),
+    "an effort for the template": ({"chat_template_kwargs": {"reasoning_effort": "low"}}, True, {}),
+    "no effort for the template": ({"chat_template_kwargs": {"reasoning_effort": "none"}}, False, {}),
+    **{
+        f"{key} of the template is {value}": (
+            {"chat_template_kwargs": {key: value}},
+            value,
+            {"chat_template_kwargs": {key: value}},
+        )
+        for key in ("enable_thinking", "thinking")
+        for value in (True, False)
+    },
 }
-"""What says whether or how much the model thinks."""
+"""What says whether or how much the model thinks, whether it turns thinking on, and what is kept of it as a default for
+a client that says the same."""
 
 APIS = {name: _ADDERS[name] for name in ("chat", "responses")}
 
 
 @pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
-@pytest.mark.parametrize("given", SPELLINGS.values(), ids=SPELLINGS)
-def test_a_client_that_says_how_to_think_gets_no_default_about_it(add_defaults: AddDefaults, given: Json) -> None:
-    for default in SPELLINGS.values():
-        assert add_defaults({"model": "m", **given}, default) == {"model": "m", **given}, default
+@pytest.mark.parametrize(("given", "is_on"), [spelling[:2] for spelling in SPELLINGS.values()], ids=SPELLINGS)
+def test_a_client_that_says_how_to_think_gets_the_switches_that_agree(
+    add_defaults: AddDefaults, given: Json, is_on: bool
+) -> None:
+    for default, default_is_on, switch in SPELLINGS.values():
+        kept = dict(switch) if default_is_on == is_on else {}
+        if add_defaults is add_responses_defaults:
+            kept = {**flatten_thinking(kept)}
+        if "reasoning" in kept:
+            kept["reasoning"] = {**kept["reasoning"], **given.get("reasoning", {})}
+        elif not kept.keys().isdisjoint(given):  # the template's arguments are the client's own then
+            kept = {}
+        assert add_defaults({"model": "m", **given}, default) == {"model": "m", **given, **kept}, default
+
+
+UNCLEAR: dict[str, Json] = {
+    "a type that is neither on nor off": {"thinking": {"type": "auto"}},
+    "a type of another type": {"thinking": {"type": ["enabled"]}},
+    "a switch of another type": {"reasoning": {"enabled": "yes"}},
+    "two switches": {"thinking": True, "reasoning": {"enabled": False}},
+    "two switches of the template": {"chat_template_kwargs": {"enable_thinking": True, "thinking": False}},
+    "an effort and a budget": {"reasoning_effort": "none", "reasoning": {"max_tokens": 5}},
+}
 
 
 @pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
-@pytest.mark.parametrize("default", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("given", UNCLEAR.values(), ids=UNCLEAR)
+def test_no_default_agrees_with_what_is_not_clear(add_defaults: AddDefaults, given: Json) -> None:
+    for default, _, _ in SPELLINGS.values():
+        assert add_defaults(given, default) == given, default
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_switch_counts_more_than_an_effort(is_on: bool) -> None:
+    given = {"thinking": is_on, "reasoning_effort": "none" if is_on else "high"}
+    for default_is_on in (True, False):
+        switch = {"chat_template_kwargs": {"enable_thinking": default_is_on}}
+        assert add_chat_defaults(given, switch) == given | (switch if default_is_on == is_on else {})
+
+
+OTHER_APIS: dict[str, tuple[AddDefaults, Json, bool]] = {
+    "enabled": (add_messages_defaults, {"thinking": {"type": "enabled", "budget_tokens": 2000}}, True),
+    "adaptive": (add_messages_defaults, {"thinking": {"type": "adaptive"}}, True),
+    "disabled": (add_messages_defaults, {"thinking": {"type": "disabled"}}, False),
+    "think": (add_ollama_defaults, {"think": True}, True),
+    "no think": (add_ollama_defaults, {"think": False}, False),
+    "a level of think": (add_ollama_defaults, {"think": "low"}, True),
+    "a level": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}, True),
+    "a budget": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingBudget": 5}}}, True),
+    "any budget": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}}}, True),
+    "no budget": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}, False),
+}
+
+
+@pytest.mark.parametrize(("add_defaults", "given", "is_on"), OTHER_APIS.values(), ids=OTHER_APIS)
+def test_other_apis_keep_the_same_arguments_of_the_template(
+    add_defaults: AddDefaults, given: Json, is_on: bool
+) -> None:
+    for default, default_is_on, switch in SPELLINGS.values():
+        if "chat_template_kwargs" in default:
+            assert add_defaults(given, default) == given | (switch if default_is_on == is_on else {}), default
+
+
+@pytest.mark.parametrize("add_defaults", [add_ollama_defaults, add_gemini_defaults], ids=["ollama", "gemini"])
+def test_other_apis_take_what_the_client_says_to_the_template(add_defaults: AddDefaults) -> None:
+    for given, is_on, _ in SPELLINGS.values():
+        if "chat_template_kwargs" in given:
+            assert add_defaults(given, {"thinking": not is_on}) == given
+
+
+def test_silent_clients_of_other_apis_get_all_arguments_of_the_template() -> None:
+    default = {"chat_template_kwargs": {"enable_thinking": True, "reasoning_effort": "low"}}
+    unspecified = {"generationConfig": {"thinkingConfig": {"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}}}
+    assert add_ollama_defaults({"think": None}, default) == {**default}
+    assert add_gemini_defaults(unspecified, default) == {**unspecified, **default}
+
+
+@pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
+@pytest.mark.parametrize("default", [default for default, _, _ in SPELLINGS.values()], ids=SPELLINGS)
 def test_a_client_that_says_nothing_about_thinking_gets_the_defaults(add_defaults: AddDefaults, default: Json) -> None:
     """Null is nothing, and so is an object about something else."""
     silent: Json = {"thinking": None, "reasoning_effort": None, "reasoning": {"effort": None, "summary": "auto"}}
@@ -140,7 +235,12 @@ def test_defaults_beside_those_about_thinking_are_added(add_defaults: AddDefault
     others: Json = {"reasoning": {"summary": "auto"}, "chat_template_kwargs": {"a": 1}, "temperature": 0.5}
     assert filled == {"thinking": False, **others}
     filled = add_defaults({"reasoning": {"effort": "high"}}, defaults)
-    assert filled == {**others, "reasoning": {"effort": "high", "summary": "auto"}}
+    template = defaults["chat_template_kwargs"]
+    assert filled == {
+        **others,
+        "reasoning": {"effort": "high", "summary": "auto"},
+        "chat_template_kwargs": template,
+    }
 
 
 def test_a_default_of_no_object_is_no_default_of_the_template() -> None:

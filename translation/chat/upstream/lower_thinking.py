@@ -110,7 +110,10 @@ def _read_template(body: Json) -> bool | None:
 
 
 def _write_template(body: Json, thinking: bool) -> None:
-    body[_TEMPLATE_FIELD] = {**_read_template_arguments(body), "enable_thinking": thinking}
+    arguments = _read_template_arguments(body)
+    body[_TEMPLATE_FIELD] = {**arguments, "enable_thinking": thinking}
+    if "thinking" in arguments:  # the template of such a request reads this one
+        body[_TEMPLATE_FIELD]["thinking"] = thinking
 
 
 def _read_reasoning(body: Json) -> bool | None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from translation.messages.schema.request import EnabledThinking
 from translation.representation.json_types import Json, mapping_or_empty
-from translation.request_defaults import flatten_thinking
+from translation.request_defaults import fit_thinking, flatten_thinking
 
 _LEFT_OUT: Final = frozenset(
     {"max_tokens", "max_completion_tokens", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning"}
@@ -30,7 +30,7 @@ _THINKING_OPTIONS: Final = EnabledThinking.__annotations__.keys() - {"type", "bu
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a body with defaults for what it leaves out."""
     own = {name: value for name, value in body.items() if value is not None}
-    filled = {name: value for name, value in defaults.items() if name not in _LEFT_OUT} | own
+    filled = {name: value for name, value in fit_thinking(defaults, own).items() if name not in _LEFT_OUT} | own
     if stop := defaults.get("stop"):
         filled.setdefault("stop_sequences", [stop] if isinstance(stop, str) else stop)
     if tier := defaults.get("service_tier"):

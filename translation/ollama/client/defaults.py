@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.representation.json_types import Json, mapping_or_empty
-from translation.request_defaults import flatten_thinking
+from translation.request_defaults import fit_thinking, flatten_thinking
 
 _OPTION_NAMES: Final = {
     **{name: name for name in ("frequency_penalty", "presence_penalty", "min_p", "seed", "stop")},
@@ -22,7 +22,9 @@ _LEFT_OUT: Final = ("reasoning", "reasoning_effort", "thinking")
 
 def add_defaults(body: Json, defaults: Mapping[str, Any]) -> Json:
     """Returns a body with defaults for omitted parameters."""
-    defaults = flatten_thinking(defaults)
+    level = body.get("think")
+    name = "thinking" if isinstance(level, bool) else "reasoning_effort"
+    defaults = fit_thinking(flatten_thinking(defaults), {**body, name: level})
     options: Json = {name: defaults[key] for key, name in _OPTION_NAMES.items() if key in defaults}
     options |= {name: value for name, value in mapping_or_empty(body.get("options")).items() if value is not None}
     own = {name: value for name, value in body.items() if value is not None}

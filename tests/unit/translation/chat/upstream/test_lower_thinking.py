@@ -10,6 +10,10 @@ from translation.representation.json_types import Json
 from translation.representation.loss import Loss
 from translation.representation.profile import Profile, ThinkingSwitch
 
+ARGUMENTS = ("enable_thinking", "thinking")
+VALUES = (True, False, None, "auto")
+BOTH = {"enable_thinking": True, "thinking": False}
+
 SWITCHES = [switch for switch in get_args(ThinkingSwitch) if switch != "none"]
 
 
@@ -32,6 +36,24 @@ def test_no_effort_uses_each_switch(switch: Any, effort_field: Any) -> None:
     switch_thinking(body, None, "none", Profile(thinking_switch=switch, effort_field=effort_field), losses)
     assert find_thinking_off(body) == "switch"
     assert losses == []
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+@pytest.mark.parametrize("own", [{}, *({name: value} for name in ARGUMENTS for value in VALUES), BOTH], ids=str)
+def test_a_switch_leaves_no_argument_of_the_template_that_says_otherwise(own: Json, thinking: bool) -> None:
+    body: Json = {"chat_template_kwargs": {"a": 1, **own}}
+    switch_thinking(body, thinking, None, Profile(thinking_switch="chat_template_kwargs"), [])
+    expected = {"a": 1, **dict.fromkeys(own, thinking), "enable_thinking": thinking}
+    assert body == {"chat_template_kwargs": expected}
+    assert find_thinking_off(body) == (None if thinking else "switch")
+
+
+@pytest.mark.parametrize("own", [{name: value} for name in ARGUMENTS for value in (True, False)], ids=str)
+@pytest.mark.parametrize("effort", ["none", "high"])
+def test_an_effort_leaves_the_arguments_of_the_template(own: Json, effort: str) -> None:
+    body: Json = {"chat_template_kwargs": dict(own)}
+    switch_thinking(body, None, effort, Profile(thinking_switch="chat_template_kwargs"), [])
+    assert body == {"chat_template_kwargs": own}
 
 
 BODIES: dict[str, tuple[Json, str | None]] = {
