@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 
 from translation.errors import InvalidRequest
+from translation.gemini.client.json_schemas import has_api_definitions
 from translation.representation.json_types import Json, mapping_or_empty
 
 ENUM_TYPE: Final = "text/x.enum"
@@ -23,6 +24,9 @@ _DEFINITIONS: Final = ("$defs", "definitions")
 
 _OTHER_REFERENCE: Final = re.compile(rb'"(?:\$ref|ref)":"#(?!/(?:\$defs|definitions)/)')
 """A reference to a place that a schema no longer has inside another one."""
+
+_OTHER_API_REFERENCE: Final = re.compile(_OTHER_REFERENCE.pattern.replace(rb"|definitions", rb"|definitions|defs"))
+"""The same in a schema of the API with `defs`, which become `$defs`."""
 
 _REPLY_HEAD: Final = re.compile(rf'\{{\s*"{_KEY}"\s*:')
 """The beginning of a reply. What follows is no part of the pattern: a lazy group between optional white space takes the
@@ -38,10 +42,13 @@ def find_value_form(body: Json) -> ValueForm | None:
     mime_type = config.get("responseMimeType")
     if mime_type == ENUM_TYPE:
         return "text"
-    schema = config.get("responseJsonSchema") or config.get("responseSchema")
+    json_schema = config.get("responseJsonSchema")
+    schema = json_schema or config.get("responseSchema")
     if mime_type != "application/json" or not isinstance(schema, dict) or _is_object(schema):
         return None
-    return None if _OTHER_REFERENCE.search(orjson.dumps(schema)) else "json"
+    renames_defs = not json_schema and has_api_definitions(schema)
+    other = _OTHER_API_REFERENCE if renames_defs else _OTHER_REFERENCE
+    return None if other.search(orjson.dumps(schema)) else "json"
 
 
 def _is_object(schema: Json) -> bool:
