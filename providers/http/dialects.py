@@ -10,6 +10,7 @@ from translation.chat.reply_forms import build_completion_stream
 from translation.chat.upstream.decode import ChatDecoder
 from translation.chat.upstream.lower import TURN_PARAMS as CHAT_TURN_PARAMS
 from translation.chat.upstream.lower import lower as lower_to_chat
+from translation.errors import ProtocolViolation
 from translation.framing.ndjson import LineDecoder
 from translation.framing.sse import Frame, FrameDecoder
 from translation.gemini.upstream.decode import GeminiDecoder
@@ -236,6 +237,11 @@ DIALECTS: dict[WireDialect, DialectSpec] = {
         framing=SSE_WITHOUT_END,
     ),
 }
+
+
+PROTOCOL_ERRORS: Final = (ProtocolViolation, AttributeError, KeyError, RecursionError, TypeError, ValueError)
+"""The exceptions that decoders, and `to_stream` of relays, raise for values whose types or nesting do not follow the
+protocol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from providers.base import (
 from providers.errors import ProviderError, UpstreamGarbled, UpstreamRejected
 from providers.http.dialects import (
     DIALECTS,
+    PROTOCOL_ERRORS,
     RELAY_DIALECTS,
     DecodedDeltaRun,
     Decoder,
@@ -54,9 +55,6 @@ _TERMINAL_EVENTS = (Finished, Failed)
 BodyCheck = Callable[[Json], Awaitable[None]]
 """Checks a body before it is sent. Raises ProviderError or Unrepresentable for a body that the upstream would answer
 wrongly."""
-
-_PROTOCOL_ERRORS = (ProtocolViolation, AttributeError, KeyError, RecursionError, TypeError, ValueError)
-"""The exceptions that decoders raise for values whose types or nesting do not follow the protocol."""
 
 
 class HttpProvider:
@@ -311,7 +309,7 @@ class HttpExchange(Source[Batch]):
             return self._decoder.decode_payloads(self._characters.rewrite_all(payloads), batch)
         except orjson.JSONDecodeError as error:
             raise self._build_garbled_error("an event of the upstream's stream is not JSON") from error
-        except _PROTOCOL_ERRORS as error:
+        except PROTOCOL_ERRORS as error:
             raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
 
     def _decode_after_done(self, payloads: list[bytes], batch: list[Event]) -> None:
@@ -324,7 +322,7 @@ class HttpExchange(Source[Batch]):
         answer = self._upstream.parse_json(body, limits_parts=True)
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
-        except _PROTOCOL_ERRORS as error:
+        except PROTOCOL_ERRORS as error:
             raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
 
     def _decode_late(self, payloads: list[bytes]) -> list[Event]:

@@ -7,10 +7,11 @@ from typing import Final
 
 from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
-from providers.errors import UpstreamRejected
-from providers.http.dialects import SSE, Framing, RelayDialectSpec
+from providers.errors import UpstreamGarbled, UpstreamRejected
+from providers.http.dialects import PROTOCOL_ERRORS, SSE, Framing, RelayDialectSpec
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import UpstreamReply, select_headers
+from translation.errors import ProtocolViolation
 from translation.framing.reply_weight import LIGHT_BYTES
 from translation.representation.json_types import Json
 from translation.representation.loss import Loss
@@ -116,7 +117,13 @@ class HttpRelay(Source[bytes]):
         return self._parse(body) if len(body) <= LIGHT_BYTES else await run_in_pool(self._parse, body)
 
     def _build_stream(self, body: bytes) -> bytes:
-        return self._dialect.to_stream(self._parse(body))
+        answer = self._parse(body)
+        try:
+            return self._dialect.to_stream(answer)
+        except PROTOCOL_ERRORS as error:
+            is_explained = isinstance(error, ProtocolViolation)
+            message = str(error) if is_explained else "the upstream's reply does not follow its protocol"
+            raise UpstreamGarbled(message, provider=self._upstream.name) from error
 
     def _parse(self, body: bytes) -> Json:
         answer = self._upstream.parse_json(body, limits_parts=True)

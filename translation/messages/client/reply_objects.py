@@ -1,6 +1,6 @@
 """Builds the parts that streamed and whole messages share: content blocks and their deltas, usage, the stop reason."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
@@ -41,6 +41,9 @@ _OWN_STOP_REASONS: Final = frozenset({"pause_turn", "model_context_window_exceed
 
 _MAX_ARGS_BYTES: Final = 2**31
 """In messages and in their streams, arguments are an object, whatever their length."""
+
+REQUIRED_COUNTS: Final = ("input_tokens", "output_tokens")
+"""The counts that the usage of every message has in this API."""
 
 _SERVICE_TIERS: Final = {"default": "standard", "priority": "priority"}
 
@@ -89,6 +92,21 @@ def build_message_usage(counts: Usage | None, facts: Mapping[str, Any]) -> Json:
     if (tier := _SERVICE_TIERS.get(facts.get("service_tier") or "")) is not None:
         usage["service_tier"] = tier
     return usage
+
+
+def complete_usage(reported: Any, known: Usage | None, required: Sequence[str] = REQUIRED_COUNTS) -> Json:
+    """Returns the usage object that an upstream of the same API `reported`, with the `required` counts that it lacks.
+
+    Official clients fail at a usage without numbers. The counts are those that are `known` so far, else 0. Without an
+    object they are all of them. Returns `reported` itself if nothing is missing.
+    """
+    if not isinstance(reported, dict):
+        return build_message_usage(known, {})
+    missing = [key for key in required if reported.get(key) is None]
+    if not missing:
+        return reported
+    counts = build_message_usage(known, {})
+    return {**reported, **{key: counts[key] for key in missing}}
 
 
 def build_stop(finished: Finished, *, called: bool, refused: bool, facts: Mapping[str, Any]) -> Json:
@@ -211,19 +229,30 @@ def build_call_carrier(item: Item, seal: ItemSeal | None) -> Iterator[Json]:
 def split_block(block: Json) -> tuple[Json, list[Json]]:
     """Returns a whole block as it starts in a stream, and the deltas that complete it.
 
-    Clients read texts and inputs from the deltas, so that no block starts with one. Other blocks start whole.
+    Clients read texts and inputs from the deltas, so that no block starts with one. Other blocks start whole. `block`
+    may be of an upstream: thinking may lack its signature, and the input of a call may be a text that was cut off.
+    Raises KeyError or TypeError for a block that is malformed.
     """
     match block["type"]:
         case "text":
             citations = [{"type": "citations_delta", "citation": each} for each in block.get("citations") or ()]
             start = {key: value for key, value in block.items() if key != "citations" or not value}
-            return {**start, "text": ""}, [{"type": "text_delta", "text": block["text"]}, *citations]
+            return {**start, "text": ""}, [{"type": "text_delta", "text": _read_text(block, "text")}, *citations]
         case "thinking":
-            thought = [{"type": "thinking_delta", "thinking": block["thinking"]}] if block["thinking"] else []
-            signature = {"type": "signature_delta", "signature": block["signature"]}
-            return {**block, "thinking": "", "signature": ""}, [*thought, signature]
+            texts = {key: text for key in ("thinking", "signature") if (text := _read_text(block, key))}
+            deltas = [{"type": f"{key}_delta", key: text} for key, text in texts.items()]
+            return {**block, "thinking": "", "signature": ""}, deltas
         case _ if "input" in block:
-            delta = {"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()}
-            return {**block, "input": {}}, [delta]
+            given = block["input"]
+            text = given if isinstance(given, str) else orjson.dumps(given).decode()
+            return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": text}]
         case _:
             return block, []
+
+
+def _read_text(block: Json, key: str) -> str:
+    """Returns a text of a block; an empty one if the block lacks it. Raises TypeError for another value."""
+    text = block.get(key)
+    if not isinstance(text, str | None):
+        raise TypeError("a text is not a string")
+    return text or ""

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from translation.errors import ProtocolViolation
 from translation.exact_numbers import parse_tool_data
+from translation.messages.client.reply_objects import complete_usage
 from translation.representation.json_types import Json
 from translation.tools.arguments import is_object, is_written_as_object, strip_code_fence
 
@@ -95,10 +96,14 @@ def correct_stop_reason(reason: Any, *, has_calls: bool) -> Any:
 def relay_message(message: Json, model: str | None) -> Json:
     """Returns a whole message of the upstream as the client gets it. `message` itself is not changed.
 
-    `model` replaces the model's name; None keeps the upstream's. The inputs of calls become objects. Raises
-    ProtocolViolation for a call whose input is none, and for a stop reason that is no string.
+    `model` replaces the model's name; None keeps the upstream's. The inputs of calls become objects, and counts that
+    the usage lacks become 0. Raises ProtocolViolation for a call whose input is none, and for a stop reason that is no
+    string.
     """
     relayed = message if model is None else {**message, "model": model}
+    usage = complete_usage(message.get("usage"), None)
+    if usage is not message.get("usage"):
+        relayed = {**relayed, "usage": usage}
     content = message.get("content")
     if not isinstance(message.get("stop_reason"), str | None):
         raise ProtocolViolation(ODD_STOP_REASON)

@@ -12,6 +12,7 @@ from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.messages_errors import build_error_body, parse_failure
+from translation.messages.client.reply_objects import complete_usage
 from translation.messages.relaying.calls import (
     BROKEN_INPUT,
     CUT_STOP_REASONS,
@@ -20,6 +21,7 @@ from translation.messages.relaying.calls import (
     RelayedInputs,
     correct_stop_reason,
 )
+from translation.messages.relaying.open_blocks import OpenBlocks
 from translation.messages.upstream.decode import read_stop_reason
 from translation.representation.events import Failed, FinishReason, Usage
 from translation.representation.json_types import Json
@@ -31,11 +33,16 @@ _BEFORE_START: Final = frozenset({"ping"})
 _BETWEEN_BLOCKS: Final = frozenset({"ping", "content_block_start"})
 _WITHIN_BLOCK: Final = _CONTENT_EVENTS | _BETWEEN_BLOCKS
 """Names of events that may come before the message, between its blocks, and in a block. They are forwarded as bytes,
-without parsing."""
+most of them without parsing."""
+
+_BLOCK_ENDS: Final = frozenset({"content_block_start", "content_block_stop"})
 
 _MESSAGE_EVENTS: Final = _CONTENT_EVENTS | {"content_block_start", "message_delta", "message_stop"}
 """Names of events that belong to a message that has begun."""
 
+
+_REQUIRED_AT_END: Final = ("output_tokens",)
+"""The counts that the usage of `message_delta` has in any case."""
 
 _NOT_JSON: Final = "an event of the upstream's stream is not JSON"
 
@@ -88,7 +95,7 @@ class MessagesRelay(StreamEnd):
         """The stop reason that says that the answer was cut off."""
         self._forwardable = _BEFORE_START
         """The names of the events that may come now and are forwarded as bytes."""
-        self._open_blocks = 0
+        self._blocks = OpenBlocks()
         self._calls = RelayedInputs()
 
     def feed(self, read: bytes) -> bytes:
@@ -132,15 +139,10 @@ class MessagesRelay(StreamEnd):
     def _forward(self, frame: sse.Frame, *, last: bool) -> bytes:
         """Returns what to send for a frame. `last`: the upstream closed after the frame, or in the middle of it."""
         name, payload = frame.event, frame.payload
+        is_forwardable = name in self._forwardable and _is_object(payload)
         try:
-            if name in self._forwardable and _is_object(payload):
+            if is_forwardable and self._is_plain(name, payload):
                 payload.decode()  # raises for bytes that are not UTF-8, as parsing would
-                if name in _CONTENT_EVENTS:
-                    self.has_content = True
-                if name == "content_block_start" or self._calls.is_within_call:
-                    self._calls.read(orjson.loads(payload))
-                if name != "content_block_delta":
-                    self._track_block(name)
                 return frame.raw
             event = orjson.loads(payload)
         except (orjson.JSONDecodeError, UnicodeDecodeError):
@@ -151,28 +153,33 @@ class MessagesRelay(StreamEnd):
             return self._stop(replace(_BROKEN_OFF) if last else _read_untyped_event(event))
         try:
             sse.require_event_name(event["type"])
+            if is_forwardable and event["type"] == name:
+                self._read_block(event, payload)
+                self.has_content = self.has_content or name in _CONTENT_EVENTS
+                return frame.raw
+            return self._forward_event(event, frame)
         except ProtocolViolation as violation:
             return self._stop(Failed("upstream_garbled", str(violation)))
-        return self._forward_event(event, frame)
 
-    def _track_block(self, kind: object) -> None:
-        """Notes that a block has begun or ended."""
-        if kind == "content_block_start":
-            self._open_blocks += 1
-        elif kind == "content_block_stop":
-            self._open_blocks -= 1
-        else:
-            return
-        self._forwardable = _WITHIN_BLOCK if self._open_blocks else _BETWEEN_BLOCKS
+    def _is_plain(self, name: str | None, payload: bytes) -> bool:
+        """Returns whether an event that may come now needs no parsing: a ping, or a delta that is like the one before
+        it, unless calls are checked in it."""
+        if name == "content_block_delta":
+            return not self._calls.is_within_call and self._blocks.is_like_newest(payload)
+        return name == "ping"
+
+    def _read_block(self, event: Json, payload: bytes) -> None:
+        """Reads an event that may be about a block. Raises what `OpenBlocks.read` raises."""
+        self._blocks.read(event, payload)
+        self._calls.read(event)
+        if event["type"] in _BLOCK_ENDS:
+            self._forwardable = _WITHIN_BLOCK if self._blocks else _BETWEEN_BLOCKS
 
     def _forward_event(self, event: Json, frame: sse.Frame) -> bytes:
         kind = event.get("type")
         if kind in _MESSAGE_EVENTS and self._forwardable is _BEFORE_START:
             return self._stop(Failed("upstream_garbled", f"the upstream sent {kind} before message_start"))
-        if kind in _CONTENT_EVENTS and not self._open_blocks:
-            return self._stop(Failed("upstream_garbled", f"the upstream sent {kind} of a block that is not open"))
-        self._track_block(kind)
-        self._calls.read(event)
+        self._read_block(event, frame.payload)
         match event:
             case {"type": "error"}:
                 return self._report(event)
@@ -190,15 +197,22 @@ class MessagesRelay(StreamEnd):
             case {"type": "message_start", "message": dict(message)}:
                 self._forwardable = _BETWEEN_BLOCKS
                 self.usage = read_message_usage(message.get("usage"))
-                if self._model is not None:
-                    renamed = {**event, "message": {**message, "model": self._model}}
-                    return sse.encode_event("message_start", orjson.dumps(renamed))
+                if (completed := self._complete_head(message)) is not message:
+                    return sse.encode_event("message_start", orjson.dumps({**event, "message": completed}))
             case {"type": "message_delta"}:
                 if self._read_end(event):
                     return sse.encode_event("message_delta", orjson.dumps(event))
         # Servers may leave the name of the event out. And there may be events that are newer than this table.
         self.has_content = self.has_content or event.get("type") in _CONTENT_EVENTS
         return _to_frame(event, frame)
+
+    def _complete_head(self, message: Json) -> Json:
+        """Returns the message of `message_start` with the client's name of the model, and with all counts that clients
+        require. Returns `message` itself if nothing changes."""
+        usage = complete_usage(message.get("usage"), self.usage)
+        if usage is not message.get("usage"):
+            message = {**message, "usage": usage}
+        return message if self._model is None else {**message, "model": self._model}
 
     def _has_broken_call(self, reason: str) -> bool:
         """Returns whether a call is not complete, although the reason says that the message is."""
@@ -209,7 +223,8 @@ class MessagesRelay(StreamEnd):
         """Reads the usage and the stop reason of an event `message_delta`, of which there may be several.
 
         Repairs it in place: a later stop reason does not replace one that says that the answer was cut off, because
-        clients take the last, and usage that is no object is left out. Returns whether it was changed.
+        clients take the last, and usage without the count of the output gets the one that is known. Returns whether it
+        was changed.
         """
         changed = False
         match event:
@@ -224,13 +239,11 @@ class MessagesRelay(StreamEnd):
                     self._cut_reason = reason
                 self.finish_reason = read_stop_reason(delta["stop_reason"])
                 self.is_filtered = reason == REFUSAL and not self.has_content
-        if isinstance(usage := event.get("usage"), dict):
-            # Searches and other tools of the upstream add to the input while the reply is produced.
-            self.usage = read_message_usage(usage, self.usage)
-        elif usage is not None:
-            del event["usage"]
-            changed = True
-        return changed
+        usage = event.get("usage")
+        # Searches and other tools of the upstream add to the input while the reply is produced.
+        self.usage = read_message_usage(usage, self.usage)
+        event["usage"] = complete_usage(usage, self.usage, _REQUIRED_AT_END)
+        return changed or event["usage"] is not usage
 
     def _report(self, event: Json) -> bytes:
         """Records an error that the upstream reports. After content the error ends the stream."""

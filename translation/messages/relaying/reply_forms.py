@@ -8,6 +8,8 @@ import orjson
 from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.reply_objects import split_block
+from translation.messages.relaying.calls import relay_message
+from translation.messages.upstream.decode import NOT_OPEN, require_own_delta
 from translation.representation.json_types import Json
 from translation.tools.arguments import parse_past_arguments
 
@@ -21,15 +23,28 @@ _DELTA_KEYS: Final = {
 
 _PARTIAL_INPUT: Final = "partial_json"
 
+_UNKNOWN_FORM: Final = "the upstream's reply is not a message of the Messages API"
+
 
 def build_message_stream(message: Json) -> bytes:
-    """Returns a whole message as a stream. An error becomes the event `error`."""
+    """Returns a whole message as a stream. An error becomes the event `error`.
+
+    A message may have no content, and thinking no signature. Raises ProtocolViolation for one that is malformed.
+    """
     if message.get("type") == "error":
         return _encode(message)
+    try:
+        return _split_message(relay_message(message, None))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProtocolViolation(_UNKNOWN_FORM) from error
+
+
+def _split_message(message: Json) -> bytes:
     head = {key: value for key, value in message.items() if key != "stop_details"}
     head |= {"content": [], "stop_reason": None, "stop_sequence": None}
     frames = [_encode({"type": "message_start", "message": head})]
-    for index, block in enumerate(message["content"]):
+    content = message.get("content")
+    for index, block in enumerate(() if content is None else content):
         start, deltas = split_block(block)
         frames.append(_encode({"type": "content_block_start", "index": index, "content_block": start}))
         frames += [_encode({"type": "content_block_delta", "index": index, "delta": delta}) for delta in deltas]
@@ -37,7 +52,7 @@ def build_message_stream(message: Json) -> bytes:
     delta = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
     if message.get("stop_details") is not None:
         delta["stop_details"] = message["stop_details"]
-    frames.append(_encode({"type": "message_delta", "delta": delta, "usage": message.get("usage") or {}}))
+    frames.append(_encode({"type": "message_delta", "delta": delta, "usage": message["usage"]}))
     return b"".join([*frames, _encode({"type": "message_stop"})])
 
 
@@ -83,7 +98,7 @@ class _MessageStream:
             case "content_block_delta":
                 index = event["index"]
                 if index not in self._blocks:
-                    raise ProtocolViolation("the upstream sent a delta for a block that is not open")
+                    raise ProtocolViolation(NOT_OPEN)
                 _add_delta(self._blocks[index], self._texts[index], event["delta"])
             case "message_delta":
                 self._update_message(event)
@@ -107,6 +122,7 @@ class _MessageStream:
 
 
 def _add_delta(block: Json, texts: dict[str, list[str]], delta: Any) -> None:
+    require_own_delta(block["type"], delta["type"])
     if delta["type"] == "citations_delta":
         block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
     elif delta["type"] == "compaction_delta":  # a summary comes whole

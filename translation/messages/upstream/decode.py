@@ -60,7 +60,7 @@ _CUT_REASONS: Final = ("length", "content_filter")
 
 _SERVICE_TIERS: Final = {"standard": "default", "priority": "priority"}
 
-_BLOCK_OF_DELTA: Final = {
+BLOCK_OF_DELTA: Final = {
     "text_delta": "text",
     "citations_delta": "text",
     "thinking_delta": "thinking",
@@ -69,7 +69,10 @@ _BLOCK_OF_DELTA: Final = {
 }
 """Type of a delta -> type of the block that it extends."""
 
-_DELTA_BLOCKS: Final = frozenset(_BLOCK_OF_DELTA.values())
+DELTA_BLOCKS: Final = frozenset(BLOCK_OF_DELTA.values())
+"""The types of the blocks that these deltas extend. Blocks of other types may have any deltas."""
+
+NOT_OPEN: Final = "the upstream sent a delta for a block that is not open"
 
 _MAX_DETAIL_CHARS: Final = 1_000
 
@@ -92,6 +95,15 @@ _DROP_TYPE: Final = "thinking_dropped"
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"""
 
 _NO_MESSAGE: Final = "the upstream reported an error without saying which"
+
+
+def require_own_delta(block_type: Any, delta_type: Any) -> None:
+    """Raises ProtocolViolation for a delta of another type than those of its block.
+
+    A type that is not known may be newer than the table, so that it says nothing.
+    """
+    if block_type in DELTA_BLOCKS and BLOCK_OF_DELTA.get(delta_type, block_type) != block_type:
+        raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
 
 
 class AnthropicDecoder(ChunkDecoder):
@@ -267,16 +279,15 @@ class AnthropicDecoder(ChunkDecoder):
 
     def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
         if index != self._block_index or self._is_stopped:
-            raise ProtocolViolation("the upstream sent a delta for a block that is not open")
+            raise ProtocolViolation(NOT_OPEN)
         kind = delta["type"]
         if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
             self._deltas.append(delta["partial_json"])
-        if self._block["type"] not in _DELTA_BLOCKS:
+        if self._block["type"] not in DELTA_BLOCKS:
             return []
-        if kind not in _BLOCK_OF_DELTA:
+        if kind not in BLOCK_OF_DELTA:
             return [Opaque("anthropic", delta, is_output=True)]
-        if self._block["type"] != _BLOCK_OF_DELTA[kind]:
-            raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
+        require_own_delta(self._block["type"], kind)
         match kind:
             case "text_delta":
                 return self._emit_delta("text", delta["text"])

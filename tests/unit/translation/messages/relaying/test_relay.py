@@ -10,7 +10,7 @@ import pytest
 from tests.unit.support.golden import GOLDEN, recordings
 from tests.unit.support.stream_checks.messages_order import check_message_stream, read_frames
 from tests.unit.support.translator_drivers import fail_to_end, relay_to_end
-from tests.upstream.anthropic import message
+from tests.upstream.anthropic import USAGE, message
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
 from translation.messages.relaying.calls import relay_message
@@ -68,7 +68,7 @@ def test_the_usage_is_that_of_the_end() -> None:
     last = USAGE_FRAME % b'{"input_tokens":2700,"cache_read_input_tokens":7300,"output_tokens":510}'
     assert relay.feed(last) == last
     assert (relay.usage.input, relay.usage.cache_read, relay.usage.output) == (10000, 7300, 510)
-    assert relay.feed(USAGE_FRAME % b"null") == USAGE_FRAME % b"null"
+    relay.feed(USAGE_FRAME % b"null")
     assert relay.usage.output == 510
 
 
@@ -236,15 +236,21 @@ OUT_OF_ORDER: dict[str, list[Json]] = {
     "the end of a block before the message": [_event("content_block_stop", index=0)],
     "the end before the message": [_event("message_delta", delta={"stop_reason": "end_turn"})],
     "a stop before the message": [_event("message_stop")],
-    "a delta of no block": [_event("message_start", message={}), _event("content_block_delta", index=0, delta={})],
+    "a delta of no block": [
+        _event("message_start", message={"usage": USAGE}),
+        _event("content_block_delta", index=0, delta={}),
+    ],
     "a delta of a block that has ended": [
-        _event("message_start", message={}),
+        _event("message_start", message={"usage": USAGE}),
         _event("content_block_start", index=0, content_block=BLOCK),
         _event("content_block_stop", index=0),
         _event("content_block_delta", index=0, delta={}),
     ],
-    "the end of no block": [_event("message_start", message={}), _event("content_block_stop", index=0)],
-    "a second message": [_event("message_start", message={}), _event("message_start", message={})],
+    "the end of no block": [_event("message_start", message={"usage": USAGE}), _event("content_block_stop", index=0)],
+    "a second message": [
+        _event("message_start", message={"usage": USAGE}),
+        _event("message_start", message={"usage": USAGE}),
+    ],
     "a message that is a text": [_event("message_start", message="m"), _event("content_block_stop", index=0)],
 }
 
@@ -266,7 +272,7 @@ def test_events_out_of_order_end_the_stream_as_failed(events: list[Json], is_nam
 @pytest.mark.parametrize("reason", [3, True, ["end_turn"], {"type": "end_turn"}], ids=str)
 def test_a_stop_reason_that_is_no_text_ends_the_stream_as_failed(reason: Any) -> None:
     relay = relay_of()
-    relay.feed(encode_data(orjson.dumps(_event("message_start", message={}))))
+    relay.feed(encode_data(orjson.dumps(_event("message_start", message={"usage": USAGE}))))
     relay.feed(encode_data(orjson.dumps(_event("message_delta", delta={"stop_reason": reason}))))
     assert relay.failed is not None
     assert relay.failed.code == "upstream_garbled"
@@ -276,7 +282,7 @@ def test_a_stop_reason_that_is_no_text_ends_the_stream_as_failed(reason: Any) ->
 
 def test_blocks_may_overlap() -> None:
     events = [
-        _event("message_start", message={}),
+        _event("message_start", message={"usage": USAGE}),
         *(_event("content_block_start", index=index, content_block=BLOCK) for index in (0, 1)),
         _event("content_block_stop", index=0),
         _event("content_block_delta", index=1, delta={}),
