@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from providers.config import PROVIDER_DEFAULTS, TOKENS_ONLY_TYPES, ProviderType
 from providers.model_families import ModelFamily, RawTextFormat
-from translation.representation.profile import DEFAULT_PROFILE, Profile, SchemaShim, two_pass_profile
+from translation.representation.profile import DEFAULT_PROFILE, CacheTtl, Profile, SchemaShim, two_pass_profile
 
 _COMMON_PARAMS = frozenset({"top_k", "min_p", "repetition_penalty"})
 """Parameters outside OpenAI's APIs that all open servers accept."""
@@ -21,11 +21,22 @@ _OPENROUTER_PARAMS = _COMMON_PARAMS | {
     "preset",
     "usage",
     "top_a",
+    "cache_control",
     "include_reasoning",
     "session_id",
     "trace",
 }
 """https://openrouter.ai/docs/api-reference/parameters"""
+
+_OPENROUTER_CACHE_MARKS: Final[Mapping[str, CacheTtl]] = {
+    "*claude*": "1h",
+    # Those that Alibaba serves. It keeps no prompt longer, and snapshots, whose names end with a date, have no such
+    # cache. DeepSeek V3.2 needs a mark at Alibaba too, but other hosts of it cache every prompt.
+    "qwen/*-max": "5m",
+    "qwen/*-plus": "5m",
+    "qwen/*-flash": "5m",
+}
+"""https://openrouter.ai/docs/guides/best-practices/prompt-caching"""
 
 _ANTHROPIC_PARAMS = frozenset({"top_k", "cache_control", "container", "context_management", "inference_geo"})
 """https://docs.claude.com/en/api/messages"""
@@ -135,6 +146,7 @@ _PROFILES: Final[Mapping[ProviderType, Profile]] = {
         replay_reasoning="reasoning_details",
         thinking_switch="reasoning_enabled",
         effort_field="reasoning",
+        cache_marks=_OPENROUTER_CACHE_MARKS,
         schema_shims=_ARRAY_ITEMS,
         extra_params=_OPENROUTER_PARAMS,
     ),

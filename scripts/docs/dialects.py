@@ -51,6 +51,10 @@ dialect too; without that, clients that add up the deltas would miss it. A final
 nobody could say which of the two is the model's. White space around a text, that beyond ASCII too, makes no difference. Thinking is shown as
 it was streamed, and not compared. Arguments of calls may be written in another way, but `1`, `1.0` and `true` are three values, and all digits count.
 
+A text may come only at its end: OpenAI sends short answers without any delta, and other servers send items only in the last event. All of such a
+text is sent as a delta then, with the events around it that are missing, and an item that never ended ends before the last event. A final value that is
+empty or blank becomes the streamed text. Several items of one `output_index` are told apart by their ids. A streamed text that no item has is a failure.
+
 A final value may be another form of the streamed text: without the thinking that was streamed between tags in it, because the server separates it only
 at the end, or in another normal form of Unicode (NFC, NFD). Clients have the streamed text already, so it stands, and the reply reports
 `output.final_text=differs from the deltas`: in `losses` at the end of a stream (Gemini: `finishMessage`), in `x-gateway-loss` of a whole reply, and in the log

@@ -27,6 +27,7 @@ ReasoningEffort: TypeAlias = Annotated[
     GetPydanticSchema(lambda _, build: build(Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
 ]
 """An effort that the configuration may set a budget for. Requests may have others."""
+CacheTtl: TypeAlias = Literal["5m", "1h"]
 ThinkTag: TypeAlias = Literal["think", "thinking"]
 TOOL_PARSERS: Final = ("hermes", "llama", "llama3_json", "mistral", "json", "pythonic")
 """The formats of tool calls in text that a parser exists for: the configuration accepts these names."""
@@ -114,6 +115,11 @@ class Profile:
     """Patterns, with `*` and `?`, of whole lines in the system prompt that are no use to the model. They are
     [removed](prefix-cache.md), which is no loss. The default contains Claude Code's billing header, except for
     `anthropic` and `scripted`. With `[]` no line is removed."""
+    # Their places are the ends of the system prompt and of the messages.
+    cache_marks: Mapping[Name, CacheTtl] = field(default_factory=dict)
+    """The models of a chat upstream that cache a prompt only up to a mark (`cache_control`), by patterns, with `*` and
+    `?`, of the upstream's names. The value is the longest time that the mark may ask for: `5m` or `1h`. Requests that
+    ask for a cache are [sent with marks](prefix-cache.md#what-else-stays-the-same)."""
     developer_role: Literal["developer", "system", "user"] = "system"
     """The role with which a developer message is sent."""
     reasoning_part: ReasoningPart = "reasoning_text"

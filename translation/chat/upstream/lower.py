@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from translation.chat.upstream.cache_marks import mark_for_caching
 from translation.chat.upstream.lower_items import lower_items
 from translation.chat.upstream.lower_thinking import lower_reasoning, switch_thinking
 from translation.chat.upstream.lower_tools import (
@@ -98,6 +99,8 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
         if body.get("tool_choice") not in (None, "auto", "none"):
             losses.append(Loss("tool_choice", "not enforced"))  # the prompt asks for the call
         body = lower_tools_to_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
+    if profile.cache_marks:
+        mark_for_caching(body["messages"], turn, profile, losses)
     return LoweredRequest(body, tuple(dict.fromkeys(losses)) if losses else ())
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from translation.errors import InvalidRequest, Unrepresentable
+from translation.lowering.cache_marks import build_cache_mark
 from translation.lowering.unsupported import find_unknown_key_losses
 from translation.messages.upstream.citations import enable_citations
 from translation.messages.upstream.families import find_claude_family
@@ -41,6 +42,9 @@ _REFUSED_PARAMS: Final = {
 }
 """Parameters that the API does not have. Dropping them would change the reply. Parameter -> its name in the error
 message."""
+
+_LONGEST_TTL: Final = "1h"
+"""The longest time that the API keeps a prompt in its cache."""
 
 _SERVICE_TIERS: Final = {"auto": "auto", "default": "standard_only"}
 
@@ -182,17 +186,11 @@ def _add_extra(
 def _mark_for_caching(body: Json, turn: Turn, losses: list[Loss]) -> None:
     """Sets `cache_control` marks at the ends of the system prompt (or of the tools) and of the messages, in place.
 
-    Without a mark the API caches no prompt, and every turn pays for the whole of it. They are set only for requests
-    with marks of their own, a `prompt_cache_key` or a `prompt_cache_retention`. The API has no parameter for the key.
-    The retention `24h` becomes `1h`, the API's longest, which is reported as a loss.
+    The API has no parameter for the `prompt_cache_key`.
     """
-    retention = turn.sampling.get("prompt_cache_retention")
-    if not turn.sampling.get("prompt_cache_key") and not retention and turn.cache_control is None:
+    mark = build_cache_mark(turn, _LONGEST_TTL, losses)
+    if mark is None:
         return
-    mark: Json = dict(turn.cache_control or {"type": "ephemeral"})
-    if retention == "24h":
-        mark["ttl"] = "1h"
-        losses.append(Loss("prompt_cache_retention", "24h as 1h"))
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"], "cache_control": mark}]
     elif "tools" in body:
