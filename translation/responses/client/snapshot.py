@@ -63,12 +63,14 @@ _ERROR_CODES = frozenset(
         "image_file_not_found",
     }
 )
-"""The values of `error.code` that the official clients accept. They reject the whole event for any other."""
+"""The values of `error.code` in the schema of the API. Strict clients reject the whole event for most others."""
+
+_UNLISTED_ERROR_CODES = frozenset({"context_length_exceeded", "insufficient_quota"})
+"""Codes that OpenAI sends although its schema lacks them. Codex does not repeat the request after them, and makes its
+conversation shorter after the first."""
 
 _ERROR_CODE_OF = {
     "rate_limited": "rate_limit_exceeded",
-    "insufficient_quota": "rate_limit_exceeded",
-    "context_length_exceeded": "invalid_prompt",
 }
 """Code of a Failed event -> the `error.code` with its meaning. Any other code outside the list is `server_error`."""
 
@@ -215,7 +217,8 @@ class Snapshot:
         """Ends the response as `failed`, with the error and the output so far."""
         self.failed = event
         self._usage = event.usage or self._usage
-        code = event.code if event.code in _ERROR_CODES else _ERROR_CODE_OF.get(event.code, "server_error")
+        is_known = event.code in _ERROR_CODES or event.code in _UNLISTED_ERROR_CODES
+        code = event.code if is_known else _ERROR_CODE_OF.get(event.code, "server_error")
         error: Json = {"code": code, "message": event.message}
         if code != event.code:
             error["type"] = event.code

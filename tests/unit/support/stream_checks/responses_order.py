@@ -65,13 +65,25 @@ def check_stream(wire: bytes) -> list[Json]:
     return events
 
 
+_UNLISTED_ERROR_CODES = {"context_length_exceeded", "insufficient_quota"}
+"""OpenAI sends them, and Codex reads them, although the official types lack them."""
+
+
 def check_types(events: list[Json]) -> None:
     for event in events:
-        _EVENT.validate_python(event, strict=True)
+        listed = {**event, "response": _list_error_code(event["response"])} if "response" in event else event
+        _EVENT.validate_python(listed, strict=True)
 
 
 def check_response(response: Json) -> None:
-    TypeAdapter(Response).validate_python(response, strict=True)
+    TypeAdapter(Response).validate_python(_list_error_code(response), strict=True)
+
+
+def _list_error_code(response: Json) -> Json:
+    error = response.get("error")
+    if not error or error["code"] not in _UNLISTED_ERROR_CODES:
+        return response
+    return {**response, "error": {**error, "code": "server_error"}}
 
 
 def accumulate(events: list[Json]) -> Any:

@@ -166,19 +166,15 @@ def test_usage_has_additional_counts_of_the_upstream() -> None:
         (Failed("rate_limited", "slow"), {"code": "rate_limit_exceeded", "message": "slow", "type": "rate_limited"}),
         (
             Failed("context_length_exceeded", "too long", "input"),
-            {
-                "code": "invalid_prompt",
-                "message": "too long",
-                "type": "context_length_exceeded",
-                "param": "input",
-            },
+            {"code": "context_length_exceeded", "message": "too long", "param": "input"},
         ),
+        (Failed("insufficient_quota", "empty"), {"code": "insufficient_quota", "message": "empty"}),
         (
             Failed("upstream_truncated", "cut"),
             {"code": "server_error", "message": "cut", "type": "upstream_truncated"},
         ),
     ],
-    ids=["as it is", "a limit", "a prompt that is too long", "everything else"],
+    ids=["as it is", "a limit", "a prompt that is too long", "no money left", "everything else"],
 )
 def test_a_failure_has_a_code_from_the_closed_list(failed: Failed, error: Json) -> None:
     response = collect(Started("up"), failed)
