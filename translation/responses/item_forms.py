@@ -23,6 +23,13 @@ _NAMES: Final = {
 }
 """Item type -> the keys that say what an item calls. It has them from its first event on."""
 
+_REQUIRED_LISTS: Final[Mapping[str, Sequence[str]]] = {
+    "message": ("content",),
+    "reasoning": ("summary",),
+    "output_text": ("annotations",),
+}
+"""Type of an item or a part -> the keys of the lists that the API's schema requires, empty or not."""
+
 HIDES_TEXT: Final = "code_interpreter_call"
 """The type of item whose text may be null: its code, if the server does not show it."""
 
@@ -37,8 +44,8 @@ def complete_items(output: list[Any]) -> list[Item]:
 
 
 def complete_item(item: Any) -> Item:
-    """Returns a whole item with empty texts, an empty content and a role where it has none, the same object if it lacks
-    nothing.
+    """Returns a whole item with empty texts, the lists that the API requires and a role where it has none, the same
+    object if it lacks nothing.
 
     Raises TypeError for a value that is no item, a call without its names, a compaction without content, and ids,
     parts, texts, annotations and log probabilities of the wrong type.
@@ -50,12 +57,9 @@ def complete_item(item: Any) -> Item:
     check_names(item)
     if kind == "compaction" and not isinstance(item.get("encrypted_content"), str):
         raise TypeError("a compaction has no content")
-    added = _find_missing_text(kind, None, item)
-    if kind == "message":
-        if item.get("role") is None:
-            added["role"] = "assistant"
-        if item.get("content") is None:
-            added["content"] = []
+    added = {**_find_missing_text(kind, None, item), **find_missing_lists(kind, item)}
+    if kind == "message" and item.get("role") is None:
+        added["role"] = "assistant"
     for key in PART_LISTS.get(kind, ()):
         if (parts := item.get(key)) is not None:
             completed = _complete_parts(kind, parts)
@@ -80,16 +84,24 @@ def _complete_parts(item_type: str, parts: Any) -> list[Json]:
 
 
 def complete_part(item_type: str, part: Any) -> Json:
-    """Returns a whole part with an empty text where it has none, the same object if it lacks nothing. Raises TypeError
-    for a value that is no part, and a text, annotations or log probabilities of the wrong type."""
+    """Returns a whole part with an empty text and the lists that the API requires where it has none, the same object if
+    it lacks nothing.
+
+    Raises TypeError for a value that is no part, and a text, annotations or log probabilities of the wrong type.
+    """
     if not isinstance(part, dict) or not isinstance(part_type := part.get("type"), str):
         raise TypeError("a part of an item is not an object with a type")
     for key in _LISTS_OF_PARTS:
         entries = part.get(key)
         if entries is not None and not (isinstance(entries, list) and all(isinstance(each, dict) for each in entries)):
             raise TypeError(f"{key} are not a list of objects")
-    added = _find_missing_text(item_type, part_type, part)
+    added = {**_find_missing_text(item_type, part_type, part), **find_missing_lists(part_type, part)}
     return {**part, **added} if added else part
+
+
+def find_missing_lists(type_: Any, whole: Json) -> Json:
+    """Returns an empty list for each key of an item or a part of this type whose list is missing or null."""
+    return {key: [] for key in _REQUIRED_LISTS.get(type_, ()) if whole.get(key) is None}
 
 
 def _find_missing_text(item_type: str, part_type: str | None, whole: Json) -> Json:

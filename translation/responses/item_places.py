@@ -23,8 +23,8 @@ def find_places(output: Sequence[Item], streamed: Iterable[StreamedItem]) -> dic
     """Returns the place in `output` of each item of the stream that is there.
 
     Some upstreams give an item a new id in each event. Then its place is that of its index. If the indexes do not fit
-    the types of the items, because the upstream counts from 1 or leaves items out, the items of each type are taken in
-    their order.
+    the types of the items, because the upstream counts from 1, leaves items out or gives several one index, the items
+    of each type are taken in their order.
     """
     in_order = sorted(streamed, key=lambda item: item.output_index)
     by_id = {item["id"]: place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
@@ -39,7 +39,9 @@ def find_places(output: Sequence[Item], streamed: Iterable[StreamedItem]) -> dic
     for place in sorted(free):
         free_by_type.setdefault(str(output[place].get("type")), []).append(place)
     others = [item for item in in_order if item not in places and item.type in free_by_type]
-    if all(item.output_index in free and str(output[item.output_index].get("type")) == item.type for item in others):
+    indexes = {item.output_index for item in others}
+    has_own_indexes = len(indexes) == len(others) and indexes <= free
+    if has_own_indexes and all(str(output[item.output_index].get("type")) == item.type for item in others):
         return places | {item: item.output_index for item in others}
     next_places = {kind: iter(free_places) for kind, free_places in free_by_type.items()}
     for item in others:

@@ -10,6 +10,9 @@ from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import find_rest
 from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
+from translation.responses.relaying.beginnings import Beginnings
+from translation.responses.relaying.calls import ITEM_DONE
+from translation.responses.relaying.restored_events import build_item_events
 from translation.responses.relaying.whole_response import is_item
 from translation.tools.arguments import is_same_json
 
@@ -27,10 +30,10 @@ class DoneItem(NamedTuple):
 
 
 class DoneItems:
-    """The items that ended in one stream, by their output indexes. Forwarded events are only parsed if needed."""
+    """The items that ended in one stream, with their output indexes. Forwarded events are only parsed if needed."""
 
     def __init__(self) -> None:
-        self._items: dict[int, DoneItem] = {}
+        self._items: list[tuple[int, DoneItem]] = []
         self._unread: list[bytes] = []
         """The payloads of `response.output_item.done` events that were forwarded without parsing."""
 
@@ -39,71 +42,126 @@ class DoneItems:
         self._unread.append(payload)
 
     def add(self, event: Json, client_item: Any) -> None:
-        """Adds the item of an event, if it has the form of one and a place in the output."""
-        output_index, item = event.get("output_index"), event.get("item")
-        if isinstance(output_index, int) and is_item(item) and is_item(client_item):
-            self._items[output_index] = DoneItem(item, client_item)
+        """Adds the item of an event, if it has the form of one."""
+        self._read()
+        self._add(event, client_item)
 
-    def read(self) -> dict[int, DoneItem]:
-        """Returns all items so far."""
+    def read(self) -> list[tuple[int, DoneItem]]:
+        """Returns all items so far with their output indexes, in the order of these. Some upstreams give several items
+        one index: they come in the order in which they ended."""
+        self._read()
+        return sorted(self._items, key=lambda entry: entry[0])
+
+    def list_client_items(self) -> list[Item]:
+        """Returns the items as the client got them, in their order."""
+        return [item.client for _, item in self.read()]
+
+    def _read(self) -> None:
         payloads, self._unread = self._unread, []
         for payload in payloads:
             try:
                 event = orjson.loads(payload)
             except orjson.JSONDecodeError:
                 continue  # it was forwarded without parsing, so the client saw that it is damaged
-            self.add(event, event.get("item"))
-        return self._items
+            self._add(event, event.get("item"))
 
-    def list_client_items(self) -> list[Item]:
-        """Returns the items as the client got them, in their order."""
-        return [item.client for _, item in sorted(self.read().items())]
+    def _add(self, event: Json, client_item: Any) -> None:
+        output_index, item = event.get("output_index"), event.get("item")
+        if not (is_item(item) and is_item(client_item)):
+            return
+        if not isinstance(output_index, int):  # some upstreams send none: then the order is that of the events
+            output_index = len(self._items)
+        added = output_index, DoneItem(item, client_item)
+        for number, (index, earlier) in enumerate(self._items):
+            if index == output_index and _is_same_item(earlier.upstream, item):
+                self._items[number] = added
+                return
+        self._items.append(added)
+
+
+def _is_same_item(item: Item, other: Item) -> bool:
+    """Returns whether two items that ended at one place are one, which some upstreams end twice, with a new id."""
+    if item["type"] != other["type"] or item.get("call_id") != other.get("call_id"):
+        return False
+    return item.get("id") == other.get("id") or _read_text(item) == _read_text(other)
+
+
+class JoinedItem(NamedTuple):
+    """An item of a whole output, as the client gets it."""
+
+    item: Item
+    has_ended: bool
+    """Whether it ended in the stream."""
+    open_item: StreamedItem | None = None
+    """What the stream had of it, if its texts began there, but it did not end."""
 
 
 class JoinedOutput(NamedTuple):
     """A whole output, and whether an item in it has another form of the text that it had in the stream."""
 
-    items: list[Item]
+    items: list[JoinedItem]
     has_other_form: bool
 
 
 def join_output(
     upstream_output: list[Item],
     client_output: list[Item],
-    done_items: dict[int, DoneItem],
+    done_items: Sequence[tuple[int, DoneItem]],
     open_items: Sequence[StreamedItem] = (),
 ) -> JoinedOutput:
     """Returns the whole output: the items of the terminal event, and those of the stream that it lacks.
 
-    `client_output` has the items of the upstream's output as the client gets them, and `open_items` are those of the
-    stream that did not end in it: their places are not those of others. An item without any text in the
-    terminal event is that of the stream. Raises ProtocolViolation for an item with another text than in the stream:
-    nobody could say which of the two is the model's.
+    `client_output` has the items of the upstream's output as the client gets them, `done_items` are those that ended in
+    the stream, sorted by their output indexes, and `open_items` are those that did not end: their places are not those
+    of others. An item without any text in the terminal event is that of the stream. Raises ProtocolViolation for an
+    item with another text than in the stream: nobody could say which of the two is the model's.
     """
-    joined = list(client_output)
-    places = _find_places(upstream_output, done_items, open_items)
+    streamed = [build_streamed_item(index, done["type"], done.get("id")) for index, (done, _) in done_items]
+    indexes = {index for index, _ in done_items}
+    places = find_places(
+        upstream_output, [*streamed, *(item for item in open_items if item.output_index not in indexes)]
+    )
+    open_places = {place: item for item, place in places.items()}
     has_other_form = False
-    for index, done in sorted(done_items.items()):
-        if index not in places:
+    joined = [JoinedItem(item, False, open_places.get(place)) for place, item in enumerate(client_output)]
+    lacking: list[tuple[int, DoneItem]] = []
+    for (index, done), streamed_item in zip(done_items, streamed, strict=True):
+        if (place := places.get(streamed_item)) is None:
+            lacking.append((index, done))
             continue
-        streamed_text, final_text = _read_text(done.upstream), _read_text(upstream_output[places[index]])
+        joined[place] = JoinedItem(client_output[place], True)
+        streamed_text, final_text = _read_text(done.upstream), _read_text(upstream_output[place])
         if streamed_text and final_text:
             has_other_form |= _is_other_form(streamed_text, final_text, is_json=done.upstream["type"] != "message")
         elif streamed_text:
-            joined[places[index]] = done.client
-    for index, done in sorted(done_items.items()):
-        if index not in places:
-            joined.insert(index, done.client)
+            joined[place] = JoinedItem(done.client, True)
+    next_place = 0
+    for index, done in lacking:
+        next_place = max(index, next_place)
+        joined.insert(next_place, JoinedItem(done.client, True))
+        next_place += 1
     return JoinedOutput(joined, has_other_form)
 
 
-def _find_places(
-    output: list[Item], done_items: dict[int, DoneItem], open_items: Sequence[StreamedItem]
-) -> dict[int, int]:
-    """Returns the place in `output` of each item of the stream that is there, by the item's output index."""
-    streamed = [build_streamed_item(index, done["type"], done.get("id")) for index, (done, _) in done_items.items()]
-    streamed += [item for item in open_items if item.output_index not in done_items]
-    return {item.output_index: place for item, place in find_places(output, streamed).items()}
+def build_missing_ends(joined: Sequence[JoinedItem], indexes: set[int], beginnings: Beginnings) -> list[Json]:
+    """Returns the events of the items that did not end in the stream, without their sequence numbers: clients read
+    answers and calls from them. `indexes` are the output indexes of those that ended."""
+    events: list[Json] = []
+    used = set(indexes)
+    for place, (item, has_ended, open_item) in enumerate(joined):
+        if has_ended:
+            continue
+        if open_item is not None:
+            index = place if open_item.output_index < 0 else open_item.output_index
+            events.append({"type": ITEM_DONE, "output_index": index, "item": item})
+        else:
+            begun = beginnings.find_index(item, place)
+            is_begun = begun is not None and begun not in used
+            free = place if place not in used else max(used) + 1
+            index = begun if is_begun and begun is not None else free
+            events += build_item_events(item, index, beginnings, is_begun=is_begun)
+        used.add(index)
+    return events
 
 
 def _is_other_form(streamed_text: str, final_text: str, *, is_json: bool) -> bool:

@@ -1,5 +1,6 @@
 """Relays the stream of a Responses upstream to a Responses client."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,25 +20,26 @@ from translation.representation.loss import FINAL_TEXT, LOSSES, render_reply_los
 from translation.responses import usage
 from translation.responses.client.snapshot import Snapshot
 from translation.responses.item_forms import PART_LISTS, complete_item
-from translation.responses.item_places import StreamedItem
+from translation.responses.relaying.beginnings import BEGIN_EVENTS, ITEM_ADDED, PART_ADDED, read_output_index
 from translation.responses.relaying.calls import ARGUMENT_EVENTS, ITEM_DONE, RelayedCalls
 from translation.responses.relaying.event_numbers import EventNumbers, build_frame
-from translation.responses.relaying.final_output import (
-    STREAMED_TEXTS,
-    DoneItems,
-    join_output,
-)
+from translation.responses.relaying.final_output import STREAMED_TEXTS, DoneItems, build_missing_ends, join_output
+from translation.responses.relaying.restored_events import PART_DONE
 from translation.responses.relaying.streamed_deltas import (
     DELTA_EVENTS,
     DONE_EVENTS,
-    PART_DONE,
+    NOTHING_RESTORED,
     PART_PREFIXES,
+    Restored,
     StreamedDeltas,
 )
 from translation.responses.relaying.whole_response import (
     TERMINAL_STATUSES,
     OwnResponse,
     build_own_fields,
+    complete_known_item,
+    complete_known_items,
+    complete_known_part,
     complete_output,
     has_items,
     is_item,
@@ -55,12 +57,12 @@ _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_p
 _TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _LIFECYCLE_EVENTS = _START_EVENTS | _TERMINAL_EVENTS
 
-_ITEM_ADDED = "response.output_item.added"
-_ITEM_EVENTS = frozenset({_ITEM_ADDED, ITEM_DONE})
-_PART_EVENTS: Final = frozenset({"response.content_part.added", PART_DONE})
+_ITEM_EVENTS = frozenset({ITEM_ADDED, ITEM_DONE})
+_PART_EVENTS: Final = frozenset({PART_ADDED, PART_DONE})
 _CALL_TYPES: Final = ("function_call", "custom_tool_call")
 """Types of the calls that clients run, by their names."""
-_INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | ARGUMENT_EVENTS | DONE_EVENTS.keys() | {PART_DONE}
+_ENDS_OF_TEXTS: Final = DONE_EVENTS.keys() | {PART_DONE}
+_INSPECTED_EVENTS = _LIFECYCLE_EVENTS | _ITEM_EVENTS | _PART_EVENTS | ARGUMENT_EVENTS | _ENDS_OF_TEXTS
 """Events that may have to be parsed. All others are forwarded without parsing."""
 
 _TEXT_KEYS: Final = {
@@ -70,10 +72,14 @@ _TEXT_KEYS: Final = {
 }
 """Type of an event of a text -> the key of the text."""
 
-_ENDS_OF_TEXTS: Final = DONE_EVENTS.keys() | {PART_DONE, ITEM_DONE}
+_REQUIRED_MEMBERS: Final = (
+    (b'"message"', b'"content"'),
+    (b'"reasoning"', b'"summary"'),
+    (b'"output_text"', b'"annotations"'),
+)
+"""How the type of an item or a part is written, and a member that it must have."""
 
-_PLACE_KEYS: Final = ("item_id", "output_index", "content_index")
-"""Keys of an event about a text that say which text it is."""
+_MISSING_MEMBER: Final = re.compile(rb'"(?:content|summary|annotations)": ?null')
 
 _VALUE_MARKS: Final[Mapping[str | None, tuple[bytes, bytes]]] = {
     **{name: (b'"%b":"' % key.encode(), b'"%b": "' % key.encode()) for name, key in _TEXT_KEYS.items()},
@@ -136,7 +142,7 @@ class ResponsesRelay(StreamEnd):
         self._calls = RelayedCalls(calls)
         self._frames = FrameDecoder(max_frame_bytes)
         self._characters = SurrogateJoiner()
-        self._deltas = StreamedDeltas(requires_texts=own.is_stored)
+        self._deltas = StreamedDeltas()
         self._numbers = EventNumbers()
         self._closing_event: Json = {}
 
@@ -172,11 +178,8 @@ class ResponsesRelay(StreamEnd):
         snapshot = Snapshot(response, clock=int)
         snapshot.apply(self.failed)
         snapshot.response["output"] = response.get("output") or self._done_items.list_client_items()
-        event = {
-            "type": "response.failed",
-            "sequence_number": self._numbers.find_next(),
-            "response": snapshot.response,
-        }
+        number = self._closing_event.get("sequence_number", self._numbers.find_next())
+        event = {"type": "response.failed", "sequence_number": number, "response": snapshot.response}
         return beginning + self._end_response(event)
 
     def _build_closing_frames(self) -> bytes:
@@ -209,13 +212,15 @@ class ResponsesRelay(StreamEnd):
             self.has_content = True
             numbers.count += 1
             numbers.last_payload = frame.payload
-            if name == ITEM_DONE:
-                self._done_items.add_unread(frame.payload)
-            elif name in DELTA_EVENTS:
+            if name in DELTA_EVENTS:
                 try:
                     self._deltas.add(frame.payload)
                 except ProtocolViolation:
                     return self.fail(_GARBLED)
+            elif name == ITEM_DONE:
+                self._done_items.add_unread(frame.payload)
+            elif name in BEGIN_EVENTS:
+                self._deltas.beginnings.add(frame.payload)
             return frame.raw
         if frame.payload == DONE_PAYLOAD:
             return self.fail(_TRUNCATED)
@@ -228,14 +233,18 @@ class ResponsesRelay(StreamEnd):
             return self.fail(_GARBLED)
 
     def _must_parse(self, name: str | None, payload: bytes) -> bool:
-        if name in _ENDS_OF_TEXTS and self._deltas.has_texts:
+        if name in _ENDS_OF_TEXTS or name in _LIFECYCLE_EVENTS:
             return True
         if name in ARGUMENT_EVENTS:
             return bool(self._calls.watched_indexes)
-        if name in DONE_EVENTS or name == PART_DONE:
-            return False
-        if name in _LIFECYCLE_EVENTS or (name == ITEM_DONE and self._own.is_stored):
+        if name == ITEM_DONE and (self._own.is_stored or self._deltas.has_texts or b'"message"' in payload):
             return True
+        if _may_lack_member(payload):
+            return True
+        return name != PART_ADDED and self._must_rewrite(payload)
+
+    def _must_rewrite(self, payload: bytes) -> bool:
+        """Returns whether an event may have an item that the client gets in another form."""
         return self._calls.may_hold_call(payload) or (self._seal is not None and self._seal.may_need_seal(payload))
 
     def _forward_parsed(self, event_type: str, event: Json, frame: Frame) -> bytes:
@@ -260,8 +269,9 @@ class ResponsesRelay(StreamEnd):
         else:
             if event_type in DELTA_EVENTS:
                 self._deltas.add(frame.payload)
-            inserted = self._insert_deltas(self._find_missing_deltas(event_type, event), event)
-            if inserted:
+            restored = self._restore_texts(event_type, event)
+            inserted = self._insert_events(restored.events, event)
+            if inserted or restored.is_filled:
                 frame = build_frame(event_type, event)
             events = self._client_events(event_type, event)
             if events is None:
@@ -276,29 +286,26 @@ class ResponsesRelay(StreamEnd):
         self._numbers.last_payload = frame.payload
         return frame_out
 
-    def _find_missing_deltas(self, event_type: str, event: Json) -> Sequence[Json]:
-        """Returns the events of deltas that the whole text or item in an event has beyond those before it.
+    def _restore_texts(self, event_type: str, event: Json) -> Restored:
+        """Compares a whole text or item in an event with the deltas before it. Raises ProtocolViolation if it has
+        another text."""
+        if event_type in BEGIN_EVENTS:
+            self._deltas.beginnings.add_event(event)
+        elif event_type == ITEM_DONE:
+            return self._deltas.end_item(read_output_index(event), event["item"])
+        elif event_type == PART_DONE:
+            if (prefix := PART_PREFIXES.get(event["part"].get("type"))) is not None:
+                return self._deltas.end_text(prefix, event, event["part"], is_first=False)
+        elif (prefix := DONE_EVENTS.get(event_type)) is not None:
+            return self._deltas.end_text(prefix, event, event, is_first=True)
+        return NOTHING_RESTORED
 
-        Raises ProtocolViolation if it has another text.
-        """
-        if not self._deltas.has_texts:
-            return ()
-        if event_type == PART_DONE:
-            prefix, end_text = PART_PREFIXES.get(event["part"].get("type")), self._deltas.end_part
-        else:
-            prefix, end_text = DONE_EVENTS.get(event_type), self._deltas.end_text
-        if prefix is not None:
-            rest = end_text(prefix, event)
-            place: Json = {key: event[key] for key in _PLACE_KEYS if key in event}
-            return [{"type": f"{prefix}.delta", **place, "delta": rest}] if rest else ()
-        return self._deltas.end_item(event.get("output_index"), event["item"]) if event_type == ITEM_DONE else ()
-
-    def _insert_deltas(self, missing: Sequence[Json], event: Json) -> list[Json]:
-        """Returns the events to send before `event` for deltas that the upstream did not send, and numbers all anew."""
+    def _insert_events(self, added: Sequence[Json], event: Json) -> list[Json]:
+        """Returns the events to send before `event` for a text that had no deltas, or not all, and numbers all anew."""
         events: list[Json] = []
-        for delta in missing:
-            self._numbers.insert_before(delta, event)
-            events += self._calls.rewrite_event(delta["type"], delta)
+        for each in added:
+            self._numbers.insert_before(each, event)
+            events += self._calls.rewrite_event(each["type"], each)
         return events
 
     def _client_events(self, event_type: str, event: Json) -> Sequence[Json] | None:
@@ -307,19 +314,22 @@ class ResponsesRelay(StreamEnd):
             return self._calls.rewrite_event(event_type, event)
         if self._summaries is not None:
             event = self._summaries.rewrite_event(event)
+        if event_type in _PART_EVENTS:
+            part = complete_known_part(event["part"])
+            return [event if part is event["part"] else {**event, "part": part}]
         if event_type not in _ITEM_EVENTS:
             return [event]
         *before, client_event = self._calls.rewrite_event(event_type, event)
         item = client_event.get("item")
         is_done = event_type == ITEM_DONE
-        if is_done and self._own.is_stored and (completed := complete_item(item)) is not item:
-            item = completed
+        must_store = is_done and self._own.is_stored
+        if (item := complete_item(item) if must_store else complete_known_item(item)) is not client_event.get("item"):
             client_event = {**client_event, "item": item}
         if self._seal is not None and is_item(item):
             sealed = self._seal.seal_done_item(item) if is_done else self._seal.seal_added_item(item)
             client_event = client_event if sealed is item else {**client_event, "item": sealed}
         if is_done:
-            if self._own.is_stored and not (isinstance(event["output_index"], int) and is_item(item)):
+            if must_store and not (isinstance(event["output_index"], int) and is_item(item)):
                 return None
             self._done_items.add(event, client_event.get("item"))
         return [*before, client_event]
@@ -330,9 +340,6 @@ class ResponsesRelay(StreamEnd):
         if self._summaries is not None and response.get("output"):
             response["output"] = rewrite_output(response["output"])
         response["output"] = upstream_output = response.get("output") or []
-        if isinstance(upstream_output, list):
-            response["output"] = self._calls.rewrite_output(upstream_output)
-        response["output"] = seal_output(response["output"], self._seal)
         # vLLM 0.32 sends `response.completed` for a response whose status is incomplete.
         reported = f"response.{response.get('status')}"
         event["type"] = reported if reported in _TERMINAL_EVENTS else event["type"]
@@ -346,35 +353,44 @@ class ResponsesRelay(StreamEnd):
             event["sequence_number"] = self._numbers.find_next()  # the number of the error event that was not sent
         if event["type"] == "response.failed":
             self.failed = scrub_failure(response, self._scrub)
-        inserted: list[Json] = []
         try:
-            open_items = self._deltas.list_open_items()
-            if has_items(upstream_output) and self.failed is None:
-                inserted = self._insert_deltas(self._deltas.end_stream(upstream_output), event)
-            self._complete_output(response, upstream_output, open_items)
+            frames = self._complete_output(event, response, upstream_output)
         except ProtocolViolation as error:
             response["output"] = self._done_items.list_client_items()
             return self.fail(Failed("upstream_garbled", str(error), usage=self.usage))
         self.finish_reason = read_response_reason(response)
-        return _encode_events(inserted) + self._end_response(event)
+        return frames + self._end_response(event)
 
-    def _complete_output(self, response: Json, upstream_output: Any, open_items: Sequence[StreamedItem]) -> None:
-        """Adds the items of the stream that the output of the upstream's terminal event lacks. `open_items` have not
-        ended in the stream.
+    def _complete_output(self, event: Json, response: Json, upstream_output: Any) -> bytes:
+        """Completes the output of the terminal event by what the stream had, and returns the frames to send before it,
+        with what the stream lacked of the output.
 
         Raises ProtocolViolation if the two are different answers, and for output that cannot be stored.
         """
-        if self._own.is_stored:
-            response["output"] = complete_output(response["output"])
+        rest: list[Json] = []
+        open_items = self._deltas.list_open_items()
+        if has_items(upstream_output) and self.failed is None:
+            rest = self._insert_events(self._deltas.end_stream(upstream_output), event)
+        output = self._calls.rewrite_output(upstream_output) if isinstance(upstream_output, list) else upstream_output
+        output = seal_output(output, self._seal)
+        response["output"] = output = complete_output(output) if self._own.is_stored else complete_known_items(output)
+        ends: list[Json] = []
         if has_items(upstream_output):
-            joined = join_output(upstream_output, response["output"], self._done_items.read(), open_items)
-            response["output"] = joined.items
+            done_items = self._done_items.read()
+            joined = join_output(upstream_output, output, done_items, open_items)
+            response["output"] = [each.item for each in joined.items]
             if joined.has_other_form or self._deltas.has_other_form:
                 self.unreported = (FINAL_TEXT,)
                 response[LOSSES] = render_reply_losses(self.unreported)
+            if self.failed is None:
+                indexes = {index for index, _ in done_items}
+                ends = build_missing_ends(joined.items, indexes, self._deltas.beginnings)
         is_empty = not response["output"] and response["status"] == "completed"
         if is_empty and self._numbers.find_last_type() in STREAMED_TEXTS:  # an item never ended
             raise ProtocolViolation("the upstream's response has no output, although the stream before it had")
+        for each in ends:
+            self._numbers.insert_before(each, event)
+        return _encode_events([*rest, *self._calls.release_all(), *ends])
 
     def _end_response(self, event: Json) -> bytes:
         self.ended = True
@@ -411,6 +427,13 @@ def _has_item(event: Json) -> bool:
         return False
     lists = [item[key] for key in PART_LISTS.get(item["type"], ()) if item.get(key) is not None]
     return all(isinstance(parts, list) and all(isinstance(part, dict) for part in parts) for parts in lists)
+
+
+def _may_lack_member(payload: bytes) -> bool:
+    """Returns whether an item or a part may lack a list that clients expect."""
+    if _MISSING_MEMBER.search(payload) is not None:
+        return True
+    return any(kind in payload and member not in payload for kind, member in _REQUIRED_MEMBERS)
 
 
 def _looks_whole(payload: bytes) -> bool:

@@ -1,16 +1,30 @@
 """Compares the final texts of a relayed Responses stream with the deltas before them, which are forwarded unparsed."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from translation.errors import ProtocolViolation
+from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
-from translation.representation.streamed_text import StreamedText
-from translation.responses.item_forms import HIDES_TEXT
+from translation.representation.streamed_text import find_rest
 from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
+from translation.responses.relaying.beginnings import Beginnings, read_output_index
+from translation.responses.relaying.restored_events import (
+    PLACES_BY_TYPE,
+    build_address,
+    build_delta,
+    build_item_beginning,
+    build_part,
+    build_part_beginning,
+    build_text_end,
+    build_text_events,
+    copy_place,
+    is_blank,
+    list_whole_texts,
+)
 from translation.responses.upstream.output import TEXT_PLACES, TextPlace
 from translation.tools.arguments import is_same_json
 
@@ -23,7 +37,6 @@ DELTA_EVENTS: Final = {f"{prefix}.delta": prefix for prefix in _PLACES}
 DONE_EVENTS: Final = {f"{prefix}.done": prefix for prefix in _PLACES}
 """Types of the events that end such a text -> the prefix of the type."""
 
-PART_DONE: Final = "response.content_part.done"
 PART_PREFIXES: Final = {place.part_type: prefix for prefix, place in _PLACES.items() if place.part_type}
 """Type of a part that `PART_DONE` ends -> the prefix of the events of its text."""
 
@@ -41,84 +54,102 @@ _TextsKey: TypeAlias = tuple[str, int]
 """The prefix of the events, and the output index."""
 
 
+class Restored(NamedTuple):
+    """What is restored of a text whose end or item the stream gives."""
+
+    events: list[Json]
+    """Events for what its deltas lacked, without their sequence numbers."""
+    is_filled: bool = False
+    """Whether an empty whole text now is the streamed one."""
+
+
+NOTHING_RESTORED: Final = Restored([])
+
+
+class _Pair(NamedTuple):
+    position: int
+    """The index of a streamed text, as its events number it."""
+    streamed: str
+    whole_position: int
+    """The index of the whole text in its item."""
+
+
 class _ItemTexts:
     """The streamed texts of one kind and one item, in their order."""
 
     def __init__(self, item_id: Any, *, is_json: bool) -> None:
         self.item_id = item_id
-        self.texts: dict[int, StreamedText] = {}
-        """Index of a part, as the upstream numbers it -> its text."""
+        self.texts: dict[int, list[str]] = {}
+        """Index of a part, as the upstream numbers it -> the pieces of its text."""
         self.ended: set[int] = set()
         """The indexes whose texts were ended by an event of their own."""
-        self.pieces: list[str] | None = [] if is_json else None
-        """Arguments are kept, because an upstream may end them with the same JSON, written in another way."""
         self.has_other_form = False
         """Whether a whole text was another form of a streamed one."""
-        self._joined = StreamedText()
+        self._is_json = is_json
+        self._pieces: list[str] = []
 
     @property
-    def joined(self) -> StreamedText:
-        """All texts in one."""
-        return self._joined if len(self.texts) > 1 else next(iter(self.texts.values()))
+    def joined(self) -> str:
+        """All texts in one, in the order in which their pieces came."""
+        return "".join(self._pieces)
 
     def add(self, position: int, text: str) -> None:
-        streamed = self.texts.get(position)
-        if streamed is None:
-            if len(self.texts) == 1:
-                self._joined = self.joined.copy()
-            streamed = self.texts[position] = StreamedText()
-        streamed.add(text)
-        if len(self.texts) > 1:
-            self._joined.add(text)
-        if self.pieces is not None:
-            self.pieces.append(text)
+        self.texts.setdefault(position, []).append(text)
+        self._pieces.append(text)
 
-    def find_rest(self, streamed: StreamedText, whole: Any) -> str:
+    def read_text(self, position: int) -> str:
+        """Returns the text of one part so far."""
+        return "".join(self.texts[position])
+
+    def find_rest(self, streamed: str, whole: Any) -> str:
         """Returns what a whole text has after a streamed one. Raises ProtocolViolation if it is another text."""
-        if not isinstance(whole, str) or not whole.strip():
+        if whole == streamed or is_blank(whole):
             return ""
-        rest = streamed.find_rest(whole)
+        rest = find_rest(streamed, whole)
         is_other_form = rest is not None and (rest.is_normalized or rest.lacks_thought)
-        if rest is not None and not (is_other_form and self.pieces is not None):
+        if rest is not None and not (is_other_form and self._is_json):
             self.has_other_form |= is_other_form
             return rest.text
-        if self.pieces is not None and is_same_json("".join(self.pieces), whole):
+        if self._is_json and is_same_json(streamed, whole):
             return ""
         raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
 
-    def may_be_one(self, whole: Any) -> bool:
-        """Returns whether several texts may be pieces of one, to which the upstream gave numbers of their own."""
-        return len(self.texts) > 1 and isinstance(whole, str) and self.joined.find_rest(whole) is not None
+    def may_begin(self, whole: Any) -> bool:
+        """Returns whether all texts in one may be a text, or its beginning."""
+        return isinstance(whole, str) and find_rest(self.joined, whole) is not None
 
-    def pair(self, wholes: dict[int, Any]) -> list[tuple[int, StreamedText, Any]]:
-        """Returns (index of the part, streamed text, whole text) for the streamed texts, given the item's whole ones.
+    def pair(self, whole_positions: Sequence[int]) -> list[_Pair]:
+        """Returns the streamed texts, each with the whole one that it belongs to.
 
         Some upstreams number the parts of a response, or its deltas, and not the parts of an item. Then the texts
         belong to the parts in their order; to a single part belong all. Raises ProtocolViolation if there are fewer
         parts than texts.
         """
-        if self.texts.keys() <= wholes.keys():
-            return [(position, text, wholes[position]) for position, text in self.texts.items()]
-        if len(wholes) == 1:
-            return [(list(self.texts)[-1], self.joined, *wholes.values())]
-        if any(text.ink_size for text in list(self.texts.values())[len(wholes) :]):
+        positions = list(self.texts)
+        if self.texts.keys() <= set(whole_positions):
+            return [_Pair(position, self.read_text(position), position) for position in positions]
+        if len(whole_positions) == 1:
+            return [_Pair(positions[-1], self.joined, whole_positions[0])]
+        if any(self.read_text(position).strip() for position in positions[len(whole_positions) :]):
             raise ProtocolViolation(_LACKS_TEXT)
-        pairs = zip(self.texts.items(), wholes.values(), strict=False)
-        return [(position, text, whole) for (position, text), whole in pairs]
+        pairs = zip(positions, whole_positions, strict=False)
+        return [_Pair(position, self.read_text(position), whole_position) for position, whole_position in pairs]
 
 
 class StreamedDeltas:
     """What the deltas of one stream held so far, text by text.
 
-    With `requires_texts` whole items must have the texts that were streamed, because they are stored. Otherwise an
-    empty text counts as one that the upstream left out.
+    Clients may read the deltas, the events that end a text, the items or the whole response. What a whole text has
+    beyond its deltas is returned as further events, all of it if there was no delta. A whole text that is empty gets
+    what was streamed.
     """
 
-    def __init__(self, *, requires_texts: bool = False) -> None:
-        self._requires_texts = requires_texts
+    def __init__(self) -> None:
         self._unread: list[bytes] = []
         self._texts: dict[_TextsKey, _ItemTexts] = {}
         self._ended_items: dict[tuple[int, str], StreamedItem] = {}
+        self.beginnings = Beginnings()
+        """The items and parts that the stream has begun."""
         self.has_other_form = False
         """Whether the upstream ended a text with another form of it. Clients get both, each where the upstream sent it.
         """
@@ -133,50 +164,46 @@ class StreamedDeltas:
         if len(self._unread) == _PAYLOADS_PER_READ:
             self._read()
 
-    def end_text(self, prefix: str, event: Json) -> str:
-        """Takes the event that ends a text and has the whole of it. Returns what the deltas lacked of it.
-
-        Raises ProtocolViolation if the deltas were another text.
-        """
-        return self._end_text(prefix, event, event, is_first=True)
-
-    def end_part(self, prefix: str, event: Json) -> str:
-        """Takes the event that ends the part with a text and has the whole of it. Returns what the deltas lacked of it.
+    def end_text(self, prefix: str, event: Json, holder: Json, *, is_first: bool) -> Restored:
+        """Takes the event that ends a text, or the part with it, and compares the whole text in `holder` with its
+        deltas. `is_first` says that no event can have ended the text before.
 
         Raises ProtocolViolation if the deltas, or the event that ended the text, had another text.
         """
-        return self._end_text(prefix, event, event["part"], is_first=False)
-
-    def _end_text(self, prefix: str, event: Json, holder: Json, *, is_first: bool) -> str:
-        """Compares a text with the whole of it in `holder`. `is_first` says that no event can have ended it before."""
         self._read()
         place = _PLACES[prefix]
-        position = _position_of(place, event)
-        texts = self._texts.get((prefix, _output_index_of(event)))
-        if texts is None or (streamed := texts.texts.get(position)) is None:
-            return ""  # the client got no delta of this text
+        index, position = read_output_index(event), _position_of(place, event)
+        texts = self._texts.get((prefix, index))
         whole = holder.get(place.text_key)
-        if not is_first and texts.may_be_one(whole):
-            return ""  # the item tells whether these are several texts
+        if texts is None or position not in texts.texts:
+            if not isinstance(whole, str) or is_blank(whole) or not self._is_new(prefix, index, position, whole):
+                return NOTHING_RESTORED
+            return self._begin_text(prefix, event, position, whole, is_first=is_first)
+        streamed = texts.read_text(position)
+        if is_blank(whole):
+            return _fill_text(holder, place, streamed)
+        if not is_first and len(texts.texts) > 1 and texts.may_begin(whole):
+            return NOTHING_RESTORED  # the item tells whether these are several texts
         rest = texts.find_rest(streamed, whole)
         self.has_other_form |= texts.has_other_form
         if rest and position in texts.ended and not is_first:
             raise ProtocolViolation(_ENDED_TWICE)
         texts.ended.add(position)
-        if rest:
-            texts.add(position, rest)
-        return rest
+        if not rest:
+            return NOTHING_RESTORED
+        texts.add(position, rest)
+        return Restored([build_delta(prefix, copy_place(event), rest)])
 
-    def end_item(self, output_index: Any, item: Item) -> list[Json]:
+    def end_item(self, index: int, item: Item) -> Restored:
         """Takes a whole item. Returns the events of deltas that its texts lacked, without their sequence numbers.
 
         Raises ProtocolViolation if the deltas, or the events that ended the texts, had another text.
         """
         self._read()
-        index = _output_index_of({"output_index": output_index})
         kind = str(item.get("type"))
+        restored = self._end_texts(index, item, item.get("id"))
         self._ended_items[index, kind] = build_streamed_item(index, kind, item.get("id"))
-        return self._end_texts(index, output_index, item)
+        return restored
 
     def list_open_items(self) -> list[StreamedItem]:
         """Returns the items whose texts have begun, but not ended."""
@@ -191,46 +218,117 @@ class StreamedDeltas:
         return open_items
 
     def end_stream(self, output: Sequence[Item]) -> list[Json]:
-        """Takes the whole output. Returns the events of deltas that texts lacked whose items have not ended.
+        """Takes the whole output. Returns the events of deltas that texts lacked whose items have not ended, and fills
+        the texts that the output lacks.
 
-        Raises ProtocolViolation if these texts were other ones.
+        Raises ProtocolViolation if these texts were other ones, or the output has no item for them.
         """
         open_items = self._find_open_items()
-        if not output or not open_items:
+        if not open_items:
             return []
         places = find_places(output, (open_items | self._ended_items).values())
         events: list[Json] = []
         for item, place in places.items():
-            final = output[place] if item.id is None else {**output[place], "id": item.id}
-            events += self._end_texts(item.output_index, item.output_index, final)
-        if any(text.ink_size for texts in self._texts.values() for text in texts.texts.values()):
+            if (item.output_index, item.type) not in open_items:
+                continue
+            final = output[place]
+            # Further events of an item have the id that its first ones had.
+            item_id = item.id or final.get("id")
+            events += self._end_texts(item.output_index, final, item_id).events
+        if any(texts.joined.strip() for texts in self._texts.values()):
             raise ProtocolViolation(_LACKS_TEXT)
         return events
 
-    def _end_texts(self, index: int, output_index: Any, item: Item) -> list[Json]:
+    def _end_texts(self, index: int, item: Item, item_id: Any) -> Restored:
         """Compares the texts of an item with the whole item, and forgets them. Returns what `end_item` returns."""
         events: list[Json] = []
+        is_filled = self._fill_parts(index, item)
+        at = build_address(index, item_id)
         for prefix, place in _PLACES.items():
-            if place.item_type != item.get("type") or (prefix, index) not in self._texts:
+            if place.item_type != item.get("type"):
                 continue
-            wholes = dict(_texts_of(item, place))
-            if not wholes:
+            holders = dict(list_whole_texts(item, place))
+            texts = self._texts.pop((prefix, index), None)
+            if texts is None:
+                events += self._begin_texts(prefix, index, item, holders)
                 continue
-            texts = self._texts.pop((prefix, index))
-            for position, streamed, whole in texts.pair(wholes):
-                if self._requires_texts and place.item_type != HIDES_TEXT and not whole and streamed.ink_size:
-                    raise ProtocolViolation(_LACKS_TEXT)
-                rest = texts.find_rest(streamed, whole)
+            if not holders and texts.joined.strip():
+                raise ProtocolViolation(_LACKS_TEXT)
+            unsent = dict(holders)
+            for pair in texts.pair(list(holders)):
+                del unsent[pair.whole_position]
+                holder = holders[pair.whole_position]
+                if is_blank(whole := holder.get(place.text_key)):
+                    is_filled |= _fill_text(holder, place, pair.streamed).is_filled
+                    continue
+                rest = texts.find_rest(pair.streamed, whole)
                 self.has_other_form |= texts.has_other_form
                 if not rest:
                     continue
-                if position in texts.ended:
+                if pair.position in texts.ended:
                     raise ProtocolViolation(_ENDED_TWICE)
-                at: Json = {"output_index": output_index}
-                at |= {place.position_key: position} if place.position_key else {}
-                at |= {"item_id": item["id"]} if isinstance(item.get("id"), str) else {}
-                events.append({"type": f"{prefix}.delta", **at, "delta": rest})
+                position = {place.position_key: pair.position} if place.position_key else {}
+                events.append(build_delta(prefix, at | position, rest))
+            events += self._begin_texts(prefix, index, item, unsent)
+        return Restored(events, is_filled)
+
+    def _begin_texts(self, prefix: str, index: int, item: Item, holders: Mapping[int, Json]) -> list[Json]:
+        """Returns the events of the texts of an item that had no delta, by their positions, and of the item's beginning
+        if there was none."""
+        events: list[Json] = []
+        place = _PLACES[prefix]
+        if place.item_type not in PLACES_BY_TYPE:
+            return []
+        for position, holder in holders.items():
+            whole = holder.get(place.text_key)
+            if is_blank(whole) or not self._is_new(prefix, index, position, whole):
+                continue
+            if not self.beginnings.has_item(index, item):
+                events.append(build_item_beginning(index, item))
+                self.beginnings.add_event(events[-1])
+            has_part = self.beginnings.has_part(index, position)
+            events += build_text_events(prefix, index, item, position, has_part=has_part)
         return events
+
+    def _fill_parts(self, index: int, item: Item) -> bool:
+        """Gives a message without any part those that were streamed. Returns whether there were any."""
+        if item.get("type") != "message" or item.get("content"):
+            return False
+        texts = {
+            position: build_part(place, texts.read_text(position))
+            for prefix, place in PLACES_BY_TYPE["message"]
+            if (texts := self._texts.get((prefix, index))) is not None
+            for position in texts.texts
+        }
+        if not any(text_of("message", part).strip() for part in texts.values()):
+            return False
+        item["content"] = [part for _, part in sorted(texts.items())]
+        return True
+
+    def _is_new(self, prefix: str, index: int, position: int, whole: Any) -> bool:
+        """Returns whether a whole text without deltas is one that the client does not have.
+
+        Some upstreams number a text otherwise when they end it.
+        """
+        place = _PLACES[prefix]
+        if (index, place.item_type) in self._ended_items or self.beginnings.has_text(index, place, position):
+            return False
+        return not any(kind == prefix and texts.may_begin(whole) for (kind, _), texts in self._texts.items())
+
+    def _begin_text(self, prefix: str, event: Json, position: int, whole: str, *, is_first: bool) -> Restored:
+        """Returns the events of a whole text that had no delta; none if its item has not begun, which then has it."""
+        place, index = _PLACES[prefix], read_output_index(event)
+        if not self.beginnings.has_item(index):
+            return NOTHING_RESTORED
+        at = copy_place(event) | ({place.position_key: position} if place.position_key else {})
+        events: list[Json] = []
+        if place.list_key and not self.beginnings.has_part(index, position):
+            events.append(build_part_beginning(place, at))
+            self.beginnings.add_event(events[0])
+        self._add_text(prefix, index, event.get("item_id"), position, whole)
+        self._texts[prefix, index].ended.add(position)
+        events.append(build_delta(prefix, at, whole))
+        return Restored(events if is_first else [*events, build_text_end(prefix, at, event["part"])])
 
     def _read(self) -> None:
         """Reads the payloads that wait. Raises ProtocolViolation for one that is no event."""
@@ -253,18 +351,14 @@ class StreamedDeltas:
 
     def _add(self, event: Json, texts: list[str]) -> None:
         prefix = DELTA_EVENTS[event["type"]]
-        place = _PLACES[prefix]
-        key = (prefix, _output_index_of(event))
-        if (item_texts := self._texts.get(key)) is None:
-            is_json = place.text_key == "arguments"
-            item_texts = self._texts[key] = _ItemTexts(event.get("item_id"), is_json=is_json)
-        item_texts.add(_position_of(place, event), "".join(texts))
+        position = _position_of(_PLACES[prefix], event)
+        self._add_text(prefix, read_output_index(event), event.get("item_id"), position, "".join(texts))
 
-
-def _output_index_of(event: Json) -> int:
-    """Returns the output index of an event, -1 if it has none."""
-    index = event.get("output_index")
-    return index if isinstance(index, int) else -1
+    def _add_text(self, prefix: str, index: int, item_id: Any, position: int, text: str) -> None:
+        if (item_texts := self._texts.get((prefix, index))) is None:
+            is_json = _PLACES[prefix].text_key == "arguments"
+            item_texts = self._texts[prefix, index] = _ItemTexts(item_id, is_json=is_json)
+        item_texts.add(position, text)
 
 
 def _position_of(place: TextPlace, event: Json) -> int:
@@ -273,12 +367,9 @@ def _position_of(place: TextPlace, event: Json) -> int:
     return position if isinstance(position, int) else 0
 
 
-def _texts_of(item: Item, place: TextPlace) -> Iterator[tuple[int, Any]]:
-    """Yields (position, text) of the texts of an item that belong to a place."""
-    if not place.list_key:
-        yield 0, item.get(place.text_key)
-        return
-    parts = item.get(place.list_key)
-    for position, part in enumerate(parts if isinstance(parts, list) else ()):
-        if isinstance(part, dict) and part.get("type") == place.part_type:
-            yield position, part.get(place.text_key)
+def _fill_text(holder: Json, place: TextPlace, streamed: str) -> Restored:
+    """Puts a streamed text where a whole one is empty."""
+    if is_blank(streamed):
+        return NOTHING_RESTORED
+    holder[place.text_key] = streamed
+    return Restored([], is_filled=True)

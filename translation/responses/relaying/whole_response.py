@@ -15,7 +15,7 @@ from translation.representation.loss import LOSSES, MISSING_INCLUDED_LOGPROBS, r
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses import usage
 from translation.responses.client.encode import ResponsesEncoder
-from translation.responses.item_forms import complete_items
+from translation.responses.item_forms import complete_item, complete_items, complete_part
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
 from translation.responses.upstream.decode import ResponsesDecoder, read_incomplete_reason
@@ -67,7 +67,7 @@ def relay_response(
     Its items are sealed by `seal`, and its calls are normalized by `calls`, with `tool_warnings` as on a stream. With
     `summarizes_reasoning` readable reasoning becomes a summary, and with `wants_logprobs` texts without log
     probabilities are reported as a loss. The caller must first check with `failure_of_response` that the response
-    did not fail. A response to store gets what its items lack. Raises ProtocolViolation for a body that is not a
+    did not fail. Its items get the members that they lack. Raises ProtocolViolation for a body that is not a
     response, and for a response to store that is not complete or has an item that cannot be read.
     """
     if not isinstance(body, dict) or not isinstance(body.get("output"), list):
@@ -78,8 +78,7 @@ def relay_response(
     relayed_calls = RelayedCalls(calls)
     output = rewrite_output(body["output"]) if summarizes_reasoning else body["output"]
     output = relayed_calls.rewrite_output(output)
-    if own.is_stored:
-        output = complete_output(output)
+    output = complete_output(output) if own.is_stored else complete_known_items(output)
     if (output := seal_output(output, seal)) is not body["output"]:
         fields["output"] = output
     if (tools := remove_credentials(body.get("tools"))) is not body.get("tools"):
@@ -109,6 +108,32 @@ def complete_output(output: Any) -> list[Item]:
         return complete_items(output)
     except TypeError as error:
         raise ProtocolViolation(f"the upstream's response has an item that cannot be read: {error}") from error
+
+
+def complete_known_items(output: Any) -> Any:
+    """Returns the items of a response that nobody stores, each as `complete_known_item` returns it, the same list if
+    they lack nothing."""
+    if not isinstance(output, list):
+        return output
+    completed = [complete_known_item(item) for item in output]
+    return completed if any(new is not old for new, old in zip(completed, output, strict=True)) else output
+
+
+def complete_known_item(item: Any) -> Any:
+    """Returns an item with the lists and texts that it lacks. One of another form is returned as it came: only the
+    client can tell whether it is of use."""
+    try:
+        return complete_item(item)
+    except TypeError:
+        return item
+
+
+def complete_known_part(part: Any) -> Any:
+    """Returns a part of a message with what it lacks, and any other value as it came."""
+    try:
+        return complete_part("message", part)
+    except TypeError:
+        return part
 
 
 def _lacks_logprobs(output: list[Any]) -> bool:

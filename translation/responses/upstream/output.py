@@ -3,7 +3,7 @@
 Does not know lifecycle events, usage or errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from translation.errors import ProtocolViolation
@@ -21,10 +21,12 @@ from translation.representation.json_types import Item, Json
 from translation.responses.item_forms import check_names, complete_item
 from translation.responses.item_places import StreamedItem, find_places
 from translation.responses.upstream.output_items import (
+    DisplacedItems,
     OutputItem,
     TextState,
     build_delta_events,
     build_missing_text,
+    compare_displaced_text,
     compare_ended_texts,
     end_part,
     end_parts,
@@ -34,6 +36,7 @@ from translation.responses.upstream.output_items import (
     keep_streamed_text,
     keep_streamed_texts,
     list_parts,
+    refuse_displaced_delta,
     remove_nulls,
     start_part,
 )
@@ -82,8 +85,9 @@ class OutputReader:
 
     Items are identified by the upstream's `output_index` and numbered from 0 without gaps. Upstreams omit some or all
     of the events around a text, and some change an item's id between events. Missing events are added and repeated ones
-    are dropped. Every method takes one upstream event as `chunk`, and raises AttributeError, KeyError, TypeError or
-    ValueError if it is malformed.
+    are dropped. If an item takes the index of another one, that one ends, and what the upstream still sends about it is
+    only compared with what was streamed. Every method takes one upstream event as `chunk`, and raises AttributeError,
+    KeyError, TypeError or ValueError if it is malformed.
     """
 
     def __init__(self, new_id: NewId) -> None:
@@ -91,6 +95,8 @@ class OutputReader:
         """Whether the model called a tool that the client runs."""
         self._new_id = new_id
         self._items: dict[int, OutputItem] = {}
+        self._displaced: DisplacedItems | None = None
+        """The items whose output index another item took. None until there is one, as in almost every output."""
         self._last_index = 0
         self._reused_index: int | None = None
         """The output index of the last item that the upstream added at the place of another one."""
@@ -98,11 +104,14 @@ class OutputReader:
 
     def find_item(self, chunk: Json) -> OutputItem | None:
         """Returns the item that an event is about, `None` if it was not started."""
-        return self._items.get(self._output_index(chunk))
+        item = self._items.get(self._output_index(chunk))
+        return item if self._displaced is None else self._displaced.find_owner(chunk, item) or item
 
     def read_delta(self, place: TextPlace, chunk: Json) -> list[Event]:
         """Reads an event with a piece of text."""
         item = self._items.get(self._output_index(chunk))
+        if self._displaced is not None and self._displaced.find_owner(chunk, item) is not None:
+            return refuse_displaced_delta(chunk.get("delta"))
         if item is not None:
             text = (
                 item.own_text
@@ -121,7 +130,10 @@ class OutputReader:
 
     def end_text(self, place: TextPlace, chunk: Json) -> list[Event]:
         """Reads an event that ends a text and repeats the whole of it."""
-        item = self._items.get(self._output_index(chunk))
+        item = self.find_item(chunk)
+        if item is not None and item.is_displaced:
+            number = chunk.get(place.position_key, 0)
+            return compare_displaced_text(item, place.list_key, number, place.text_key, chunk)
         if not place.part_type:
             if item is None or not item.own_text.is_open:
                 return []
@@ -144,19 +156,21 @@ class OutputReader:
         """Reads an event that adds an item."""
         output_index, item = self._output_index(chunk), chunk["item"]
         known = self._items.get(output_index)
-        if known is None:
-            return self._start_item(output_index, item)
-        if known.is_open and (known.type, known.start.get("call_id")) == (item["type"], item.get("call_id")):
+        if self._find_displaced(item, known) is not None:
             return []
-        if not known.is_open and known.start["id"] == item.get("id"):
-            return []
-        self._reused_index = output_index
-        return self._end_item(known, None, "completed") + self._start_item(output_index, item)
+        if known is not None:
+            if known.is_open and (known.type, known.start.get("call_id")) == (item["type"], item.get("call_id")):
+                return []
+            if not known.is_open and known.start["id"] == item.get("id"):
+                return []
+        return self._take_place(output_index, item)
 
     def end_item(self, chunk: Json) -> list[Event]:
         """Reads an event that ends an item and has the whole of it."""
         output_index, item = self._output_index(chunk), chunk["item"]
         known = self._items.get(output_index)
+        if (displaced := self._find_displaced(item, known)) is not None:
+            return compare_ended_texts(displaced, item)
         if known is None or known.type != item["type"] or not (known.is_open or known.start["id"] == item.get("id")):
             return self.add_item(item, output_index)
         return self._end_item(known, item, "completed")
@@ -164,7 +178,7 @@ class OutputReader:
     def add_item(self, item: Item, output_index: int) -> list[Event]:
         """Starts and ends an item that is complete and had no events before."""
         start = {**item, "status": "in_progress"} if "status" in item else item
-        events = self.start_item({"output_index": output_index, "item": start})
+        events = self._take_place(output_index, start)
         return events + self._end_item(self._items[output_index], item, "completed")
 
     def start_part(self, list_key: str, chunk: Json) -> list[Event]:
@@ -175,10 +189,12 @@ class OutputReader:
     def end_part(self, list_key: str, chunk: Json) -> list[Event]:
         """Reads an event that ends a part in the item's list under `list_key`, and has the whole of it."""
         part, position = chunk["part"], _position(chunk)
-        item = self._items.get(self._output_index(chunk))
-        if item is not None and item.is_open:
-            text_field = TEXT_FIELDS.get((item.type, part.get("type")))
-            if text_field is not None and is_repeated(item, list_key, position, part.get(text_field.key)):
+        item = self.find_item(chunk)
+        text_field = None if item is None else TEXT_FIELDS.get((item.type, part.get("type")))
+        if item is not None and text_field is not None:
+            if item.is_displaced:
+                return compare_displaced_text(item, list_key, position, text_field.key, part)
+            if item.is_open and is_repeated(item, list_key, position, part.get(text_field.key)):
                 return []
         events, text = self._ensure_part(list_key, position, part, chunk)
         return events + end_part(text, part)
@@ -189,7 +205,7 @@ class OutputReader:
         annotation = chunk.get("annotation")
         if not text.is_open or text.part_index is None or not isinstance(annotation, dict):
             return events
-        text.annotations += 1
+        text.annotations.append(annotation)
         return [*events, Annotated(text.index, text.part_index, annotation)]
 
     def finish(self, output: Sequence[Item], status: ItemStatus) -> list[Event]:
@@ -198,11 +214,11 @@ class OutputReader:
         `status` is that of items which are not in `output`.
         """
         events: list[Event] = []
-        streamed = {index: StreamedItem(index, item.type, str(item.start["id"])) for index, item in self._items.items()}
-        places = find_places(output, streamed.values())
+        streamed = self._list_streamed()
+        places = find_places(output, [streamed_item for streamed_item, _ in streamed])
         count = self._count
-        for output_index, item in self._items.items():
-            place = places.get(streamed[output_index])
+        for streamed_item, item in streamed:
+            place = places.get(streamed_item)
             final = None if place is None else output[place]
             if output and final is None and item.is_open and item.has_text:
                 raise ProtocolViolation("the upstream's final output lacks an item that it streamed")
@@ -215,7 +231,7 @@ class OutputReader:
             if final is not None and not same and len(output) == count:
                 events += compare_ended_texts(item, final)
         if len(output) > count:
-            has_thought_in_text = any(item.has_thought_in_text for item in self._items.values())
+            has_thought_in_text = any(item.has_thought_in_text for _, item in streamed)
             for place, final in enumerate(output):
                 if place not in places.values() and not (has_thought_in_text and final.get("type") == "reasoning"):
                     events += self.add_item(final, place)
@@ -225,6 +241,28 @@ class OutputReader:
         output_index = chunk.get("output_index")
         self._last_index = self._last_index if output_index is None else output_index
         return self._last_index
+
+    def _list_streamed(self) -> list[tuple[StreamedItem, OutputItem]]:
+        """Returns all items with their places."""
+        numbered: Iterable[tuple[int, OutputItem]] = self._items.items()
+        if self._displaced is not None:
+            # An index that several items had is the place of one of them at most, so all are numbered as they came.
+            numbered = sorted((item.index, item) for item in [*self._displaced.items, *self._items.values()])
+        return [(StreamedItem(place, item.type, str(item.start["id"])), item) for place, item in numbered]
+
+    def _find_displaced(self, whole: Item, known: OutputItem | None) -> OutputItem | None:
+        return None if self._displaced is None else self._displaced.find_same(whole, known)
+
+    def _take_place(self, output_index: int, item: Item) -> list[Event]:
+        """Starts an item, and ends the one that had its output index."""
+        known = self._items.get(output_index)
+        if known is None:
+            return self._start_item(output_index, item)
+        self._reused_index = output_index
+        if self._displaced is None:
+            self._displaced = DisplacedItems()
+        self._displaced.add(known)
+        return self._end_item(known, None, "completed") + self._start_item(output_index, item)
 
     def _start_item(self, output_index: int, item: Item) -> list[Event]:
         if not isinstance(item["type"], str):
@@ -238,7 +276,6 @@ class OutputReader:
             start["id"] = self._new_id(items.ID_PREFIXES.get(item["type"], "item"))
         if item["type"] == "message":
             start.setdefault("role", "assistant")
-            start.setdefault("content", [])
         text_field = TEXT_FIELDS.get((item["type"], None))
         if text_field is not None and start.setdefault(text_field.key, ""):
             start[text_field.key] = ""
@@ -257,7 +294,7 @@ class OutputReader:
         self, list_key: str, position: int, part: Json, chunk: Json, *, is_announced: bool = False
     ) -> tuple[list[Event], TextState]:
         events: list[Event] = []
-        item = self._items.get(self._output_index(chunk)) or self._move_item(part)
+        item = self.find_item(chunk) or self._move_item(part)
         if item is None:
             item_type = "reasoning" if part.get("type") in ("reasoning_text", "summary_text") else "message"
             item_id = chunk.get("item_id") or self._new_id(items.ID_PREFIXES[item_type])

@@ -14,9 +14,10 @@ from translation.representation.events import Annotated, Delta, Event, PartEnded
 from translation.representation.items import TEXT_FIELDS
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import FinalRest, find_rest
+from translation.responses.item_forms import find_missing_lists
 from translation.tools.arguments import is_same_json
 
-_OMIT_IF_NULL = ("content", "encrypted_content", "logprobs", "phase", "role")
+_OMIT_IF_NULL = ("annotations", "content", "encrypted_content", "logprobs", "phase", "role", "summary")
 """Keys that are removed if they are null, because strict readers refuse null. vLLM sends them so."""
 
 _OPTIONAL_LIST: Final = (list, NoneType)
@@ -28,6 +29,8 @@ _POSITION_KEYS: Final = ("start_index", "end_index")
 """Keys of a citation with places in the text."""
 
 _DIFFERS: Final = "the upstream's final text differs from the text that it streamed"
+
+_CONTINUES_DISPLACED: Final = "the upstream streamed more text of an item after another item had taken its place"
 
 
 @dataclass(slots=True)
@@ -42,7 +45,8 @@ class TextState:
     is_reasoning: bool = False
     pieces: list[str] = field(default_factory=list)
     """The text so far."""
-    annotations: int = 0
+    annotations: list[Json] = field(default_factory=list)
+    """The citations so far."""
     is_open: bool = True
     is_announced: bool = False
     """Whether an event added the part, before its texts."""
@@ -90,6 +94,8 @@ class OutputItem:
     newest: dict[str, TextState] = field(default_factory=dict)
     """The key of a list -> the text of its newest part."""
     is_open: bool = True
+    is_displaced: bool = False
+    """Whether another item took its output index. It has ended then, whether or not the upstream ended it."""
 
     @property
     def has_text(self) -> bool:
@@ -110,11 +116,92 @@ class OutputItem:
         return [text for (key, _), text in self.texts.items() if key == list_key]
 
 
+class DisplacedItems:
+    """The items of one output whose output index another item took.
+
+    They have ended, so nothing can be added to them. The upstream may still send events about them, also at the index
+    that they had.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[OutputItem] = []
+        self._by_id: dict[Any, OutputItem] = {}
+        self._by_call_id: dict[Any, OutputItem] = {}
+
+    def add(self, item: OutputItem) -> None:
+        item.is_displaced = True
+        self.items.append(item)
+        self._by_id[item.start["id"]] = item
+        self._by_call_id[item.start.get("call_id")] = item
+
+    def find_owner(self, chunk: Json, current: OutputItem | None) -> OutputItem | None:
+        """Returns the item that an event about a text or a part names by its id.
+
+        Returns None if the event is about `current`, the item that has the index now.
+        """
+        item_id = chunk.get("item_id")
+        return None if current is not None and current.start["id"] == item_id else self._by_id.get(item_id)
+
+    def find_same(self, whole: Item, current: OutputItem | None) -> OutputItem | None:
+        """Returns the item that an event names by the whole of it; None if that is `current` or no displaced item.
+
+        The id of a call decides before the id of an item, which some upstreams give to several items.
+        """
+        for key, known in (("call_id", self._by_call_id), ("id", self._by_id)):
+            if not (value := whole.get(key)):
+                continue
+            if current is not None and current.type == whole["type"] and current.start.get(key) == value:
+                return None
+            if (item := known.get(value)) is not None and item.type == whole["type"]:
+                return item
+        return None
+
+
+def refuse_displaced_delta(piece: Any) -> list[Event]:
+    """Returns no events for a piece of a displaced item that has no text.
+
+    Raises ProtocolViolation for one with text: its item has ended, and in another item it would be wrong.
+    """
+    if piece and isinstance(piece, str):
+        raise ProtocolViolation(_CONTINUES_DISPLACED)
+    return []
+
+
+def compare_displaced_text(
+    item: OutputItem, list_key: str, number: int, text_key: str, whole: Mapping[str, Any]
+) -> list[Event]:
+    """Compares the whole of one text of a displaced item with what was streamed of it. `list_key` is empty for the text
+    of the item itself. Returns the events of another form.
+
+    Raises ProtocolViolation if it is another text, or has more: it is too late to send that.
+    """
+    if not list_key:
+        text = item.own_text
+    elif is_repeated(item, list_key, number, whole.get(text_key)):
+        return []
+    else:
+        texts = item.list_texts(list_key)
+        # Versions of vLLM number the end of a text otherwise than its pieces.
+        only = texts[0] if len(texts) == 1 else _build_unsent_text(item, text_key)
+        text = item.texts.get((list_key, number), only)
+    return build_missing_text(text if text.text_key == text_key else _build_unsent_text(item, text_key), whole)
+
+
+def _build_unsent_text(item: OutputItem, text_key: str | None) -> TextState:
+    """Returns the state of a text of an ended item of which nothing was streamed."""
+    return TextState(item.index, None, text_key, is_reasoning=item.type == "reasoning", is_open=False)
+
+
 def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
-    """Returns a final item with the texts that were streamed, where its own are another form of them or are missing."""
+    """Returns a final item with the texts that were streamed, where its own are another form of them, are missing or
+    are blank."""
     for list_key in ("content", "summary"):
         parts = list_parts(final, list_key)
-        if texts := _pair_texts(item, list_key, parts):
+        texts = _pair_texts(item, list_key, parts)
+        if texts is None and isinstance(final.get(list_key), _OPTIONAL_LIST) and _are_blank(item, parts):
+            if streamed := _build_streamed_parts(item, list_key):
+                final = {**final, list_key: streamed}
+        elif texts:
             pairs = zip(texts, parts, strict=True)
             final = {
                 **final,
@@ -124,13 +211,40 @@ def keep_streamed_texts(item: OutputItem, final: Item) -> Item:
 
 
 def keep_streamed_text(text: TextState, whole: Json) -> Json:
-    """Returns a final part or item with the text that was streamed, if its own is another form of it or is missing."""
+    """Returns a final part or item with the text that was streamed, if its own is another form of it, is missing or is
+    blank, and with the citations that were streamed, if it has none."""
     key = text.text_key
     if key is None:
         return whole
-    is_text = bool(text.pieces) if text.part_index is None else whole.get("type") == text.part_type
-    is_missing = is_text and whole.get(key) is None
-    return {**whole, key: "".join(text.pieces)} if is_missing or text.has_other_form else whole
+    streamed = "".join(text.pieces)
+    is_own = text.part_index is None
+    is_text = bool(text.pieces) if is_own else whole.get("type") == text.part_type
+    is_missing = is_text and (whole.get(key) is None or (not _has_ink(whole[key]) and _has_ink(streamed)))
+    additions: Json = {key: streamed} if is_missing or text.has_other_form else {}
+    if text.annotations and is_text and not whole.get("annotations"):
+        additions["annotations"] = [*text.annotations]
+    return {**whole, **additions} if additions else whole
+
+
+def _build_streamed_parts(item: OutputItem, list_key: str) -> list[Json]:
+    """Returns the parts of one list as they were streamed; none if they have no ink."""
+    texts = [text for text in item.list_texts(list_key) if text.text_key is not None]
+    if not _has_ink(_join_pieces(texts)):
+        return []
+    return [keep_streamed_text(text, {"type": text.part_type}) for text in texts]
+
+
+def _has_ink(text: Any) -> bool:
+    """Returns whether a text has more than white space."""
+    return isinstance(text, str) and bool(text.strip())
+
+
+def _are_blank(item: OutputItem, parts: Sequence[Json]) -> bool:
+    """Returns whether no part of a whole item has ink. A part of an unknown type may have any content."""
+    fields = [TEXT_FIELDS.get((item.type, part.get("type"))) for part in parts]
+    return all(
+        field is not None and not _has_ink(part.get(field.key)) for field, part in zip(fields, parts, strict=True)
+    )
 
 
 def list_parts(item: Item, list_key: str) -> Sequence[Json]:
@@ -172,8 +286,8 @@ def build_missing_text(text: TextState, whole: Mapping[str, Any]) -> list[Event]
     if not isinstance(full_text := whole.get(text.text_key), _OPTIONAL_TEXT):
         raise TypeError("a text is not a string")
     sent = "".join(text.pieces)
-    if not full_text or full_text == sent:
-        return []
+    if not full_text or full_text == sent or (full_text.isspace() and _has_ink(sent)):
+        return []  # a blank value stands for what was streamed
     if full_text.startswith(sent) and text.is_open and not text.is_settled:
         return build_delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
     if text.is_reasoning or full_text.strip() == sent.strip():
@@ -292,9 +406,10 @@ def _free_number(item: OutputItem, list_key: str, position: int) -> int:
 def _end_split_part(item: OutputItem, list_key: str, parts: Sequence[Json]) -> list[Event]:
     """Ends more texts than a whole item has parts: all belong to its single part, which decides what they lack.
 
-    Raises ProtocolViolation if they do not. Thinking is shown as it was streamed, and not compared.
+    Raises ProtocolViolation if they do not. Thinking is shown as it was streamed, and not compared. Blank parts stand
+    for what was streamed.
     """
-    if item.type == "reasoning":
+    if item.type == "reasoning" or _are_blank(item, parts):
         return []
     text_field = TEXT_FIELDS.get((item.type, parts[0].get("type")))
     whole = parts[0].get(text_field.key) if text_field and len(parts) == 1 else None
@@ -309,7 +424,7 @@ def _end_split_part(item: OutputItem, list_key: str, parts: Sequence[Json]) -> l
 def compare_ended_texts(item: OutputItem, final: Item) -> list[Event]:
     """Compares the item's texts that have ended with those of the final item. Returns the events of another form.
 
-    Raises ProtocolViolation if they are others.
+    Raises ProtocolViolation if they are others, and if a displaced item has a part of which nothing was streamed.
     """
     events: list[Event] = []
     final = join_parts(item, final)
@@ -322,6 +437,9 @@ def compare_ended_texts(item: OutputItem, final: Item) -> list[Event]:
                 events += _end_split_part(item, list_key, parts)
             continue
         for text, part in zip(texts, parts, strict=True):
+            if text is None and item.is_displaced:
+                text_field = TEXT_FIELDS.get((item.type, part.get("type")))
+                text = _build_unsent_text(item, text_field and text_field.key)
             if text is not None and not text.is_open:
                 events += build_missing_text(text, part)
     if not item.own_text.is_open:
@@ -335,17 +453,21 @@ def end_part(text: TextState, part: Json | None) -> list[Event]:
         return []
     events = build_missing_text(text, part or {})
     annotations = [annotation for annotation in (part or {}).get("annotations") or () if isinstance(annotation, dict)]
-    events += [Annotated(text.index, text.part_index, annotation) for annotation in annotations[text.annotations :]]
+    unsent = annotations[len(text.annotations) :]
+    events += [Annotated(text.index, text.part_index, annotation) for annotation in unsent]
+    text.annotations += unsent
     text.is_open = False
     whole = None if part is None else keep_streamed_text(text, remove_nulls(part))
     return [*events, PartEnded(text.index, text.part_index, whole)]
 
 
 def remove_nulls(whole: Json) -> Json:
+    """Returns an item or a part without the nulls that strict readers refuse, and with the lists that they require."""
     trimmed = {key: value for key, value in whole.items() if value is not None or key not in _OMIT_IF_NULL}
     for key in ("annotations", "logprobs"):
         if not isinstance(trimmed.get(key), _OPTIONAL_LIST):
             raise TypeError("annotations or logprobs are not a list")
+    trimmed |= find_missing_lists(trimmed.get("type"), trimmed)
     if parts := list_parts(trimmed, "content"):
         trimmed["content"] = [remove_nulls(part) for part in parts]
     return trimmed

@@ -45,9 +45,19 @@ WHOLE: dict[str, Json] = {
 
 MISSING: dict[str, tuple[Json, Json]] = {
     "a text": (
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text"}]},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ""}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "annotations": []}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "annotations": [], "text": ""}]},
     ),
+    "annotations": (
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": []}]},
+    ),
+    "annotations that are null": (
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "", "annotations": None}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "", "annotations": []}]},
+    ),
+    "a summary": ({"type": "reasoning", "content": []}, {"type": "reasoning", "content": [], "summary": []}),
+    "a summary that is null": ({"type": "reasoning", "summary": None}, {"type": "reasoning", "summary": []}),
     "a text that is null": (
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": None}]},
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": ""}]},

@@ -57,7 +57,7 @@ JOINED: dict[str, tuple[list[Item], Any, list[Item]]] = {
     ),
     "a message without its text": (SPLIT, [THOUGHT, BARE], SPLIT),
     "a call without its arguments": ([call('{"a":1}')], [call("")], [call('{"a":1}')]),
-    "arguments written again": ([call('{"a":1}')], [call('{"a": 1}')], [call('{"a":1}')]),
+    "arguments written again": ([call('{"a":1}')], [call('{"a": 1}')], [call('{"a": 1}')]),
     "trimmed text": ([message("a\n")], [message("a")], [message("a")]),
     "text that only the end has": ([BARE], [message("a")], [message("a")]),
     "an item that only the end has": ([THOUGHT], SPLIT, SPLIT),
@@ -94,11 +94,17 @@ def test_another_text_in_a_failed_response_leaves_its_failure() -> None:
 PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
 
 
-@pytest.mark.parametrize("last", ["response.output_text.delta", "response.output_text.done"])
-def test_text_without_any_item_is_a_failure(last: str) -> None:
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("response.output_text.delta", "lacks a text that it streamed"),
+        ("response.output_text.done", "has no output"),
+    ],
+)
+def test_text_without_any_item_is_a_failure(last: str, message: str) -> None:
     response = end_of(CREATED + frame(last, 2, **PLACE, delta="a", text="a") + ending("completed", output=[]))
     assert response["status"] == "failed"
-    assert "has no output" in response["error"]["message"]
+    assert message in response["error"]["message"]
 
 
 def test_events_that_are_not_known_need_no_output() -> None:

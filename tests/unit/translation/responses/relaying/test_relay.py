@@ -191,28 +191,6 @@ def test_hidden_code_is_stored_although_it_was_streamed() -> None:
     assert stream.failed is None
 
 
-@pytest.mark.parametrize("done", ["response.output_text.done", "response.strange"])
-@pytest.mark.parametrize("part", [{"type": "output_text"}, {"type": "output_text", "text": ""}], ids=str)
-def test_an_item_to_store_has_the_text_that_was_streamed(part: Json, done: str) -> None:
-    place: Json = {"output_index": 0, "item_id": "msg_1", "content_index": 0}
-    item = {**ITEM, "content": [part]}
-    wire = (
-        CREATED
-        + frame("response.output_item.added", 2, output_index=0, item=ITEM)
-        + frame("response.output_text.delta", 3, **place, delta="Hello")
-        + frame(done, 4, **place, text="Hello")
-        + frame("response.output_item.done", 5, output_index=0, item=item)
-        + ending("completed", number=6, output=[item])
-    )
-    stream = ResponsesRelay(OwnResponse(None, OURS, is_stored=True))
-    stream.feed(wire)
-    assert stream.failed is not None
-    assert "lacks a text" in stream.failed.message
-    unstored = ResponsesRelay(OwnResponse(None, OURS))
-    unstored.feed(wire)
-    assert unstored.failed is None
-
-
 @pytest.mark.parametrize(
     ("status", "kept"), [({}, "completed"), ({"status": None}, "completed"), ({"status": "incomplete"}, "incomplete")]
 )

@@ -227,8 +227,8 @@ def test_an_unsent_terminal_event_can_still_become_a_failure() -> None:
     told = stream.feed(CREATED + CONTENT + end)
     assert stream.ended
     *rest, last = read_stream(told + fail_to_end(stream, Failed("store_unavailable", "not kept")))
-    assert [event["sequence_number"] for event in rest] == [0, 1, 2, 3]
-    assert (last["type"], last["sequence_number"]) == ("response.failed", 4)
+    assert [event["sequence_number"] for event in rest] == [0, 1, 2, 3, 4]
+    assert (last["type"], last["sequence_number"]) == ("response.failed", 5)
     assert (last["response"]["status"], last["response"]["output"]) == ("failed", [ITEM])
     assert last["response"]["error"]["message"] == "not kept"
 

@@ -215,7 +215,7 @@ CASES: dict[str, tuple[list[Json], list[Event]]] = {
             PartStarted(0, 0, items.new_reasoning_text()),
             Delta(0, 0, "hm"),
             PartEnded(0, 0, {"type": "reasoning_text", "text": "hm"}),
-            ItemEnded(0, items.new_reasoning("rs_up")),
+            ItemEnded(0, {**items.new_reasoning("rs_up"), "content": [{"type": "reasoning_text", "text": "hm"}]}),
         ],
     ),
     "a call": (
