@@ -12,6 +12,10 @@ from translation.representation.json_types import Json, mapping_or_empty
 _TOKEN_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
+_TEMPLATE: Final = "chat_template_kwargs"
+"""The parameter with arguments of the model's template."""
+
+
 class _ThinkingKeys(NamedTuple):
     """The keys by which a parameter says something about thinking."""
 
@@ -25,7 +29,7 @@ _THINKING: Final[Mapping[str, _ThinkingKeys]] = {
     "thinking": _ThinkingKeys(frozenset({"type"}), frozenset({"budget_tokens"})),
     "reasoning_effort": _ThinkingKeys(frozenset(), frozenset({"effort"})),
     "reasoning": _ThinkingKeys(frozenset({"enabled"}), frozenset({"effort", "max_tokens"})),
-    "chat_template_kwargs": _ThinkingKeys(frozenset({"enable_thinking", "thinking"}), frozenset({"reasoning_effort"})),
+    _TEMPLATE: _ThinkingKeys(frozenset({"enable_thinking", "thinking"}), frozenset({"reasoning_effort"})),
 }
 """Parameter that says whether and how much the model thinks -> its keys. It may have others too."""
 
@@ -100,7 +104,8 @@ def fit_thinking(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> Mappin
     """Returns the defaults that still apply if a body has said what it says about thinking: all, if it says nothing.
 
     Switches that turn thinking on or off as the body does are kept, because an upstream may need them to follow it: the
-    templates of many models know no efforts. The body decides how much the model thinks, so no default amount is kept.
+    templates of many models know no efforts. Those of a template are turned where they differ, because nothing else
+    reaches such a model. Default amounts are kept if they say the same and the body has none.
     """
     if _THINKING.keys().isdisjoint(body):
         return defaults
@@ -109,7 +114,8 @@ def fit_thinking(defaults: Mapping[str, Any], body: Mapping[str, Any]) -> Mappin
         return defaults
     # A body that contradicts itself, or says something that is neither on nor off, agrees with no default.
     meanings = switches or amounts
-    return _select_agreeing(defaults, meanings.pop() if len(meanings) == 1 else None)
+    thinking = next(iter(meanings)) if len(meanings) == 1 else None
+    return _select_agreeing(defaults, thinking, keeps_amounts=not amounts)
 
 
 def _find_thinking(body: Mapping[str, Any]) -> tuple[set[bool | None], set[bool | None]]:
@@ -125,21 +131,23 @@ def _find_thinking(body: Mapping[str, Any]) -> tuple[set[bool | None], set[bool 
     return switches, amounts
 
 
-def _select_agreeing(defaults: Mapping[str, Any], thinking: bool | None) -> Json:
-    """Returns defaults without amounts of thinking and without the switches that do not say `thinking`. An object that
-    says nothing else is left out, and so is a `thinking` without its type, which no upstream accepts."""
+def _select_agreeing(defaults: Mapping[str, Any], thinking: bool | None, *, keeps_amounts: bool) -> Json:
+    """Returns the defaults that fit a body which says `thinking`. An object that says nothing else is left out."""
     remaining: Json = {}
     for name, value in defaults.items():
         if (keys := _THINKING.get(name)) is None:
             remaining[name] = value
             continue
-        rest = {
-            key: inner
-            for key, inner in _split(name, value).items()
-            if key not in keys.amounts
-            and (key not in keys.switches or (thinking is not None and _read_value(inner) is thinking))
-        }
-        if rest and (name != "thinking" or "type" in rest):
+        rest: Json = {}
+        for key, inner in _split(name, value).items():
+            if key in keys.switches:
+                if thinking is not None and _read_value(inner) is thinking:
+                    rest[key] = inner
+                elif thinking is not None and name == _TEMPLATE:
+                    rest[key] = thinking
+            elif key not in keys.amounts or (keeps_amounts and (inner not in _NO_AMOUNTS) is thinking):
+                rest[key] = inner
+        if rest and (name != "thinking" or "type" in rest):  # no upstream accepts that object without its type
             remaining[name] = rest if isinstance(value, dict) else value
     return remaining
 

@@ -93,8 +93,9 @@ These are the effects of the fields:
 - **Default values** for request fields are in the model's `request_defaults`: `temperature`, or OpenRouter's routing,
   `request_defaults: {provider: {order: [deepinfra]}}`. A request of OpenAI's APIs may say whether the model thinks,
   by a switch (`thinking`, `reasoning.enabled`, or `enable_thinking` or `thinking` in `chat_template_kwargs`), or else by an effort or a
-  budget. Then it gets no default effort or budget, and of the default switches only those that say the same:
-  `chat_template_kwargs: {thinking: true}` is added to the effort `high`, and not to `none`."""  # noqa: E501
+  budget. Then it gets the defaults that say the same, but no default effort or budget beside one of its own: `thinking: true` is added to the
+  effort `high`, and not to `none`. The default switches of a template follow the client: with `none`, `chat_template_kwargs: {thinking: true}`
+  becomes `{thinking: false}`."""  # noqa: E501
 
 _ADD_PROVIDER = """\
 - [ ] If it has the Chat Completions or Responses API: a name in `ProviderType` and rows in `PROVIDER_DEFAULTS`, `CAPABILITIES`,

@@ -53,10 +53,11 @@ THINKING: dict[str, tuple[str, Json, str, Json | None]] = {
     "no thinking is kept": ("vllm", {"chat_template_kwargs": OFF}, "none", OFF),
     "DeepSeek's is kept off": ("vllm", {"chat_template_kwargs": DEEP_OFF}, "none", DEEP_OFF),
     "it is kept without a switch of the type": ("openai_compatible", {"chat_template_kwargs": OFF}, "none", OFF),
-    "the client turns thinking on": ("vllm", {"chat_template_kwargs": OFF}, "high", None),
-    "the client turns thinking off": ("vllm", {"chat_template_kwargs": DEEP_ON}, "none", OFF),
-    "the client turns it off without a switch": ("openai_compatible", {"chat_template_kwargs": ON}, "none", None),
-    "a default amount is never kept": ("vllm", {"reasoning": {"effort": "low"}, "thinking": True}, "high", ON),
+    "the client turns thinking on": ("vllm", {"chat_template_kwargs": OFF}, "high", ON),
+    "the client turns DeepSeek's on": ("vllm", {"chat_template_kwargs": DEEP_OFF}, "high", DEEP_ON),
+    "the client turns DeepSeek's off": ("vllm", {"chat_template_kwargs": DEEP_ON}, "none", DEEP_OFF),
+    "the client turns it off without a switch": ("openai_compatible", {"chat_template_kwargs": ON}, "none", OFF),
+    "the client has an amount of its own": ("vllm", {"reasoning": {"effort": "low"}, "thinking": True}, "high", ON),
 }
 
 

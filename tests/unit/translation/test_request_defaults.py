@@ -1,7 +1,7 @@
 """Defaults that an operator writes once and that both APIs understand."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pytest
 
@@ -82,63 +82,66 @@ def test_defaults_fill_in_what_a_client_leaves_out(dialect: str, defaults: Json,
     assert body == given
 
 
-SPELLINGS: dict[str, tuple[Json, bool, Json]] = {
-    "thinking": ({"thinking": True}, True, {"thinking": True}),
-    "no thinking": ({"thinking": False}, False, {"thinking": False}),
-    "thinking, as DeepSeek spells it": (
-        {"thinking": {"type": "adaptive", "keep": "all"}},
-        True,
-        {"thinking": {"type": "adaptive", "keep": "all"}},
+class Spelling(NamedTuple):
+    """What says whether or how much the model thinks, and what is kept of it as a default."""
+
+    given: Json
+    is_on: bool
+    has_amount: bool = False
+    beside_amount: Json | None = None
+    """What is kept for a client that says the same by an amount of its own; None for all."""
+    turned: Json | None = None
+    """What is kept for a client that says the opposite, if anything is."""
+
+    def fit(self, client: "Spelling") -> Json:
+        if client.is_on != self.is_on:
+            return dict(self.turned or {})
+        return dict(self.given if not client.has_amount or self.beside_amount is None else self.beside_amount)
+
+
+SPELLINGS: dict[str, Spelling] = {
+    "thinking": Spelling({"thinking": True}, True),
+    "no thinking": Spelling({"thinking": False}, False),
+    "thinking, as DeepSeek spells it": Spelling({"thinking": {"type": "adaptive", "keep": "all"}}, True),
+    "no thinking, as DeepSeek spells it": Spelling({"thinking": {"type": "disabled"}}, False),
+    "thinking with a budget": Spelling(
+        {"thinking": {"type": "enabled", "budget_tokens": 5}}, True, True, {"thinking": {"type": "enabled"}}
     ),
-    "no thinking, as DeepSeek spells it": (
-        {"thinking": {"type": "disabled"}},
-        False,
-        {"thinking": {"type": "disabled"}},
+    "an effort": Spelling({"reasoning_effort": "high"}, True, True, {}),
+    "no effort": Spelling({"reasoning_effort": "none"}, False, True, {}),
+    "an effort in an object": Spelling({"reasoning": {"effort": "high"}}, True, True, {}),
+    "no effort in an object": Spelling({"reasoning": {"effort": "none"}}, False, True, {}),
+    "a switch in an object": Spelling({"reasoning": {"enabled": True}}, True),
+    "a switch in an object that is off": Spelling({"reasoning": {"enabled": False}}, False),
+    "a switch beside an effort": Spelling(
+        {"reasoning": {"enabled": True, "effort": "low"}}, True, True, {"reasoning": {"enabled": True}}
     ),
-    "thinking with a budget": (
-        {"thinking": {"type": "enabled", "budget_tokens": 5}},
-        True,
-        {"thinking": {"type": "enabled"}},
-    ),
-    "an effort": ({"reasoning_effort": "high"}, True, {}),
-    "no effort": ({"reasoning_effort": "none"}, False, {}),
-    "an effort in an object": ({"reasoning": {"effort": "high"}}, True, {}),
-    "no effort in an object": ({"reasoning": {"effort": "none"}}, False, {}),
-    "a switch in an object": ({"reasoning": {"enabled": True}}, True, {"reasoning": {"enabled": True}}),
-    "a switch in an object that is off": ({"reasoning": {"enabled": False}}, False, {"reasoning": {"enabled": False}}),
-    "a budget": ({"reasoning": {"max_tokens": 500}}, True, {}),
-    "an effort for the template": ({"chat_template_kwargs": {"reasoning_effort": "low"}}, True, {}),
-    "no effort for the template": ({"chat_template_kwargs": {"reasoning_effort": "none"}}, False, {}),
+    "a budget": Spelling({"reasoning": {"max_tokens": 500}}, True, True, {}),
+    "an effort for the template": Spelling({"chat_template_kwargs": {"reasoning_effort": "low"}}, True, True, {}),
+    "no effort for the template": Spelling({"chat_template_kwargs": {"reasoning_effort": "none"}}, False, True, {}),
     **{
-        f"{key} of the template is {value}": (
-            {"chat_template_kwargs": {key: value}},
-            value,
-            {"chat_template_kwargs": {key: value}},
+        f"{key} of the template is {value}": Spelling(
+            {"chat_template_kwargs": {key: value}}, value, turned={"chat_template_kwargs": {key: not value}}
         )
         for key in ("enable_thinking", "thinking")
         for value in (True, False)
     },
 }
-"""What says whether or how much the model thinks, whether it turns thinking on, and what is kept of it as a default for
-a client that says the same."""
 
 APIS = {name: _ADDERS[name] for name in ("chat", "responses")}
 
 
 @pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
-@pytest.mark.parametrize(("given", "is_on"), [spelling[:2] for spelling in SPELLINGS.values()], ids=SPELLINGS)
-def test_a_client_that_says_how_to_think_gets_the_switches_that_agree(
-    add_defaults: AddDefaults, given: Json, is_on: bool
+@pytest.mark.parametrize("client", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_client_that_says_how_to_think_gets_the_defaults_that_agree(
+    add_defaults: AddDefaults, client: Spelling
 ) -> None:
-    for default, default_is_on, switch in SPELLINGS.values():
-        kept = dict(switch) if default_is_on == is_on else {}
-        if add_defaults is add_responses_defaults:
-            kept = {**flatten_thinking(kept)}
-        if "reasoning" in kept:
-            kept["reasoning"] = {**kept["reasoning"], **given.get("reasoning", {})}
-        elif not kept.keys().isdisjoint(given):  # the template's arguments are the client's own then
-            kept = {}
-        assert add_defaults({"model": "m", **given}, default) == {"model": "m", **given, **kept}, default
+    given = client.given
+    for default in SPELLINGS.values():
+        kept = add_defaults({}, default.fit(client))  # by the API's own names
+        own = {name: value for name, value in given.items() if name in kept}
+        kept |= own | ({"reasoning": {**kept["reasoning"], **own["reasoning"]}} if "reasoning" in own else {})
+        assert add_defaults({"model": "m", **given}, default.given) == {"model": "m", **given, **kept}, default
 
 
 UNCLEAR: dict[str, Json] = {
@@ -154,46 +157,57 @@ UNCLEAR: dict[str, Json] = {
 @pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
 @pytest.mark.parametrize("given", UNCLEAR.values(), ids=UNCLEAR)
 def test_no_default_agrees_with_what_is_not_clear(add_defaults: AddDefaults, given: Json) -> None:
-    for default, _, _ in SPELLINGS.values():
-        assert add_defaults(given, default) == given, default
+    for default in SPELLINGS.values():
+        assert add_defaults(given, default.given) == given, default
 
 
 @pytest.mark.parametrize("is_on", [True, False])
 def test_a_switch_counts_more_than_an_effort(is_on: bool) -> None:
     given = {"thinking": is_on, "reasoning_effort": "none" if is_on else "high"}
     for default_is_on in (True, False):
-        switch = {"chat_template_kwargs": {"enable_thinking": default_is_on}}
-        assert add_chat_defaults(given, switch) == given | (switch if default_is_on == is_on else {})
+        default = {"chat_template_kwargs": {"enable_thinking": default_is_on}, "reasoning": {"enabled": default_is_on}}
+        kept = {"chat_template_kwargs": {"enable_thinking": is_on}}
+        kept |= {"reasoning": {"enabled": is_on}} if default_is_on == is_on else {}
+        assert add_chat_defaults(given, default) == given | kept
 
 
-OTHER_APIS: dict[str, tuple[AddDefaults, Json, bool]] = {
-    "enabled": (add_messages_defaults, {"thinking": {"type": "enabled", "budget_tokens": 2000}}, True),
-    "adaptive": (add_messages_defaults, {"thinking": {"type": "adaptive"}}, True),
-    "disabled": (add_messages_defaults, {"thinking": {"type": "disabled"}}, False),
-    "think": (add_ollama_defaults, {"think": True}, True),
-    "no think": (add_ollama_defaults, {"think": False}, False),
-    "a level of think": (add_ollama_defaults, {"think": "low"}, True),
-    "a level": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingLevel": "LOW"}}}, True),
-    "a budget": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingBudget": 5}}}, True),
-    "any budget": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}}}, True),
-    "no budget": (add_gemini_defaults, {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}, False),
+OTHER_APIS: dict[str, tuple[AddDefaults, Json, Spelling]] = {
+    "enabled": (add_messages_defaults, {"thinking": {"type": "enabled", "budget_tokens": 9}}, Spelling({}, True, True)),
+    "adaptive": (add_messages_defaults, {"thinking": {"type": "adaptive"}}, Spelling({}, True)),
+    "disabled": (add_messages_defaults, {"thinking": {"type": "disabled"}}, Spelling({}, False)),
+    "think": (add_ollama_defaults, {"think": True}, Spelling({}, True)),
+    "no think": (add_ollama_defaults, {"think": False}, Spelling({}, False)),
+    "a level of think": (add_ollama_defaults, {"think": "low"}, Spelling({}, True, True)),
+    **{
+        f"a level or budget of {value}": (
+            add_gemini_defaults,
+            {"generationConfig": {"thinkingConfig": {key: value}}},
+            says,
+        )
+        for key, value, says in (
+            ("thinkingLevel", "LOW", Spelling({}, True, True)),
+            ("thinkingBudget", 5, Spelling({}, True, True)),
+            ("thinkingBudget", -1, Spelling({}, True)),
+            ("thinkingBudget", 0, Spelling({}, False, True)),
+        )
+    },
 }
 
 
-@pytest.mark.parametrize(("add_defaults", "given", "is_on"), OTHER_APIS.values(), ids=OTHER_APIS)
-def test_other_apis_keep_the_same_arguments_of_the_template(
-    add_defaults: AddDefaults, given: Json, is_on: bool
+@pytest.mark.parametrize(("add_defaults", "given", "client"), OTHER_APIS.values(), ids=OTHER_APIS)
+def test_other_apis_keep_the_arguments_of_the_template_that_agree(
+    add_defaults: AddDefaults, given: Json, client: Spelling
 ) -> None:
-    for default, default_is_on, switch in SPELLINGS.values():
-        if "chat_template_kwargs" in default:
-            assert add_defaults(given, default) == given | (switch if default_is_on == is_on else {}), default
+    for default in SPELLINGS.values():
+        if "chat_template_kwargs" in default.given:
+            assert add_defaults(given, default.given) == given | default.fit(client), default
 
 
 @pytest.mark.parametrize("add_defaults", [add_ollama_defaults, add_gemini_defaults], ids=["ollama", "gemini"])
 def test_other_apis_take_what_the_client_says_to_the_template(add_defaults: AddDefaults) -> None:
-    for given, is_on, _ in SPELLINGS.values():
-        if "chat_template_kwargs" in given:
-            assert add_defaults(given, {"thinking": not is_on}) == given
+    for client in SPELLINGS.values():
+        if "chat_template_kwargs" in client.given:
+            assert add_defaults(client.given, {"thinking": not client.is_on}) == client.given
 
 
 def test_silent_clients_of_other_apis_get_all_arguments_of_the_template() -> None:
@@ -204,7 +218,7 @@ def test_silent_clients_of_other_apis_get_all_arguments_of_the_template() -> Non
 
 
 @pytest.mark.parametrize("add_defaults", APIS.values(), ids=APIS)
-@pytest.mark.parametrize("default", [default for default, _, _ in SPELLINGS.values()], ids=SPELLINGS)
+@pytest.mark.parametrize("default", [default.given for default in SPELLINGS.values()], ids=SPELLINGS)
 def test_a_client_that_says_nothing_about_thinking_gets_the_defaults(add_defaults: AddDefaults, default: Json) -> None:
     """Null is nothing, and so is an object about something else."""
     silent: Json = {"thinking": None, "reasoning_effort": None, "reasoning": {"effort": None, "summary": "auto"}}
@@ -232,15 +246,11 @@ def test_defaults_beside_those_about_thinking_are_added(add_defaults: AddDefault
         "temperature": 0.5,
     }
     filled = add_defaults({"thinking": False}, defaults)
-    others: Json = {"reasoning": {"summary": "auto"}, "chat_template_kwargs": {"a": 1}, "temperature": 0.5}
+    turned = {"enable_thinking": False, "a": 1}
+    others: Json = {"reasoning": {"summary": "auto"}, "chat_template_kwargs": turned, "temperature": 0.5}
     assert filled == {"thinking": False, **others}
     filled = add_defaults({"reasoning": {"effort": "high"}}, defaults)
-    template = defaults["chat_template_kwargs"]
-    assert filled == {
-        **others,
-        "reasoning": {"effort": "high", "summary": "auto"},
-        "chat_template_kwargs": template,
-    }
+    assert filled == {**defaults, "reasoning": {"effort": "high", "summary": "auto"}}
 
 
 def test_a_default_of_no_object_is_no_default_of_the_template() -> None:

@@ -57,7 +57,11 @@ def _rename_thinking(config: Mapping[str, Any]) -> Json:
     """Returns what a `thinkingConfig` says, by the names of OpenAI's APIs."""
     budget, level = config.get("thinkingBudget"), config.get("thinkingLevel")
     is_given = level and level.lower() != _UNSPECIFIED
-    return {"thinking": None if budget is None else budget != 0, "reasoning_effort": level if is_given else None}
+    return {
+        "thinking": None if budget is None else budget != 0,
+        "reasoning": {"max_tokens": None if budget == _DYNAMIC_BUDGET else budget},
+        "reasoning_effort": level if is_given else None,
+    }
 
 
 def _default_thinking(defaults: Mapping[str, Any], budget: int | None) -> Json:
