@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 
 from translation.decoding.context_overflow import find_bare_error
+from translation.decoding.surrogates import SurrogateJoiner
 from translation.decoding.usage import read_message_usage
 from translation.encoding.event_encoder import StreamEnd
 from translation.errors import ProtocolViolation
@@ -87,6 +88,7 @@ class MessagesRelay(StreamEnd):
         self._model = model
         self._scrub = scrub
         self._frames = sse.FrameDecoder(max_frame_bytes)
+        self._characters = SurrogateJoiner()
         self._stopped = False
         self._has_stop_reason = False
         self.finish_reason: FinishReason | None = None
@@ -138,7 +140,10 @@ class MessagesRelay(StreamEnd):
 
     def _forward(self, frame: sse.Frame, *, last: bool) -> bytes:
         """Returns what to send for a frame. `last`: the upstream closed after the frame, or in the middle of it."""
-        name, payload = frame.event, frame.payload
+        name = frame.event
+        if (payload := self._characters.rewrite(frame.payload)) is not frame.payload:
+            raw = sse.encode_data(payload) if name is None else sse.encode_event(name, payload)
+            frame = sse.Frame(name, payload, raw)
         is_forwardable = name in self._forwardable and _is_object(payload)
         try:
             if is_forwardable and self._is_plain(name, payload):
@@ -154,7 +159,8 @@ class MessagesRelay(StreamEnd):
         try:
             sse.require_event_name(event["type"])
             if is_forwardable and event["type"] == name:
-                self._read_block(event, payload)
+                if not self._read_block(event, payload):
+                    return b""
                 self.has_content = self.has_content or name in _CONTENT_EVENTS
                 return frame.raw
             return self._forward_event(event, frame)
@@ -168,18 +174,21 @@ class MessagesRelay(StreamEnd):
             return not self._calls.is_within_call and self._blocks.is_like_newest(payload)
         return name == "ping"
 
-    def _read_block(self, event: Json, payload: bytes) -> None:
-        """Reads an event that may be about a block. Raises what `OpenBlocks.read` raises."""
-        self._blocks.read(event, payload)
+    def _read_block(self, event: Json, payload: bytes) -> bool:
+        """Reads an event that may be about a block. Returns and raises what `OpenBlocks.read` does."""
+        if not self._blocks.read(event, payload):
+            return False
         self._calls.read(event)
         if event["type"] in _BLOCK_ENDS:
             self._forwardable = _WITHIN_BLOCK if self._blocks else _BETWEEN_BLOCKS
+        return True
 
     def _forward_event(self, event: Json, frame: sse.Frame) -> bytes:
         kind = event.get("type")
         if kind in _MESSAGE_EVENTS and self._forwardable is _BEFORE_START:
             return self._stop(Failed("upstream_garbled", f"the upstream sent {kind} before message_start"))
-        self._read_block(event, frame.payload)
+        if not self._read_block(event, frame.payload):
+            return b""
         match event:
             case {"type": "error"}:
                 return self._report(event)
@@ -189,6 +198,8 @@ class MessagesRelay(StreamEnd):
                 return self._stop(Failed("upstream_garbled", ODD_STOP_REASON))
             case {"type": "message_delta", "delta": {"stop_reason": str(reason)}} if self._has_broken_call(reason):
                 return self._stop(Failed("upstream_garbled", BROKEN_INPUT))
+            case {"type": "message_stop"} if self._characters.has_halves and self._cut_reason is None:
+                return self._stop(Failed("upstream_garbled", "the upstream's text ends within a character"))
             case {"type": "message_stop"}:
                 self._close(_to_frame(event, frame))
                 return b""

@@ -9,17 +9,9 @@ from translation.errors import ProtocolViolation
 from translation.framing import sse
 from translation.messages.client.reply_objects import split_block
 from translation.messages.relaying.calls import relay_message
-from translation.messages.upstream.decode import NOT_OPEN, require_own_delta
+from translation.messages.upstream.decode import DELTA_KEYS, NOT_OPEN, is_blank_delta, is_own_delta
 from translation.representation.json_types import Json
 from translation.tools.arguments import parse_past_arguments
-
-_DELTA_KEYS: Final = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "signature",
-    "input_json_delta": "partial_json",
-}
-"""Type of a delta -> its key, whose text is appended to the block."""
 
 _PARTIAL_INPUT: Final = "partial_json"
 
@@ -96,10 +88,11 @@ class _MessageStream:
                     raise ProtocolViolation("the upstream began two blocks with the same index")
                 self._blocks[index], self._texts[index] = {"type": block["type"], **block}, {}
             case "content_block_delta":
-                index = event["index"]
-                if index not in self._blocks:
+                index, delta = event["index"], event["delta"]
+                if index in self._blocks:
+                    _add_delta(self._blocks[index], self._texts[index], delta)
+                elif not is_blank_delta(delta):
                     raise ProtocolViolation(NOT_OPEN)
-                _add_delta(self._blocks[index], self._texts[index], event["delta"])
             case "message_delta":
                 self._update_message(event)
 
@@ -122,12 +115,13 @@ class _MessageStream:
 
 
 def _add_delta(block: Json, texts: dict[str, list[str]], delta: Any) -> None:
-    require_own_delta(block["type"], delta["type"])
+    if not is_own_delta(block["type"], delta):
+        return
     if delta["type"] == "citations_delta":
         block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
     elif delta["type"] == "compaction_delta":  # a summary comes whole
         block |= {key: value for key, value in delta.items() if key != "type"}
-    elif (key := _DELTA_KEYS.get(delta["type"])) is not None:
+    elif (key := DELTA_KEYS.get(delta["type"])) is not None:
         texts.setdefault(key, []).append(delta[key])
 
 

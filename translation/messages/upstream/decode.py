@@ -72,6 +72,14 @@ BLOCK_OF_DELTA: Final = {
 DELTA_BLOCKS: Final = frozenset(BLOCK_OF_DELTA.values())
 """The types of the blocks that these deltas extend. Blocks of other types may have any deltas."""
 
+DELTA_KEYS: Final = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+"""Type of a delta -> its key, whose text is appended to the block."""
+
 NOT_OPEN: Final = "the upstream sent a delta for a block that is not open"
 
 _MAX_DETAIL_CHARS: Final = 1_000
@@ -97,13 +105,30 @@ https://platform.claude.com/docs/en/build-with-claude/preserved-thinking"""
 _NO_MESSAGE: Final = "the upstream reported an error without saying which"
 
 
-def require_own_delta(block_type: Any, delta_type: Any) -> None:
-    """Raises ProtocolViolation for a delta of another type than those of its block.
+def is_blank_delta(delta: Any) -> bool:
+    """Returns whether a delta has a text without ink. If it fits no block it says nothing, and has to be left out,
+    because clients fail at it.
 
-    A type that is not known may be newer than the table, so that it says nothing.
+    SGLang sends the white space between two calls as a text into the call, and servers that build their deltas from
+    chat chunks send empty texts into thinking.
     """
-    if block_type in DELTA_BLOCKS and BLOCK_OF_DELTA.get(delta_type, block_type) != block_type:
-        raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
+    fields = mapping_or_empty(delta)
+    kind = fields.get("type")
+    text = fields.get(DELTA_KEYS.get(kind, "")) if isinstance(kind, str) else None
+    return isinstance(text, str) and not text.strip()
+
+
+def is_own_delta(block_type: Any, delta: Json) -> bool:
+    """Returns whether a delta has a type of its block; False for a blank one of another type.
+
+    A type that is not known may be newer than the table, so that it says nothing. Raises ProtocolViolation for a delta
+    of another type that has a text.
+    """
+    if block_type not in DELTA_BLOCKS or BLOCK_OF_DELTA.get(delta["type"], block_type) == block_type:
+        return True
+    if is_blank_delta(delta):
+        return False
+    raise ProtocolViolation("the upstream sent a delta whose type does not match its block")
 
 
 class AnthropicDecoder(ChunkDecoder):
@@ -279,6 +304,8 @@ class AnthropicDecoder(ChunkDecoder):
 
     def _decode_delta(self, index: Any, delta: Json) -> list[Event]:
         if index != self._block_index or self._is_stopped:
+            if is_blank_delta(delta):
+                return []
             raise ProtocolViolation(NOT_OPEN)
         kind = delta["type"]
         if kind == "input_json_delta" and self._block["type"] == "server_tool_use":
@@ -287,7 +314,8 @@ class AnthropicDecoder(ChunkDecoder):
             return []
         if kind not in BLOCK_OF_DELTA:
             return [Opaque("anthropic", delta, is_output=True)]
-        require_own_delta(self._block["type"], kind)
+        if not is_own_delta(self._block["type"], delta):
+            return []
         match kind:
             case "text_delta":
                 return self._emit_delta("text", delta["text"])

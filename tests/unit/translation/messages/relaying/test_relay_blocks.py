@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.unit.support.translator_drivers import counting_ids, relay_to_end
+from tests.unit.support.translator_drivers import counting_ids, decode, relay_to_end
 from tests.upstream import anthropic
 from translation.errors import ProtocolViolation
 from translation.framing.sse import encode_data, encode_event
@@ -213,3 +213,117 @@ def test_a_failure_after_content_is_the_last_event() -> None:
     assert sent.endswith(b"}\n\n")
     assert b"event: error" in sent
     assert b"thinking_delta" not in sent
+
+
+TEXT_KEYS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+"""Type of a delta -> the key of its text."""
+
+
+def is_relayed_whole(events: Sequence[Json], extra: Json, *, is_named: bool) -> bool:
+    """Whether the relay forwards the extra event after the others. If not, it leaves it out and goes on."""
+    relay = MessagesRelay(model=None)
+    relay.feed(b"".join(encode(events, is_named=is_named)))
+    had_content = relay.has_content
+    [frame], [named] = encode([extra], is_named=is_named), encode([extra], is_named=True)
+    sent = relay.feed(frame)
+    assert relay.failed is None
+    assert sent == (named if sent else b"")
+    assert relay.has_content is (had_content or bool(sent)), "what is left out is no content"
+    return bool(sent)
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "unnamed"])
+@pytest.mark.parametrize("blank", ["", " ", "\n", "\n\n\t "], ids=repr)
+@pytest.mark.parametrize(("block", "delta"), list(product(BLOCKS, TEXT_KEYS)))
+def test_a_blank_delta_of_another_type_is_left_out(block: str, delta: str, blank: str, is_named: bool) -> None:
+    extra = extend({"type": delta, TEXT_KEYS[delta]: blank})
+    events = [MESSAGE, begin(BLOCKS[block])]
+    assert is_relayed_whole(events, extra, is_named=is_named) is ((block, delta) in FITTING)
+    if (block, delta) not in FITTING:
+        assert decode(AnthropicDecoder(counting_ids()), [*events, extra]) == decode(
+            AnthropicDecoder(counting_ids()), events
+        )
+        wire, with_extra = (b"".join(encode(each, is_named=is_named)) for each in (events, [*events, extra]))
+        assert build_message(with_extra) == build_message(wire)
+
+
+SPACE: Json = {"type": "text_delta", "text": "\n"}
+NO_INPUT: Json = {"type": "input_json_delta", "partial_json": ""}
+CALL, INPUT = BLOCKS["tool_use"], DELTAS["input_json_delta"]
+OPENED_BEFORE: dict[str, tuple[list[Json], Json]] = {
+    # the events before, and the blank delta
+    "a later block": ([begin(TEXT), extend(A)], extend(SPACE, 7)),
+    "no block at all": ([], extend(SPACE)),
+    "a block that has ended": ([begin(TEXT), extend(A), stop()], extend(SPACE)),
+    "a block that has ended, of another type": ([begin(THINKING), extend(HM), stop()], extend(SPACE)),
+    "a block that has ended, and another is open": (
+        [begin(CALL), extend(INPUT), stop(), begin(CALL, 1), extend(INPUT, 1)],
+        extend(SPACE),
+    ),
+    "a call that has ended": ([begin(CALL), extend(INPUT), stop()], extend(NO_INPUT)),
+    "an index that is a text": ([begin(TEXT), extend(A)], extend(SPACE, "0")),
+    "no index": ([begin(TEXT), extend(A)], {"type": "content_block_delta", "delta": SPACE}),
+}
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "unnamed"])
+@pytest.mark.parametrize(("events", "extra"), OPENED_BEFORE.values(), ids=OPENED_BEFORE)
+def test_a_blank_delta_of_a_block_that_is_not_open_is_left_out(events: list[Json], extra: Json, is_named: bool) -> None:
+    assert not is_relayed_whole([MESSAGE, *events], extra, is_named=is_named)
+
+
+@pytest.mark.parametrize(
+    ("events", "extra"), [OPENED_BEFORE["a later block"], OPENED_BEFORE["no block at all"]], ids=["later", "none"]
+)
+def test_a_blank_delta_of_a_block_that_never_began_adds_nothing_to_a_message(events: list[Json], extra: Json) -> None:
+    wire = [encode([MESSAGE, *each], is_named=True) for each in (events, [*events, extra])]
+    without, with_extra = (build_message(b"".join(frames)) for frames in wire)
+    assert with_extra == without
+
+
+@pytest.mark.parametrize(
+    "name", ["a later block", "no block at all", "a block that has ended", "a call that has ended"]
+)
+def test_a_blank_delta_of_a_block_that_is_not_open_is_not_decoded(name: str) -> None:
+    events, extra = OPENED_BEFORE[name]
+    without, with_extra = (
+        decode(AnthropicDecoder(counting_ids()), [MESSAGE, *each]) for each in (events, [*events, extra])
+    )
+    assert with_extra == without
+
+
+def test_calls_and_thinking_go_on_after_what_is_left_out() -> None:
+    left_out = [extend(SPACE), extend(SPACE, 1)]
+    events = [
+        *(MESSAGE, begin(THINKING), extend(HM), left_out[0], extend(HM), stop()),
+        *(begin(CALL, 1), extend(INPUT, 1), left_out[1], stop(1), begin(CALL, 2), extend(INPUT, 2), stop(2)),
+    ]
+    kept = [event for event in events if event not in left_out]
+    relay = MessagesRelay(model=None)
+    sent = relay.feed(b"".join(encode(events, is_named=True)))
+    assert sent == b"".join(encode(kept, is_named=True))
+    assert relay.failed is None
+    assert [block.get("thinking", block.get("input")) for block in build_message(sent)["content"]] == ["aa", {}, {}]
+
+
+VISIBLE: dict[str, Json] = {
+    "a text": {"type": "text_delta", "text": "\n."},
+    "no text": {"type": "text_delta"},
+    "a text that is null": {"type": "text_delta", "text": None},
+    "a citation": DELTAS["citations_delta"],
+}
+
+
+@pytest.mark.parametrize("delta", VISIBLE.values(), ids=VISIBLE)
+@pytest.mark.parametrize("before", [[begin(CALL)], [begin(CALL), stop()], []], ids=["another type", "ended", "never"])
+def test_a_delta_that_is_not_blank_still_fails(before: list[Json], delta: Json) -> None:
+    relay = MessagesRelay(model=None)
+    relay.feed(b"".join(encode([MESSAGE, *before, extend(delta)], is_named=True)))
+    assert relay.failed is not None
+    assert relay.failed.code == "upstream_garbled"
+    assert not is_decodable([MESSAGE, *before, extend(delta)])
