@@ -15,24 +15,39 @@ from translation.representation.turn import Turn
 _SYSTEM_ROLES: Final = ("system", "developer")
 
 
-def mark_for_caching(messages: list[Json], turn: Turn, profile: Profile, losses: list[Loss]) -> None:
+def mark_for_caching(body: Json, turn: Turn, profile: Profile, losses: list[Loss]) -> None:
     """Marks the ends of the system prompt and of the messages, in place, if the model needs marks and the turn asks for
     a cache.
 
-    A mark stands at a text in a list of parts. If no message can have one, that is a loss. The one `cache_control` at
-    the top of a request, which some servers mark the end by, is not used: OpenRouter has left out hosts of a model for
-    requests with it.
+    A mark stands at a text in a list of parts. If no message can have one, that is a loss for clients that set marks.
+    The one `cache_control` at the top of a request, which some servers mark the end by, is not used: OpenRouter has
+    left out hosts of a model for requests with it. A client's own stays alone, because Anthropic refuses one beside a
+    mark for another time.
     """
     longest = _find_longest_ttl(turn.model, profile)
-    mark = build_cache_mark(turn, longest, losses) if longest is not None else None
+    if longest is None or "cache_control" in body:
+        return
+    mark_losses: list[Loss] = []
+    mark = build_cache_mark(turn, longest, mark_losses)
     if mark is None:
         return
+    messages: list[Json] = body["messages"]
     others = (index for index, message in enumerate(messages) if message["role"] not in _SYSTEM_ROLES)
     first = next(others, len(messages))
     is_head_marked = _mark_last(messages, range(first), mark)
     is_end_marked = _mark_last(messages, range(first, len(messages)), mark)
-    if not is_head_marked and not is_end_marked:
+    if is_head_marked or is_end_marked:
+        _add_mark_losses(mark_losses, body, losses)
+    elif turn.cache_control is not None:
         losses.append(Loss("cache_control", "dropped"))
+
+
+def _add_mark_losses(mark_losses: list[Loss], body: Json, losses: list[Loss]) -> None:
+    """Adds the losses of a mark, except for parameters that are sent too. Where the server refuses a parameter, the
+    loss of the mark that stands for it replaces the drop."""
+    reported = [loss for loss in mark_losses if loss.param not in body]
+    replaced = {loss.param for loss in reported}
+    losses[:] = [*[loss for loss in losses if loss.param not in replaced], *reported]
 
 
 def _find_longest_ttl(model: str, profile: Profile) -> CacheTtl | None:

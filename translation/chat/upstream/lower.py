@@ -100,7 +100,7 @@ def lower(turn: Turn, profile: Profile) -> LoweredRequest:
             losses.append(Loss("tool_choice", "not enforced"))  # the prompt asks for the call
         body = lower_tools_to_text(body, single_block=profile.single_tool_block, parser=profile.text_tool_calls)
     if profile.cache_marks:
-        mark_for_caching(body["messages"], turn, profile, losses)
+        mark_for_caching(body, turn, profile, losses)
     return LoweredRequest(body, tuple(dict.fromkeys(losses)) if losses else ())
 
 

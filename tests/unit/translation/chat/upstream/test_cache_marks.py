@@ -1,5 +1,6 @@
 """Marks for the caches of models behind chat upstreams: who gets them, and where they stand."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,10 +107,71 @@ def test_each_system_message_before_the_others_counts() -> None:
     assert list_marks(messages) == [(1, 0, MARK), (2, 0, MARK)]
 
 
-def test_marks_without_any_text_are_a_loss() -> None:
-    messages, losses = lower_turn([picture()])
+WITHOUT_TEXT: dict[str, tuple[str, Json | None, Json, list[str]]] = {
+    # the model, the client's mark, its parameters, the losses
+    "a mark": (CLAUDE, MARK, {}, ["cache_control=dropped"]),
+    "a mark for an hour": ("qwen/qwen3-max", HOUR, {}, ["cache_control=dropped"]),
+    "a mark and a key": (CLAUDE, MARK, {"prompt_cache_key": "k"}, ["cache_control=dropped"]),
+    "a key": (CLAUDE, None, {"prompt_cache_key": "k"}, []),
+    "a day": (CLAUDE, None, {"prompt_cache_retention": "24h"}, []),
+}
+
+
+@pytest.mark.parametrize(("model", "mark", "sampling", "expected"), WITHOUT_TEXT.values(), ids=WITHOUT_TEXT)
+def test_only_marks_of_the_client_that_no_text_can_have_are_a_loss(
+    model: str, mark: Json | None, sampling: Json, expected: list[str]
+) -> None:
+    messages, losses = lower_turn([picture()], model=model, mark=mark, sampling=sampling)
     assert list_marks(messages) == []
-    assert losses == ["cache_control=dropped"]
+    assert losses == expected
+
+
+TOP_MARKS: dict[str, tuple[Json, bool]] = {
+    # the `cache_control` of the client's request, whether the messages get marks beside it
+    "five minutes": ({"cache_control": MARK}, False),
+    "an hour": ({"cache_control": HOUR}, False),
+    "null": ({"cache_control": None}, True),
+    "none": ({}, True),
+}
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"prompt_cache_key": "k"}, {"prompt_cache_retention": "24h"}], ids=["a key", "a day"]
+)
+@pytest.mark.parametrize(("extra", "is_marked"), TOP_MARKS.values(), ids=TOP_MARKS)
+def test_a_request_with_a_mark_of_its_own_gets_no_others(extra: Json, is_marked: bool, sampling: Json) -> None:
+    turn = Turn(model=CLAUDE, items=[user("a")], instructions="be brief", extra=extra, sampling=sampling)
+    body, losses = lower(turn, OPENROUTER)
+    assert bool(list_marks(body["messages"])) is is_marked
+    assert body.get("cache_control") == extra.get("cache_control")
+    assert losses == ()
+
+
+RETENTIONS: dict[str, tuple[frozenset[str], str, list[str]]] = {
+    # the parameters that the server refuses, the model, the losses
+    "forwarded": (frozenset(), CLAUDE, []),
+    "refused": (frozenset({"prompt_cache_retention"}), CLAUDE, ["prompt_cache_retention=24h as 1h"]),
+    "refused, for five minutes": (
+        frozenset({"prompt_cache_retention"}),
+        "qwen/qwen3-max",
+        ["prompt_cache_retention=24h as 5m"],
+    ),
+    "refused, without a mark": (
+        frozenset({"prompt_cache_retention"}),
+        "openai/gpt-5.5",
+        ["prompt_cache_retention=dropped"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("refused", "model", "expected"), RETENTIONS.values(), ids=RETENTIONS)
+def test_a_retention_is_a_loss_only_if_the_parameter_is_not_sent(
+    refused: frozenset[str], model: str, expected: list[str]
+) -> None:
+    turn = Turn(model=model, items=[user("a")], sampling={"prompt_cache_retention": "24h"})
+    body, losses = lower(turn, replace(OPENROUTER, refused_params=refused))
+    assert body.get("prompt_cache_retention") == (None if refused else "24h")
+    assert [str(loss) for loss in losses] == expected
 
 
 ASKED: dict[str, tuple[Json | None, Json, Json | None, list[str]]] = {
@@ -120,15 +182,15 @@ ASKED: dict[str, tuple[Json | None, Json, Json | None, list[str]]] = {
     "a key": (None, {"prompt_cache_key": "k"}, MARK, []),
     "an empty key": (None, {"prompt_cache_key": ""}, None, []),
     "in memory": (None, {"prompt_cache_retention": "in_memory"}, MARK, []),
-    "a day": (None, {"prompt_cache_retention": "24h"}, HOUR, ["prompt_cache_retention=24h as 1h"]),
-    "a mark and a day": (MARK, {"prompt_cache_retention": "24h"}, HOUR, ["prompt_cache_retention=24h as 1h"]),
+    "a day": (None, {"prompt_cache_retention": "24h"}, HOUR, []),
+    "a mark and a day": (MARK, {"prompt_cache_retention": "24h"}, HOUR, []),
 }
 
 SHORT: dict[str, tuple[Json | None, Json, Json | None, list[str]]] = {
     **{name: ASKED[name] for name in ("nothing", "a mark", "a key", "in memory")},
     "five minutes": ({"type": "ephemeral", "ttl": "5m"}, {}, MARK, []),
     "a mark for an hour": (HOUR, {}, MARK, ["cache_control=1h as 5m"]),
-    "a day": (None, {"prompt_cache_retention": "24h"}, MARK, ["prompt_cache_retention=24h as 5m"]),
+    "a day": (None, {"prompt_cache_retention": "24h"}, MARK, []),
 }
 
 
