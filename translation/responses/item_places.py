@@ -1,5 +1,6 @@
 """Finds the items of a stream in the output of its terminal event, which may number and name them otherwise."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ def find_places(output: Sequence[Item], streamed: Iterable[StreamedItem]) -> dic
     of each type are taken in their order.
     """
     in_order = sorted(streamed, key=lambda item: item.output_index)
-    by_id = {item["id"]: place for place, item in enumerate(output) if isinstance(item.get("id"), str)}
+    ids = Counter(item["id"] for item in output if isinstance(item.get("id"), str))
+    by_id = {item["id"]: place for place, item in enumerate(output) if ids[item.get("id")] == 1}
     places: dict[StreamedItem, int] = {}
     free = set(range(len(output)))
     for item in in_order:

@@ -28,8 +28,11 @@ class Beginnings:
 
     def __init__(self) -> None:
         self._unread: list[bytes] = []
-        self._items: list[tuple[int, Item]] = []
-        """The output index of each item, and the item as it began."""
+        self._items: dict[tuple[int, str], Item] = {}
+        """The output index and the type -> the newest item that began so."""
+        self._indexes: set[int] = set()
+        self._names: dict[tuple[str, str], tuple[int, str]] = {}
+        """The key and the value of an id -> the output index and the type of its item."""
         self._parts: dict[tuple[int, Any], Json] = {}
         """The output index and the position of each part -> the part as it began."""
 
@@ -39,19 +42,32 @@ class Beginnings:
 
     def add_event(self, event: Json) -> None:
         """Adds an event that begins an item or a part."""
+        index = read_output_index(event)
         if isinstance(item := event.get("item"), dict):
-            self._items.append((read_output_index(event), item))
+            place = index, str(item.get("type"))
+            self._items[place] = item
+            self._indexes.add(index)
+            self._names |= dict.fromkeys(_list_names(item), place)
         if isinstance(part := event.get("part"), dict):
-            self._parts[read_output_index(event), event.get("content_index", 0)] = part
+            self._parts[index, event.get("content_index", 0)] = part
 
     def has_item(self, output_index: int, item: Item | None = None) -> bool:
         """Returns whether an item began at an index, or, if `item` is given, at another one under its id."""
-        return self._find_item(output_index, item) is not None
+        self._read()
+        return output_index in self._indexes or any(name in self._names for name in _list_names(item or {}))
+
+    def find_item(self, output_index: int, item_type: str) -> Item | None:
+        """Returns the item of a type that began at an index; None if there was none."""
+        self._read()
+        return self._items.get((output_index, item_type))
 
     def find_index(self, item: Item, place: int) -> int | None:
         """Returns the output index at which the item at a place of the whole output began; None if it did not."""
-        index, begun = self._find_item(place, item) or (NO_INDEX, {})
-        return index if index != NO_INDEX and begun.get("type") == item.get("type") else None
+        self._read()
+        begun = next((self._names[name] for name in _list_names(item) if name in self._names), None)
+        if begun is None and (place, str(item.get("type"))) in self._items:
+            return place
+        return begun[0] if begun is not None and begun[1] == item.get("type") and begun[0] != NO_INDEX else None
 
     def has_part(self, output_index: int, position: int) -> bool:
         """Returns whether a part of an item began."""
@@ -61,20 +77,13 @@ class Beginnings:
     def has_text(self, output_index: int, place: TextPlace, position: int) -> bool:
         """Returns whether a text came in the event that began its item or its part: clients add up the deltas to it."""
         self._read()
-        holders: list[Any] = [self._parts.get((output_index, position))] if place.list_key else []
-        for index, item in self._items:
-            if index == output_index and item.get("type") == place.item_type:
-                parts = item.get(place.list_key) if place.list_key else [item]
-                holders += parts[position : position + 1] if isinstance(parts, list) else []
+        item = self._items.get((output_index, place.item_type), {})
+        if not place.list_key:
+            return bool(item.get(place.text_key))
+        parts = item.get(place.list_key)
+        holders: list[Any] = [self._parts.get((output_index, position))]
+        holders += parts[position : position + 1] if isinstance(parts, list) else []
         return any(isinstance(holder, dict) and holder.get(place.text_key) for holder in holders)
-
-    def _find_item(self, output_index: int, item: Item | None) -> tuple[int, Item] | None:
-        self._read()
-        names = [(key, item[key]) for key in ("id", "call_id") if item and isinstance(item.get(key), str)]
-        for index, begun in self._items:
-            if index == output_index or any(begun.get(key) == name for key, name in names):
-                return index, begun
-        return None
 
     def _read(self) -> None:
         payloads, self._unread = self._unread, []
@@ -83,3 +92,7 @@ class Beginnings:
                 self.add_event(orjson.loads(payload))
             except (orjson.JSONDecodeError, AttributeError):
                 continue  # it was forwarded without parsing, so the client saw that it is damaged
+
+
+def _list_names(item: Item) -> list[tuple[str, str]]:
+    return [(key, item[key]) for key in ("id", "call_id") if isinstance(item.get(key), str)]

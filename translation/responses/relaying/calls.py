@@ -45,6 +45,9 @@ class RelayedCalls:
         self.warnings = self._tracker.warnings
         """Entries for `tool_warnings`: complete calls that break a rule."""
         self._calls: dict[int, _Call] = {}
+        """The newest call of each output index."""
+        self._streamed: list[tuple[int, _Call]] = []
+        """All calls with their output indexes, of which several may have one."""
 
     def may_hold_call(self, payload: bytes) -> bool:
         """Whether the bytes of an event about an item may contain a call."""
@@ -66,6 +69,7 @@ class RelayedCalls:
         call = self._calls.get(index)
         if call is None or call.tracked.upstream_id != item.get("call_id"):
             call = self._calls[index] = self._new_call(item)
+            self._streamed.append((index, call))
         if event_type == ITEM_DONE:
             self.watched_indexes.discard(index)
             rewritten = self._rewrite_done(call, item)
@@ -83,7 +87,7 @@ class RelayedCalls:
         Calls that were seen in events keep the ids they got there.
         """
         streamed_calls: dict[object, deque[_Call]] = defaultdict(deque)
-        for _, call in sorted(self._calls.items()):
+        for _, call in sorted(self._streamed, key=lambda entry: entry[0]):
             streamed_calls[call.tracked.upstream_id].append(call)
         items: list[Any] = []
         for item in output:

@@ -1,5 +1,6 @@
 """Joins the output of a terminal event with the items of the stream before it, on a relay of the Responses API."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +35,8 @@ class DoneItems:
 
     def __init__(self) -> None:
         self._items: list[tuple[int, DoneItem]] = []
+        self._newest: dict[tuple[int, str, str], int] = {}
+        """The output index, the type and the id of the call -> the place of the newest such item in the list."""
         self._unread: list[bytes] = []
         """The payloads of `response.output_item.done` events that were forwarded without parsing."""
 
@@ -72,17 +75,17 @@ class DoneItems:
         if not isinstance(output_index, int):  # some upstreams send none: then the order is that of the events
             output_index = len(self._items)
         added = output_index, DoneItem(item, client_item)
-        for number, (index, earlier) in enumerate(self._items):
-            if index == output_index and _is_same_item(earlier.upstream, item):
-                self._items[number] = added
-                return
+        key = output_index, item["type"], str(item.get("call_id"))
+        place = self._newest.get(key)
+        if place is not None and _is_same_item(self._items[place][1].upstream, item):
+            self._items[place] = added
+            return
+        self._newest[key] = len(self._items)
         self._items.append(added)
 
 
 def _is_same_item(item: Item, other: Item) -> bool:
-    """Returns whether two items that ended at one place are one, which some upstreams end twice, with a new id."""
-    if item["type"] != other["type"] or item.get("call_id") != other.get("call_id"):
-        return False
+    """Returns whether two items that ended at one place are one. Some upstreams end it twice, with a new id."""
     return item.get("id") == other.get("id") or _read_text(item) == _read_text(other)
 
 
@@ -116,11 +119,8 @@ def join_output(
     of others. An item without any text in the terminal event is that of the stream. Raises ProtocolViolation for an
     item with another text than in the stream: nobody could say which of the two is the model's.
     """
-    streamed = [build_streamed_item(index, done["type"], done.get("id")) for index, (done, _) in done_items]
-    indexes = {index for index, _ in done_items}
-    places = find_places(
-        upstream_output, [*streamed, *(item for item in open_items if item.output_index not in indexes)]
-    )
+    streamed = _list_ended(done_items)
+    places = find_places(upstream_output, [*streamed, *_select_open(open_items, upstream_output, streamed)])
     open_places = {place: item for item, place in places.items()}
     has_other_form = False
     joined = [JoinedItem(item, False, open_places.get(place)) for place, item in enumerate(client_output)]
@@ -143,11 +143,38 @@ def join_output(
     return JoinedOutput(joined, has_other_form)
 
 
+def _list_ended(done_items: Sequence[tuple[int, DoneItem]]) -> list[StreamedItem]:
+    """Returns the items that ended with their places. If several have one index, all are numbered as they come."""
+    indexes = [index for index, _ in done_items]
+    numbers = indexes if len(set(indexes)) == len(indexes) else range(len(indexes))
+    return [
+        build_streamed_item(number, done.upstream["type"], done.upstream.get("id"))
+        for number, (_, done) in zip(numbers, done_items, strict=True)
+    ]
+
+
+def _select_open(
+    open_items: Sequence[StreamedItem], output: Sequence[Item], ended: Sequence[StreamedItem]
+) -> list[StreamedItem]:
+    """Returns the open items for which the output has more items of their type than ended.
+
+    Others ended under another index than their texts had.
+    """
+    room = Counter(str(item["type"]) for item in output)
+    room.subtract(item.type for item in ended)
+    selected: list[StreamedItem] = []
+    for item in open_items:
+        if room[item.type] > 0:
+            room[item.type] -= 1
+            selected.append(item)
+    return selected
+
+
 def build_missing_ends(joined: Sequence[JoinedItem], indexes: set[int], beginnings: Beginnings) -> list[Json]:
     """Returns the events of the items that did not end in the stream, without their sequence numbers: clients read
     answers and calls from them. `indexes` are the output indexes of those that ended."""
     events: list[Json] = []
-    used = set(indexes)
+    used, next_free = set(indexes), max(indexes, default=-1) + 1
     for place, (item, has_ended, open_item) in enumerate(joined):
         if has_ended:
             continue
@@ -157,10 +184,11 @@ def build_missing_ends(joined: Sequence[JoinedItem], indexes: set[int], beginnin
         else:
             begun = beginnings.find_index(item, place)
             is_begun = begun is not None and begun not in used
-            free = place if place not in used else max(used) + 1
+            free = place if place not in used else next_free
             index = begun if is_begun and begun is not None else free
             events += build_item_events(item, index, beginnings, is_begun=is_begun)
         used.add(index)
+        next_free = max(next_free, index + 1)
     return events
 
 

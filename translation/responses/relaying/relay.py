@@ -305,6 +305,8 @@ class ResponsesRelay(StreamEnd):
         events: list[Json] = []
         for each in added:
             self._numbers.insert_before(each, event)
+            if each["type"] == ITEM_ADDED and self._seal is not None:
+                each["item"] = self._seal.seal_added_item(each["item"])
             events += self._calls.rewrite_event(each["type"], each)
         return events
 
@@ -370,6 +372,8 @@ class ResponsesRelay(StreamEnd):
         rest: list[Json] = []
         open_items = self._deltas.list_open_items()
         if has_items(upstream_output) and self.failed is None:
+            if not upstream_output and response["status"] == "incomplete":
+                upstream_output = self._deltas.build_open_items()
             rest = self._insert_events(self._deltas.end_stream(upstream_output), event)
         output = self._calls.rewrite_output(upstream_output) if isinstance(upstream_output, list) else upstream_output
         output = seal_output(output, self._seal)

@@ -114,8 +114,9 @@ def build_item_events(item: Item, output_index: int, beginnings: Beginnings, *, 
     events = [] if is_begun else [build_item_beginning(output_index, item)]
     for prefix, place in PLACES_BY_TYPE.get(str(item["type"]), ()):
         for position, holder in list_whole_texts(item, place):
-            is_sent = is_blank(holder.get(place.text_key)) or beginnings.has_text(output_index, place, position)
-            if is_sent and is_begun:
+            text = holder.get(place.text_key)
+            is_sent = is_begun and (is_blank(text) or beginnings.has_text(output_index, place, position))
+            if is_sent or not isinstance(text, str):
                 continue
             has_part = beginnings.has_part(output_index, position)
             events += build_text_events(prefix, output_index, item, position, has_part=has_part)

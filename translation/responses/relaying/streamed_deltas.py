@@ -43,6 +43,9 @@ PART_PREFIXES: Final = {place.part_type: prefix for prefix, place in _PLACES.ite
 _PAYLOADS_PER_READ: Final = 64
 """So many payloads are kept until they are read together, which costs less than to parse each."""
 
+_MAX_COMPARED_TEXTS: Final = 32
+"""Beside so many open texts, a text without deltas is not looked for among them: that takes time of other requests."""
+
 _ENDED_TWICE: Final = "the upstream ended a text twice, with two different texts"
 _LACKS_TEXT: Final = "the upstream's final output lacks a text that it streamed"
 
@@ -91,7 +94,8 @@ class _ItemTexts:
     @property
     def joined(self) -> str:
         """All texts in one, in the order in which their pieces came."""
-        return "".join(self._pieces)
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
 
     def add(self, position: int, text: str) -> None:
         self.texts.setdefault(position, []).append(text)
@@ -99,7 +103,8 @@ class _ItemTexts:
 
     def read_text(self, position: int) -> str:
         """Returns the text of one part so far."""
-        return "".join(self.texts[position])
+        self.texts[position] = ["".join(self.texts[position])]
+        return self.texts[position][0]
 
     def find_rest(self, streamed: str, whole: Any) -> str:
         """Returns what a whole text has after a streamed one. Raises ProtocolViolation if it is another text."""
@@ -116,7 +121,13 @@ class _ItemTexts:
 
     def may_begin(self, whole: Any) -> bool:
         """Returns whether all texts in one may be a text, or its beginning."""
-        return isinstance(whole, str) and find_rest(self.joined, whole) is not None
+        if not isinstance(whole, str) or (self._starts_plainly(whole) and self._pieces[0][:1] != whole[:1]):
+            return False
+        return find_rest(self.joined, whole) is not None
+
+    def _starts_plainly(self, whole: str) -> bool:
+        """Returns whether both texts begin with plain letters, which have one form, and no tag."""
+        return (self._pieces[0][:1] + whole[:1]).isalnum() and (self._pieces[0][:1] + whole[:1]).isascii()
 
     def pair(self, whole_positions: Sequence[int]) -> list[_Pair]:
         """Returns the streamed texts, each with the whole one that it belongs to.
@@ -148,6 +159,8 @@ class StreamedDeltas:
         self._unread: list[bytes] = []
         self._texts: dict[_TextsKey, _ItemTexts] = {}
         self._ended_items: dict[tuple[int, str], StreamedItem] = {}
+        self._ended_calls: set[tuple[int, Any]] = set()
+        """The output indexes and the ids of the calls that ended: several may have one index."""
         self.beginnings = Beginnings()
         """The items and parts that the stream has begun."""
         self.has_other_form = False
@@ -203,11 +216,27 @@ class StreamedDeltas:
         kind = str(item.get("type"))
         restored = self._end_texts(index, item, item.get("id"))
         self._ended_items[index, kind] = build_streamed_item(index, kind, item.get("id"))
+        self._ended_calls.add((index, str(item.get("call_id"))))
         return restored
 
     def list_open_items(self) -> list[StreamedItem]:
         """Returns the items whose texts have begun, but not ended."""
         return [item for key, item in self._find_open_items().items() if key not in self._ended_items]
+
+    def build_open_items(self) -> list[Item]:
+        """Returns the items that have begun, but not ended, as far as they were streamed."""
+        items: list[Item] = []
+        for index, kind, _ in self.list_open_items():
+            if (begun := self.beginnings.find_item(index, kind)) is None:
+                continue
+            item: Item = {**begun, "status": "incomplete"}
+            for prefix, place in PLACES_BY_TYPE.get(kind, ()):
+                texts = self._texts.get((prefix, index))
+                if texts is not None and not place.list_key:
+                    item[place.text_key] = texts.joined
+            self._fill_parts(index, item)
+            items.append(item)
+        return items
 
     def _find_open_items(self) -> dict[tuple[int, str], StreamedItem]:
         self._read()
@@ -281,7 +310,7 @@ class StreamedDeltas:
             return []
         for position, holder in holders.items():
             whole = holder.get(place.text_key)
-            if is_blank(whole) or not self._is_new(prefix, index, position, whole):
+            if is_blank(whole) or not self._is_new(prefix, index, position, whole, str(item.get("call_id"))):
                 continue
             if not self.beginnings.has_item(index, item):
                 events.append(build_item_beginning(index, item))
@@ -305,13 +334,16 @@ class StreamedDeltas:
         item["content"] = [part for _, part in sorted(texts.items())]
         return True
 
-    def _is_new(self, prefix: str, index: int, position: int, whole: Any) -> bool:
+    def _is_new(self, prefix: str, index: int, position: int, whole: Any, call_id: str | None = None) -> bool:
         """Returns whether a whole text without deltas is one that the client does not have.
 
-        Some upstreams number a text otherwise when they end it.
+        Some upstreams number a text otherwise when they end it. `call_id` is that of its item, if the item is known.
         """
         place = _PLACES[prefix]
-        if (index, place.item_type) in self._ended_items or self.beginnings.has_text(index, place, position):
+        has_ended = (index, place.item_type) in self._ended_items
+        if has_ended and (call_id is None or (index, call_id) in self._ended_calls):
+            return False
+        if len(self._texts) > _MAX_COMPARED_TEXTS or self.beginnings.has_text(index, place, position):
             return False
         return not any(kind == prefix and texts.may_begin(whole) for (kind, _), texts in self._texts.items())
 

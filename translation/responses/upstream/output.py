@@ -156,7 +156,7 @@ class OutputReader:
         """Reads an event that adds an item."""
         output_index, item = self._output_index(chunk), chunk["item"]
         known = self._items.get(output_index)
-        if self._find_displaced(item, known) is not None:
+        if self._displaced is not None and self._displaced.is_repetition(item, known):
             return []
         if known is not None:
             if known.is_open and (known.type, known.start.get("call_id")) == (item["type"], item.get("call_id")):
@@ -169,7 +169,9 @@ class OutputReader:
         """Reads an event that ends an item and has the whole of it."""
         output_index, item = self._output_index(chunk), chunk["item"]
         known = self._items.get(output_index)
-        if (displaced := self._find_displaced(item, known)) is not None:
+        displaced = None if self._displaced is None else self._displaced.find_same(item, known)
+        if displaced is not None:
+            displaced.is_done = True
             return compare_ended_texts(displaced, item)
         if known is None or known.type != item["type"] or not (known.is_open or known.start["id"] == item.get("id")):
             return self.add_item(item, output_index)
@@ -250,9 +252,6 @@ class OutputReader:
             numbered = sorted((item.index, item) for item in [*self._displaced.items, *self._items.values()])
         return [(StreamedItem(place, item.type, str(item.start["id"])), item) for place, item in numbered]
 
-    def _find_displaced(self, whole: Item, known: OutputItem | None) -> OutputItem | None:
-        return None if self._displaced is None else self._displaced.find_same(whole, known)
-
     def _take_place(self, output_index: int, item: Item) -> list[Event]:
         """Starts an item, and ends the one that had its output index."""
         known = self._items.get(output_index)
@@ -274,6 +273,8 @@ class OutputReader:
         start = remove_nulls(item)
         if not start.get("id"):
             start["id"] = self._new_id(items.ID_PREFIXES.get(item["type"], "item"))
+        if self._displaced is not None:
+            self._displaced.free_id(start)
         if item["type"] == "message":
             start.setdefault("role", "assistant")
         text_field = TEXT_FIELDS.get((item["type"], None))
@@ -328,6 +329,7 @@ class OutputReader:
 
     def _end_item(self, item: OutputItem, final: Item | None, status: ItemStatus) -> list[Event]:
         """Ends an item and all its texts. Returns no event if it has ended."""
+        item.is_done = item.is_done or final is not None
         if not item.is_open:
             return []
         item.is_open = False

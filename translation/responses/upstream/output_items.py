@@ -94,6 +94,8 @@ class OutputItem:
     newest: dict[str, TextState] = field(default_factory=dict)
     """The key of a list -> the text of its newest part."""
     is_open: bool = True
+    is_done: bool = False
+    """Whether the upstream ended it, with the whole of it. Without that, more about it may come."""
     is_displaced: bool = False
     """Whether another item took its output index. It has ended then, whether or not the upstream ended it."""
 
@@ -134,6 +136,12 @@ class DisplacedItems:
         self._by_id[item.start["id"]] = item
         self._by_call_id[item.start.get("call_id")] = item
 
+    def free_id(self, item: Item) -> None:
+        """Forgets the displaced item whose id a new one of the same type has: from now on the id names that one."""
+        known = self._by_id.get(item["id"])
+        if known is not None and known.type == item["type"]:
+            del self._by_id[item["id"]]
+
     def find_owner(self, chunk: Json, current: OutputItem | None) -> OutputItem | None:
         """Returns the item that an event about a text or a part names by its id.
 
@@ -155,6 +163,17 @@ class DisplacedItems:
             if (item := known.get(value)) is not None and item.type == whole["type"]:
                 return item
         return None
+
+    def is_repetition(self, added: Item, current: OutputItem | None) -> bool:
+        """Returns whether an event adds a displaced item once more, and not another one with its id.
+
+        The ids of calls tell. Items without them are the same until the upstream has ended the displaced one: some
+        upstreams give all their messages one id.
+        """
+        if (item := self.find_same(added, current)) is None:
+            return False
+        call_id, known_call_id = added.get("call_id"), item.start.get("call_id")
+        return bool(call_id == known_call_id) if call_id and known_call_id else not item.is_done
 
 
 def refuse_displaced_delta(piece: Any) -> list[Event]:

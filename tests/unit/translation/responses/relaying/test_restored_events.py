@@ -4,6 +4,7 @@ Upstreams leave out what they think their own client does not read: OpenAI the d
 of the items, or the texts in them.
 """
 
+import time
 from typing import Any
 
 import orjson
@@ -337,27 +338,147 @@ def test_items_with_one_index_are_all_in_the_response(
     assert read_items(sent) == sent[-1]["response"]["output"] == output
 
 
+SAME_ID: dict[str, tuple[list[Json], list[Item]]] = {
+    "calls with one id": (
+        [done(call("{}") | {"id": "fc"}), done(call(number=2) | {"id": "fc"})],
+        [call("{}") | {"id": "fc"}, call(number=2) | {"id": "fc"}],
+    ),
+    "calls with one id and own indexes": (
+        [done(call("{}") | {"id": "fc"}), done(call(number=2) | {"id": "fc"}, 1)],
+        [call("{}") | {"id": "fc"}, call(number=2) | {"id": "fc"}],
+    ),
+    "one of two did not end": (
+        [added(message()), PART_ADDED, DELTA, added(call()), ARGUMENTS_DELTA, done(call())],
+        [message(part()), call()],
+    ),
+    "the other did not end": (
+        [added(call()), ARGUMENTS_DELTA, added(message()), PART_ADDED, DELTA, done(message(part()))],
+        [call(), message(part())],
+    ),
+    "deltas without an index": (
+        [added(call()), {key: value for key, value in ARGUMENTS_DELTA.items() if key != "output_index"}, done(call())],
+        [call()],
+    ),
+}
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["unstored", "stored"])
+@pytest.mark.parametrize(("events", "output"), SAME_ID.values(), ids=SAME_ID)
+def test_items_that_are_hard_to_tell_apart_come_once(
+    events: list[Json], output: list[Item], *, is_stored: bool
+) -> None:
+    sent = relay(events, output, is_stored=is_stored)
+    assert sent[-1]["response"]["output"] == output
+    assert sorted(read_items(sent), key=str) == sorted(output, key=str)
+    texts = [each["delta"] for each in sent if each["type"].endswith(".delta")]
+    assert len(texts) == len(set(texts)) == len(output)
+
+
+HOSTILE: dict[str, list[Json]] = {
+    "beginnings": [added(message(item_id=f"m{number}"), number) for number in range(20_000)],
+    "ends": [done(message(part(str(number)), item_id=f"m{number}")) for number in range(20_000)],
+    "open texts": [
+        event(f"output_text.{kind}", {"item_id": f"m{index}", "output_index": index, "content_index": 0}, **more)
+        for number in range(3_000)
+        for kind, index, more in (
+            ("delta", number, {"delta": f"a{number}"}),
+            ("done", 5_000 + number, {"text": f"b{number}"}),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("events", HOSTILE.values(), ids=HOSTILE)
+def test_many_items_take_linear_time(events: list[Json]) -> None:
+    output = [message(part(str(number)), item_id=f"x{number}") for number in range(1_000)]
+    half, whole = (write_stream(events[: len(events) // share], output) for share in (2, 1))
+    times = []
+    for wire in (half, whole):
+        stream = ResponsesRelay(OwnResponse("m", OURS))
+        begin = time.thread_time()
+        stream.feed(wire)
+        assert stream.ended
+        times.append(time.thread_time() - begin)
+    assert times[1] < 4 * times[0] + 0.1
+
+
 def test_an_item_that_ends_twice_is_one() -> None:
     again = {**message(part()), "id": "msg_2"}
     sent = relay([added(message()), DELTA, done(message(part())), done(again)], [], is_stored=False)
     assert sent[-1]["response"]["output"] == [again]
 
 
-@pytest.mark.parametrize("status", ["completed", "incomplete"])
 @pytest.mark.parametrize("is_stored", [False, True], ids=["unstored", "stored"])
 @pytest.mark.parametrize("output", [[], None, [call()]], ids=["empty", "null", "the call only"])
-def test_a_text_that_no_item_has_is_a_failure(output: Any, status: str, *, is_stored: bool) -> None:
+def test_a_text_that_no_item_has_is_a_failure(output: Any, *, is_stored: bool) -> None:
     events = [added(message()), PART_ADDED, DELTA, added(call(), 1), done(call(), 1)]
     stream = ResponsesRelay(OwnResponse("m", OURS, is_stored))
-    feed_to_end(stream, write_stream(events, output, status))
+    feed_to_end(stream, write_stream(events, output))
     assert stream.failed is not None
     assert (stream.failed.code, "lacks a text" in stream.failed.message) == ("upstream_garbled", True)
+
+
+CUT: dict[str, tuple[list[Json], list[Item]]] = {
+    "a text": ([added(message()), PART_ADDED, DELTA], [{**message(part()), "status": "incomplete"}]),
+    "a call": ([added(call()), ARGUMENTS_DELTA], [{**call(), "status": "incomplete"}]),
+    "a text beside a call": (
+        [added(call()), ARGUMENTS_DELTA, done(call()), added(message(), 1), {**DELTA, "output_index": 1}],
+        [call(), {**message(part()), "status": "incomplete"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["unstored", "stored"])
+@pytest.mark.parametrize(("events", "items"), CUT.values(), ids=CUT)
+def test_a_response_that_was_cut_off_has_what_was_streamed(
+    events: list[Json], items: list[Item], *, is_stored: bool
+) -> None:
+    sent = relay(events, [], is_stored=is_stored, status="incomplete")
+    assert read_items(sent) == sent[-1]["response"]["output"] == items
+
+
+def test_a_text_of_no_item_is_a_failure_in_a_response_that_was_cut_off_too() -> None:
+    stream = ResponsesRelay(OwnResponse("m", OURS))
+    feed_to_end(stream, write_stream([DELTA], [], "incomplete"))
+    assert stream.failed is not None
 
 
 def test_an_item_with_other_parts_than_were_streamed_is_a_failure() -> None:
     stream = ResponsesRelay(OwnResponse("m", OURS))
     feed_to_end(stream, write_stream([added(message()), DELTA, done(message(REFUSAL))], []))
     assert stream.failed is not None
+
+
+class Seal:
+    """Removes what has to be sealed."""
+
+    def may_need_seal(self, payload: bytes) -> bool:
+        return b"encrypted_content" in payload
+
+    def seal_added_item(self, item: Item) -> Item:
+        return {key: value for key, value in item.items() if key != "encrypted_content"}
+
+    seal_done_item = seal_added_item
+
+
+def test_an_inserted_beginning_is_sealed() -> None:
+    stream = ResponsesRelay(OwnResponse("m", OURS), seal=Seal())
+    item = call() | {"encrypted_content": "RAW"}
+    sent = stream.feed(CREATED + frame("response.output_item.done", 2, output_index=0, item=item))
+    assert b"output_item.added" in sent
+    assert b"RAW" not in sent
+
+
+ODD_ITEMS: dict[str, Item] = {
+    "a call without arguments": {"type": "function_call", "call_id": "c", "id": "fc"},
+    "a text without text": {"type": "message", "id": 5, "content": [{"type": "output_text"}]},
+}
+
+
+@pytest.mark.parametrize("item", ODD_ITEMS.values(), ids=ODD_ITEMS)
+def test_an_item_without_its_text_is_relayed_as_it_came(item: Item) -> None:
+    sent = relay([], [item], is_stored=False)
+    assert sent[-1]["response"]["output"] == [item]
 
 
 BARE: dict[str, tuple[Item, Item]] = {

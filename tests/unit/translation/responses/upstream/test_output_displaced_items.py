@@ -320,3 +320,80 @@ def test_other_events_of_a_displaced_item_keep_its_address() -> None:
     stream = read_stream(feed_to_end(ResponsesEncoder(HEAD, lambda: 105), events))
     [sent] = [event for event in stream if event["type"] == found["type"]]
     assert (sent["item_id"], sent["output_index"]) == ("w", 0)
+
+
+def end(item: Item) -> list[Json]:
+    """Returns the events of a whole item, with its end."""
+    return [*begin(item), done(item)]
+
+
+ONE, TWO = message("One", item_id="x"), message("Two", item_id="x")
+PLAN, PLAN_TWO = thought("One"), thought("Two")
+OTHER_CALL = call('{"b":2}', call_id="c2")
+USED_AGAIN: dict[str, list[Item]] = {
+    "a message": [ONE, call(), TWO],
+    "a message, after a search": [ONE, search(), TWO],
+    "a message with the same text": [ONE, call(), ONE],
+    "thinking": [PLAN, call(), PLAN_TWO],
+    "a call": [call(), message(), OTHER_CALL],
+    "a message, three times": [ONE, call(), TWO, search(), message("Three", item_id="x")],
+    "a message and a call": [ONE, call(), TWO, OTHER_CALL],
+}
+
+
+@pytest.mark.parametrize("output", ["all", "nothing"])
+@pytest.mark.parametrize("whole", USED_AGAIN.values(), ids=USED_AGAIN)
+def test_an_id_may_be_used_again_after_the_end_of_its_item(whole: list[Item], output: str) -> None:
+    stream = [event for item in whole for event in end(item)]
+    events = decoded(CREATED, *stream, completed(*(whole if output == "all" else ())))
+    assert [outline(item) for item in collect(events)] == [outline(item) for item in whole]
+    response = read_stream(feed_to_end(ResponsesEncoder(HEAD, lambda: 105), events))[-1]["response"]
+    assert response["status"] == "completed"
+    assert [outline(item) for item in response["output"]] == [outline(item) for item in whole]
+
+
+def test_an_item_that_ended_after_its_index_was_taken_frees_its_id() -> None:
+    stream = [*begin(ONE), *begin(call()), done(ONE), done(call()), *end(TWO)]
+    events = decoded(CREATED, *stream, completed(ONE, call(), TWO))
+    assert [outline(item) for item in collect(events)] == [outline(item) for item in (ONE, call(), TWO)]
+
+
+def test_an_item_that_came_whole_frees_its_id() -> None:
+    events = decoded(CREATED, done(ONE), *end(call()), *end(TWO), completed(ONE, call(), TWO))
+    assert [outline(item) for item in collect(events)] == [outline(item) for item in (ONE, call(), TWO)]
+
+
+ADDED_AGAIN: dict[str, list[Json]] = {
+    # the events before a call is added once more
+    "before its end": [*begin(call()), *begin(message())],
+    "after its end": [*begin(call()), done(call()), *begin(message())],
+    "after its end, which came late": [*begin(call()), *begin(message()), done(call())],
+    "under another item id": [*begin(call(item_id="g")), *begin(message())],
+}
+
+
+@pytest.mark.parametrize("before", ADDED_AGAIN.values(), ids=ADDED_AGAIN)
+def test_a_displaced_call_that_is_added_again_comes_out_once(before: list[Json]) -> None:
+    again = added({**call(), "arguments": "", "status": "in_progress"})
+    events = decoded(CREATED, *before, again, done(message()), completed(call(), message()))
+    assert [outline(item) for item in collect(events)] == [outline(call()), outline(message())]
+
+
+def test_a_call_with_a_call_id_of_its_own_is_another_one() -> None:
+    stream = [*begin(call()), *begin(message()), done(message()), *end(OTHER_CALL), done(call())]
+    events = decoded(CREATED, *stream, completed(call(), message(), OTHER_CALL))
+    assert [outline(item) for item in collect(events)] == [outline(call()), outline(message()), outline(OTHER_CALL)]
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["its index", "an index that no item has"])
+def test_what_names_an_id_that_is_used_again_is_about_the_new_item(at: int) -> None:
+    start = added({**TWO, "content": [], "status": "in_progress"})
+    rest = [{**text_delta(piece, "x"), "output_index": at} for piece in ("T", "wo")]
+    events = decoded(CREATED, *end(ONE), *end(call()), start, *rest, done(TWO, at), completed(ONE, call(), TWO))
+    assert [outline(item) for item in collect(events)] == [outline(item) for item in (ONE, call(), TWO)]
+
+
+def test_an_id_that_is_used_again_for_another_type_still_names_the_displaced_item() -> None:
+    other = call(item_id="x")
+    events = decoded(CREATED, *begin(ONE), *begin(other), done(ONE), done(other), done(ONE), completed())
+    assert [outline(item) for item in collect(events)] == [outline(ONE), outline(other)]
