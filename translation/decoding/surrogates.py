@@ -48,7 +48,7 @@ class SurrogateJoiner:
             chunk = json.loads(payload.decode(), parse_constant=_refuse_constant)
             joined = self._join_value(chunk, ())
             return payload if joined == chunk else orjson.dumps(joined)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, TypeError):  # TypeError: integers beyond 64 bits
             return payload
         finally:
             self.has_halves = bool(self._halves)

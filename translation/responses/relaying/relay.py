@@ -373,7 +373,9 @@ class ResponsesRelay(StreamEnd):
         open_items = self._deltas.list_open_items()
         if has_items(upstream_output) and self.failed is None:
             if not upstream_output and response["status"] == "incomplete":
-                upstream_output = self._deltas.build_open_items()
+                ended = [(index, done.upstream) for index, done in self._done_items.read()]
+                items = sorted([*ended, *self._deltas.build_open_items()], key=lambda entry: entry[0])
+                upstream_output = [item for _, item in items]
             rest = self._insert_events(self._deltas.end_stream(upstream_output), event)
         output = self._calls.rewrite_output(upstream_output) if isinstance(upstream_output, list) else upstream_output
         output = seal_output(output, self._seal)

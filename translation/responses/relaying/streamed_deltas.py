@@ -119,15 +119,13 @@ class _ItemTexts:
             return ""
         raise ProtocolViolation("the upstream's final text differs from the text that it streamed")
 
-    def may_begin(self, whole: Any) -> bool:
+    def may_begin(self, whole: str) -> bool:
         """Returns whether all texts in one may be a text, or its beginning."""
-        if not isinstance(whole, str) or (self._starts_plainly(whole) and self._pieces[0][:1] != whole[:1]):
-            return False
-        return find_rest(self.joined, whole) is not None
-
-    def _starts_plainly(self, whole: str) -> bool:
-        """Returns whether both texts begin with plain letters, which have one form, and no tag."""
-        return (self._pieces[0][:1] + whole[:1]).isalnum() and (self._pieces[0][:1] + whole[:1]).isascii()
+        streamed = self.joined
+        first = streamed[:1] + whole[:1]
+        if len(first) == 2 and first.isascii() and first.isalnum() and first[0] != first[1]:
+            return False  # plain letters have one form, and are no part of a tag around thinking
+        return find_rest(streamed, whole) is not None
 
     def pair(self, whole_positions: Sequence[int]) -> list[_Pair]:
         """Returns the streamed texts, each with the whole one that it belongs to.
@@ -195,7 +193,7 @@ class StreamedDeltas:
         streamed = texts.read_text(position)
         if is_blank(whole):
             return _fill_text(holder, place, streamed)
-        if not is_first and len(texts.texts) > 1 and texts.may_begin(whole):
+        if not is_first and len(texts.texts) > 1 and isinstance(whole, str) and texts.may_begin(whole):
             return NOTHING_RESTORED  # the item tells whether these are several texts
         rest = texts.find_rest(streamed, whole)
         self.has_other_form |= texts.has_other_form
@@ -223,9 +221,9 @@ class StreamedDeltas:
         """Returns the items whose texts have begun, but not ended."""
         return [item for key, item in self._find_open_items().items() if key not in self._ended_items]
 
-    def build_open_items(self) -> list[Item]:
-        """Returns the items that have begun, but not ended, as far as they were streamed."""
-        items: list[Item] = []
+    def build_open_items(self) -> list[tuple[int, Item]]:
+        """Returns the items that have begun, but not ended, as far as they were streamed, with their output indexes."""
+        items: list[tuple[int, Item]] = []
         for index, kind, _ in self.list_open_items():
             if (begun := self.beginnings.find_item(index, kind)) is None:
                 continue
@@ -235,7 +233,7 @@ class StreamedDeltas:
                 if texts is not None and not place.list_key:
                     item[place.text_key] = texts.joined
             self._fill_parts(index, item)
-            items.append(item)
+            items.append((index, item))
         return items
 
     def _find_open_items(self) -> dict[tuple[int, str], StreamedItem]:
@@ -310,7 +308,9 @@ class StreamedDeltas:
             return []
         for position, holder in holders.items():
             whole = holder.get(place.text_key)
-            if is_blank(whole) or not self._is_new(prefix, index, position, whole, str(item.get("call_id"))):
+            if not isinstance(whole, str) or is_blank(whole):
+                continue
+            if not self._is_new(prefix, index, position, whole, str(item.get("call_id"))):
                 continue
             if not self.beginnings.has_item(index, item):
                 events.append(build_item_beginning(index, item))
@@ -334,7 +334,7 @@ class StreamedDeltas:
         item["content"] = [part for _, part in sorted(texts.items())]
         return True
 
-    def _is_new(self, prefix: str, index: int, position: int, whole: Any, call_id: str | None = None) -> bool:
+    def _is_new(self, prefix: str, index: int, position: int, whole: str, call_id: str | None = None) -> bool:
         """Returns whether a whole text without deltas is one that the client does not have.
 
         Some upstreams number a text otherwise when they end it. `call_id` is that of its item, if the item is known.

@@ -71,6 +71,11 @@ def test_invalid_json_is_unchanged(payload: bytes) -> None:
     assert SurrogateJoiner().rewrite(payload) is payload
 
 
+def test_a_half_beside_an_integer_beyond_64_bits_is_unchanged() -> None:
+    payload = b'{"text": "\\ud83d", "n": 18446744073709551616}'
+    assert SurrogateJoiner().rewrite(payload) is payload
+
+
 def test_only_chunks_with_halves_are_rewritten() -> None:
     joiner = SurrogateJoiner()
     for payload in (escape("a"), escape("😀"), escape("é"), b"[DONE]"):

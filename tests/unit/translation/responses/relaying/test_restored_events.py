@@ -205,6 +205,12 @@ OTHER_NUMBERS: dict[str, list[Json]] = {
         *({**DELTA, "content_index": number, "delta": piece} for number, piece in enumerate([TEXT[:3], TEXT[3:]])),
         {**TEXT_DONE, "content_index": 2},
     ],
+    "a part for each piece, of which the first is empty": [
+        {**DELTA, "content_index": 1, "delta": ""},
+        {**DELTA, "content_index": 2},
+        {**TEXT_DONE, "content_index": 3},
+        {**PART_DONE, "content_index": 3},
+    ],
     "the end again": [DELTA, TEXT_DONE, done(message(part())), TEXT_DONE],
 }
 
@@ -421,6 +427,13 @@ def test_a_text_that_no_item_has_is_a_failure(output: Any, *, is_stored: bool) -
 CUT: dict[str, tuple[list[Json], list[Item]]] = {
     "a text": ([added(message()), PART_ADDED, DELTA], [{**message(part()), "status": "incomplete"}]),
     "a call": ([added(call()), ARGUMENTS_DELTA], [{**call(), "status": "incomplete"}]),
+    "a call beside one that ended": (
+        [
+            *(added(call()), ARGUMENTS_DELTA, done(call()), added(call(number=2), 1)),
+            {**ARGUMENTS_DELTA, "item_id": "fc_2", "output_index": 1, "delta": '{"b":'},
+        ],
+        [call(), {**call('{"b":', number=2), "status": "incomplete"}],
+    ),
     "a text beside a call": (
         [added(call()), ARGUMENTS_DELTA, done(call()), added(message(), 1), {**DELTA, "output_index": 1}],
         [call(), {**message(part()), "status": "incomplete"}],
