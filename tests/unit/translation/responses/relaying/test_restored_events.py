@@ -381,8 +381,8 @@ def test_items_that_are_hard_to_tell_apart_come_once(
 
 
 HOSTILE: dict[str, list[Json]] = {
-    "beginnings": [added(message(item_id=f"m{number}"), number) for number in range(20_000)],
-    "ends": [done(message(part(str(number)), item_id=f"m{number}")) for number in range(20_000)],
+    "beginnings": [added(message(item_id=f"m{number}"), number) for number in range(6_000)],
+    "ends": [done(message(part(str(number)), item_id=f"m{number}")) for number in range(6_000)],
     "open texts": [
         event(f"output_text.{kind}", {"item_id": f"m{index}", "output_index": index, "content_index": 0}, **more)
         for number in range(3_000)
